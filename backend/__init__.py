@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .exporters import Exporter, export_by_name
     from .generators import open_generator
     from .generators.protocol import Generator
+    from .journal.waiting import Waiting, waiting_for
     from .loop.events import (
         AttemptDrawn,
         AttemptJudged,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .loop.protocols import CriticLike, PlannerLike
     from .loop.replay import load_trajectory
     from .pictures import Picture
+    from .pipeline.approval import approve, approve_overdue
     from .pipeline.pipeline import Pipeline
     from .pipeline.story import Story, StoryStream
     from .prompts import PromptSet
@@ -115,11 +117,15 @@ __all__ = [
     "StoryStream",
     "Trajectory",
     "Verdict",
+    "Waiting",
+    "approve",
+    "approve_overdue",
     "export_by_name",
     "load_trajectory",
     "open_chat",
     "open_generator",
     "open_scorer",
+    "waiting_for",
 ]
 
 _MODULES = {
@@ -133,11 +139,13 @@ _MODULES = {
     ".exporters": "Exporter export_by_name",
     ".generators": "open_generator",
     ".generators.protocol": "Generator",
+    ".journal.waiting": "Waiting waiting_for",
     ".loop.events": "AttemptDrawn AttemptJudged AttemptStarted Event Finished PlanReady SettingUnused "
     "StepFinished StepRewritten StoryChecked",
     ".loop.protocols": "CriticLike PlannerLike",
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",
+    ".pipeline.approval": "approve approve_overdue",
     ".pipeline.pipeline": "Pipeline",
     ".pipeline.story": "Story StoryStream",
     ".prompts": "PromptSet",

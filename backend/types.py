@@ -284,6 +284,8 @@ class StopReason(str, Enum):
     """The user requested the chosen attempt, and the critic did not accept it."""
     unjudged = "unjudged"
     """Generated without a critic (a single attempt, or no critic given)."""
+    skipped = "skipped"
+    """The user skipped the step: it has no image, and later steps edit the one before it."""
     text_only = "text only"
     """A text-only step: no image is generated."""
     budget = "budget"

@@ -266,11 +266,19 @@ class RunSettings(Value):
         le=MAX_ATTEMPTS,
         description="Maximum number of images generated in the whole run. The run ends there.",
     )
+    pause: Literal["never", "after the plan", "at rejected steps", "every step"] = Field(
+        default="never",
+        description="When to wait for approval: the run ends there, and run again it continues after the "
+        "decision. every step: after the planner's plan and after each image.",
+    )
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit unset limits, as earlier versions wrote settings, so that they can read them."""
-        return written_without(fields(self), self, ("max_draws", "most_images", "derive_checklist"))
+        """Omit unset limits and pauses, as earlier versions wrote settings, so that they can read them."""
+        written = written_without(fields(self), self, ("max_draws", "most_images", "derive_checklist"))
+        if self.pause == "never":
+            written.pop("pause", None)
+        return written
 
 
 def shown_beside(settings: StepSettings) -> tuple[Picture, ...]:

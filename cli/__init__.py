@@ -10,6 +10,7 @@ Exit codes of all commands:
 - 3: finished, but a step was not accepted (`judge`: the critic rejects the image; `train`: the new critic is
 worse
   and was not published; `data guard check`: rows come from a benchmark).
+- 4: `run` waits for the user's decision (--pause); after `approve` the same command continues.
 - 130: stopped with Ctrl-C; `run`, `demo` and `data trajectories` resume when called again.
 """
 
@@ -25,7 +26,8 @@ from .lazy_group import LazyGroup
 
 EXIT_CODES = (
     "Exit codes: 0 finished, every step accepted or not judged; 1 error; 2 wrong usage; "
-    "3 finished, a step not accepted; 130 stopped (run the same command again to resume)."
+    "3 finished, a step not accepted; 4 waiting for approval (--pause); "
+    "130 stopped (run the same command again to resume)."
 )
 
 app = typer.Typer(

@@ -17,8 +17,12 @@ from .options.help_layout import lay_out
 
 COMMANDS = {
     "demo": (".commands.demo:command", "Run a built-in story and write its page; no downloads, no GPU."),
-    "run": (".commands.run:command", "Plan, generate, judge and refine a story. The same --out resumes it."),
-    "redraw": (".commands.run:redraw", "Request one more attempt at a step of a run."),
+    "run": (
+        ".commands.run.command:command",
+        "Plan, generate, judge and refine a story. The same --out resumes it.",
+    ),
+    "redraw": (".commands.run.decide:redraw", "Request one more attempt at a step of a run."),
+    "approve": (".commands.run.decide:approve", "Approve what a paused run waits for, or decide otherwise."),
     "plan": (".commands.plan:command", "Print the plan of a request without generating images."),
     "judge": (".commands.judge:command", "Ask the critic about one image."),
     "export": (".commands.export:command", "Write a run as a page, PDF, comic, animation, Markdown or JSON."),

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
+from ..backend.journal.waiting import Waiting
 from ..backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -48,6 +49,7 @@ STOP_REASONS = {
     StopReason.redrawn: "generated on request, not accepted",
     StopReason.unjudged: "not judged",
     StopReason.text_only: "text only",
+    StopReason.skipped: "skipped by hand",
     StopReason.budget: "time budget used up",
     StopReason.cancelled: "cancelled",
     StopReason.error: "failed",
@@ -70,7 +72,7 @@ class Lines:
         self._status: Any = None
         self._steps = 0
         self._numbers: list[int] = []
-        self._done = 0
+        self._ended: set[int] = set()
         self._attempts = 0
         self._prompt: str | None = None
         self._cached = False
@@ -115,6 +117,7 @@ class Lines:
 
     @show.register
     def _started(self, event: AttemptStarted) -> None:
+        self._ended.discard(event.step.number)
         if event.attempt == 0:
             self._heading(event.step.number, event.step.name or event.step.instruction or event.prompt)
         elif event.prompt != self._prompt:
@@ -166,7 +169,7 @@ class Lines:
         if result.step.auxiliary_text:
             self.say(f"    {result.step.auxiliary_text}", "italic")
         self.say(f"    {step_line(result)}", "green" if result.stop_reason in GOOD else "yellow")
-        self._done += 1
+        self._ended.add(result.step.number)
 
     @show.register
     def _checked(self, event: StoryChecked) -> None:
@@ -181,7 +184,7 @@ class Lines:
             self.say(f"    step {one.step}, {one.kind}: {one.problem}", "yellow")
         if event.check.reopened is not None:
             self.say(f"    step {event.check.reopened} is generated again")
-            self._done = self._numbers.index(event.check.reopened)
+            self._ended = {number for number in self._numbers if number < event.check.reopened}
 
     @show.register
     def _finished(self, event: Finished) -> None:
@@ -199,10 +202,10 @@ class Lines:
             self.say(f"    enhanced prompt: {enhancement.prompt}", "dim")
 
     def _wait_for(self, activity: str) -> None:
-        self.wait(f"Step {self._done + 1} of {self._steps}, attempt {self._attempts}: {activity}")
+        self.wait(f"Step {len(self._ended) + 1} of {self._steps}, attempt {self._attempts}: {activity}")
 
     def _heading(self, number: int, text: str) -> None:
-        place = self._done + 1
+        place = len(self._ended) + 1
         step = f"{place}" if number == place else f"{number} ({place})"
         self.say(f"Step {step} of {self._steps}  {text}".rstrip(), "bold")
 
@@ -223,10 +226,10 @@ class JsonLines:
     def show(self, event: Event) -> None:
         """Print an event."""
         kind = type(event)
-        print(
-            json.dumps({"event": _snake(kind.__name__)} | TypeAdapter(kind).dump_python(event, mode="json")),
-            flush=True,
-        )
+        fields = TypeAdapter(kind).dump_python(event, mode="json")
+        if isinstance(event, Finished) and event.waiting is None:
+            fields.pop("waiting")
+        self.object(_snake(kind.__name__), **fields)
 
     def result(self, **fields: object) -> None:
         """Print the result of the command, the last line."""
@@ -306,11 +309,19 @@ def _digits(probability: float, accept_at: float | None) -> str:
 def step_line(result: StepResult) -> str:
     """Return why a step ended and which image it has."""
     reason = STOP_REASONS[result.stop_reason]
-    if result.stop_reason is StopReason.text_only:
+    if result.stop_reason in (StopReason.text_only, StopReason.skipped):
         return reason
     if result.image is None or result.chosen is None:
         return f"{reason}: no image"
     return f"{reason}: attempt {result.chosen + 1}, image {result.image.digest[:12]}"
+
+
+def waiting_line(waiting: Waiting) -> str:
+    """Return what a paused run waits for."""
+    if waiting.step is None or waiting.reason is None:
+        return "Waiting for your approval of the plan."
+    attempt = f", attempt {waiting.attempt}" if waiting.attempt else ""
+    return f"Waiting for your decision on step {waiting.step} ({STOP_REASONS[waiting.reason]}{attempt})."
 
 
 def warn(text: str) -> None:

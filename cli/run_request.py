@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,13 @@ from ..backend.agents.plan_lint.lint import remaining
 from ..backend.counters import Counts, counting
 from ..backend.errors import Cancelled
 from ..backend.exporters import export_by_name
-from ..backend.loop.events import Finished, PlanReady
+from ..backend.journal.waiting import Waiting
+from ..backend.loop.events import Event, Finished, PlanReady
 from ..backend.pipeline.cast import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import CastMember, Plan, Request, RunSettings, StopReason, Trajectory
-from .commands.resume import Before, show_changes
+from .commands.run.resume import Before, show_changes
 from .open_models import Opener
 from .options.image_cost import say_cost
 from .options.model_options import (
@@ -37,11 +39,15 @@ from .options.model_options import (
     RewritingOptions,
     StoryCheckOptions,
 )
-from .progress import JsonLines, Lines, plural, warn
+from .progress import JsonLines, Lines, plural, waiting_line, warn
 
 if TYPE_CHECKING:
     from ..backend.agents.constrained_planner import ConstrainedPlanner
     from ..backend.agents.planner import Planner
+
+WAITS = 4
+"""Exit code of a run that waits for the user's decision."""
+WITHOUT_IMAGE = (StopReason.text_only, StopReason.skipped)
 
 
 def check_words(planner: str, text: str) -> None:
@@ -86,6 +92,7 @@ def carry_out(
     plan: Plan | None = None,
     as_json: bool = False,
     before: Before | None = None,
+    ask: Callable[[Path, Waiting], bool] | None = None,
 ) -> Outcome:
     """Carry out a request in a folder, print its progress and write its page.
 
@@ -97,15 +104,17 @@ def carry_out(
         plan: Plan to carry out instead of asking a planner.
         as_json: Print JSON objects instead of lines.
         before: What the last run in the folder was like, if the request comes from it.
+        ask: Asks the user for a decision when the run pauses, and returns whether to continue. Default: the
+            command ends at a pause.
 
     Returns:
-        The exit code (130 after Ctrl-C) and the page.
+        The exit code (130 after Ctrl-C, 4 at a pause) and the page.
 
     Raises:
         InterleaveError: As `PreparedRun` and the models do.
     """
     view = JsonLines() if as_json else Lines(accept_at=settings.accept_at)
-    trajectory: Trajectory | None = None
+    last: Finished | None = None
     stopped = False
     counts = Counts()
     try:
@@ -130,23 +139,55 @@ def carry_out(
                 before.check_models(planner, critic, generator)
             view.wait("Planning")
             completed = PlanCast(cast, writer) if cast or writer else None
-            for event in prepared.events(planner, generator, critic, completed, rewriter, reviewer):
-                if isinstance(event, Finished):
-                    trajectory = event.trajectory
-                view.show(event)
-                if isinstance(event, PlanReady):
-                    warn_of(event.plan, request, models.constraints.step_count)
-                    say_cost(models.generator.generator, settings, critic is not None, event.plan)
+            shown: list[Event] = []
+            while True:
+                events = prepared.events(planner, generator, critic, completed, rewriter, reviewer)
+                for event in _not_shown(events, shown):
+                    if isinstance(event, Finished):
+                        last = event
+                    view.show(event)
+                    if isinstance(event, PlanReady):
+                        warn_of(event.plan, request, models.constraints.step_count)
+                        say_cost(models.generator.generator, settings, critic is not None, event.plan)
+                if last is None or last.waiting is None or ask is None:
+                    break
+                view.say(waiting_line(last.waiting), "bold")
+                _show_image(view, out, last.waiting)
+                if not ask(out, last.waiting):
+                    break
+                last, prepared = None, PreparedRun(request, out, settings, models.constraints, plan)
+                if critic is None and prepared.needs_critic:
+                    critic = opener.critic(models.critic)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
     finally:
         view.wait("")
-    outcome = Outcome(
-        code=130 if stopped or trajectory is None else exit_code(trajectory),
-        page=export_by_name("page", trajectory, out) if trajectory else None,
-    )
-    _conclude(view, outcome, trajectory, out, counts)
+    trajectory, waiting = (last.trajectory, last.waiting) if last else (None, None)
+    code = 130 if stopped or trajectory is None else WAITS if waiting else exit_code(trajectory)
+    has_page = trajectory is not None and (trajectory.results or waiting is None)
+    page = export_by_name("page", trajectory, out) if trajectory and has_page else None
+    outcome = Outcome(code, page)
+    _conclude(view, outcome, trajectory, waiting, out, counts)
     return outcome
+
+
+def _not_shown(events: Iterable[Event], shown: list[Event]) -> Iterator[Event]:
+    """Yield the events that were not shown before this run, and add them to `shown`.
+
+    A run that continues after a pause repeats its events from the journal.
+    """
+    before = list(shown)
+    for event in events:
+        plain = replace(event, reused=False) if hasattr(event, "reused") else event
+        if plain not in before or isinstance(event, Finished):
+            shown.append(plain)
+            yield event
+
+
+def _show_image(view: Lines | JsonLines, out: Path, waiting: Waiting) -> None:
+    """Print where the image is that the user decides about."""
+    if waiting.step is not None and waiting.digest is not None:
+        view.say(f"  {out / 'pictures' / f'{waiting.digest}.png'}")
 
 
 def _read_cast(view: Lines | JsonLines, given: str | None, out: Path) -> tuple[CastMember, ...]:
@@ -180,13 +221,20 @@ def exit_code(trajectory: Trajectory) -> int:
 
 
 def _conclude(
-    view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory | None, out: Path, counts: Counts
+    view: Lines | JsonLines,
+    outcome: Outcome,
+    trajectory: Trajectory | None,
+    waiting: Waiting | None,
+    out: Path,
+    counts: Counts,
 ) -> None:
     results = trajectory.results if trajectory else ()
     images = [out / "pictures" / f"{result.image.digest}.png" for result in results if result.image]
     if isinstance(view, JsonLines):
         page = str(outcome.page) if outcome.page else None
+        waits = {"waiting": waiting.model_dump(mode="json", exclude={"choices"})} if waiting else {}
         view.result(
+            **waits,
             exit_code=outcome.code,
             out=str(out),
             page=page,
@@ -195,7 +243,7 @@ def _conclude(
             cached_tokens=counts.served_prompt_tokens_cached,
         )
     elif trajectory is not None:
-        generated = [result for result in results if result.stop_reason is not StopReason.text_only]
+        generated = [result for result in results if result.stop_reason not in WITHOUT_IMAGE]
         good = sum(result.stop_reason in GOOD for result in generated)
         judged = any(result.stop_reason is not StopReason.unjudged for result in generated)
         missing = len(trajectory.plan.steps) - len(results)
@@ -214,6 +262,11 @@ def _conclude(
             view.say(f"Model servers: {read:,} prompt tokens, {cached:,} of them cached.")
         if outcome.page:
             view.say(f"Page: {outcome.page}")
+        if waiting:
+            view.say(waiting_line(waiting), "bold")
+            _show_image(view, out, waiting)
+            view.say(f"Approve it, then run the same command again: interleave-thinker approve {out}")
+            view.say("Other decisions: interleave-thinker approve --help")
     if outcome.code == 130:
         typer.secho("Stopped. Finished work is saved. To resume, run the same command again:", err=True)
         typer.secho(f"  {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}", err=True)

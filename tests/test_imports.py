@@ -67,7 +67,7 @@ LIGHT = (
     "backend.agents.critic",
     "cli",
     "cli.benchmark.app",
-    "cli.commands.run",
+    "cli.commands.run.command",
     "cli.commands.plan",
     "cli.commands.judge",
     "cli.commands.export",
@@ -194,7 +194,7 @@ def test_the_root_loads_under_the_hosts_name(tmp_path: Path) -> None:
         "spec.loader.exec_module(package)\n"
         "assert callable(package.comfy_entrypoint)\n"
         "for module in ('backend.loop.loop', 'backend.journal.journal', 'backend.agents.critic', "
-        "'cli.commands.run'):\n"
+        "'cli.commands.run.command'):\n"
         "    importlib.import_module(f'{name}.{module}')\n"
         "generators = importlib.import_module(f'{name}.backend.generators')\n"
         "print(generators.open_generator('fake').draw('x', None, 0).size)\n"

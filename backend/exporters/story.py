@@ -41,6 +41,7 @@ State = Literal[
     "not drawn",
     "failed",
     "not reached",
+    "skipped",
 ]
 
 UNFINISHED = ("stopped", "not drawn", "failed", "not reached")
@@ -81,7 +82,8 @@ class StoryPart(Value):
     state: State = Field(
         description="accepted (by the critic), picked (by the user), not accepted (shown anyway), "
         "not judged, stopped (canceled or out of time after the first image), text (a text-only step), "
-        "not drawn (stopped before the first image), failed (no image could be generated), not reached"
+        "not drawn (stopped before the first image), failed (no image could be generated), not reached, "
+        "skipped (by the user)"
     )
     why: str = Field(description="the state as a sentence")
     attempts: tuple[StoryAttempt, ...] = Field(description="all attempts in order, including rejected ones")
@@ -192,6 +194,8 @@ def _state(each: StoryStep) -> State:
     reason = each.result.stop_reason.value
     if reason == "error":
         return "failed"
+    if reason == "skipped":
+        return "skipped"
     if each.result.chosen is None:
         return "not drawn"
     states: dict[str, State] = {

@@ -28,7 +28,8 @@ PAGE = "index.html"
 RUN_NAME = "run.json"
 WHAT = "Story"
 JSON_FILES = re.compile(
-    r"(run|plan|trajectory|choices|story_checks|workflow)\.json|(attempts|verdicts)/[0-9a-f]{40}\.json"
+    r"(run|plan|trajectory|choices|waiting|story_checks|workflow)\.json"
+    r"|(attempts|verdicts)/[0-9a-f]{40}\.json"
 )
 PICTURE_FILES = re.compile(rf"{PICTURES}/[0-9a-f]{{40}}\.png")
 MAX_FILES = 60_000

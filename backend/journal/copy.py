@@ -15,7 +15,7 @@ from ..types import Attempt, DrawSettings, Step, StepResult, StepSettings, StopR
 from ..values import step_identity
 from .files import RunFiles
 from .journal import Journal
-from .picks import pick
+from .picks import pick, skip_step
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, checked_key
 
 
@@ -86,6 +86,8 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
         )
     if result.stop_reason is StopReason.picked and result.image:
         pick(journal.folder, result.step.number, result.image.digest)
+    if result.stop_reason is StopReason.skipped:
+        skip_step(journal.folder, result.step.number)
 
 
 def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: Attempt) -> None:

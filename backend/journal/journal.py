@@ -13,8 +13,9 @@ one.
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
     choices.json             the attempts that the user picked (picks.py), and the further attempts that the
-                             user (redraws.py) or the story check requested
+                             user (redraws.py) or the story check requested; skipped steps, the approved plan
     story_checks.json        what the story checks found, if there were any
+    waiting.json             what a paused run waits for (waiting.py)
     planning/<key>.json      finished parts of a long plan until the plan is complete (plan_parts.py)
     in-use.lock, in-use.txt  exist while a run writes into the folder (lock.py)
     trajectory.json          the whole run, once it has ended
@@ -42,9 +43,10 @@ from .archive import run_files
 from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
-from .picks import RedrawRequest, add_request, choices_in, fitting
+from .picks import RedrawRequest, add_request, approve_plan, choices_in, fitting, is_skipped
 from .run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey, with_check
+from .waiting import Waiting, keep_waiting
 
 RUN, TRAJECTORY = "run.json", "trajectory.json"
 ATTEMPTS, VERDICTS = "attempts", "verdicts"
@@ -161,9 +163,13 @@ class Journal:
             self._files.write_model(plan, PLAN)
             self._files.write_model(record.model_copy(update={"planned": None}), RUN)
             return
+        planned = Planned(key=key.digest, digest=plan_digest(plan))
+        before = record.planned if self._files.path(PLAN).is_file() else None
+        if before and before.key == key.digest and before.digest == self.approved_plan():
+            # A run that rewrites a step of an approved plan does not ask again.
+            approve_plan(self.folder, planned.digest)
         # In this order a planner's plan never looks like the user's edit, whenever the process is killed.
         self._files.remove(PLAN)
-        planned = Planned(key=key.digest, digest=plan_digest(plan))
         self._files.write_model(record.model_copy(update={"planned": planned}), RUN)
         self._files.write_model(plan, PLAN)
 
@@ -231,6 +237,22 @@ class Journal:
         """Store a story check. It replaces one with the same key."""
         self._files.remove(TRAJECTORY)
         self._files.write_model(StoryChecks(checks=with_check(self.story_checks(), check)), CHECKS)
+
+    def skipped(self, step: Step) -> bool:
+        """Return whether the user skipped a step."""
+        choices = choices_in(self._files)
+        if step.number not in choices.skips:
+            return False
+        plan = self._read_plan()
+        return is_skipped(choices, step, plan.style if plan else "")
+
+    def approved_plan(self) -> str | None:
+        """Return the digest of the planner's plan that the user approved."""
+        return choices_in(self._files).plan
+
+    def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
+        """Store what the run waits for, or remove what it waited for."""
+        return keep_waiting(self._files, waiting)
 
     def finish(self, trajectory: Trajectory) -> None:
         # The images of a plan that the user wrote into the folder are not stored yet.

@@ -1,4 +1,4 @@
-"""The user's decisions about the steps of a run, in `choices.json`: picked and requested attempts.
+"""The user's decisions about a run, in `choices.json`: picked and requested attempts, skipped steps.
 
 An attempt is named by the digest of its image, which is also the name of its file in `pictures/`. So a pick
 is valid as long as the step has an attempt with that image, whatever was queued, added or renumbered in the
@@ -8,11 +8,14 @@ file under a lock, so concurrent picks are not lost. Write the file by hand, wit
     {"steps": {"2": "<digest>"}}
 
 Requested attempts (redraws.py) are in the same file, so that requesting one and removing the step's pick is
-one write. The story check requests its attempts there too. A file without any is written in the old form.
+one write. The story check requests its attempts there too. So are the steps that the user skipped, and the
+digest of the plan that the user approved. A file without any of these is written in the old form. To approve
+a step is to pick its image.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,7 +64,11 @@ class RedrawRequest(Value):
 
 
 class Choices(Value):
-    """Content of choices.json: by step number, the picked image's digest and the requested attempts."""
+    """Content of choices.json: by step number, the picked image's digest and the requested attempts.
+
+    `skips` are the skipped steps with their prompts at that time. A skip is valid as long as the plan has
+    that prompt. `plan` is the digest of the planner's plan that the user approved.
+    """
 
     format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
     version: Literal[1] = 1
@@ -69,14 +76,18 @@ class Choices(Value):
     redraws: dict[StepNumber, Annotated[Several[RedrawRequest], Field(max_length=MAX_REDRAWS)]] = Field(
         default_factory=dict, max_length=MAX_CHOICES
     )
+    skips: dict[StepNumber, Text] = Field(default_factory=dict, max_length=MAX_CHOICES)
+    plan: PictureDigest | None = None
 
     @model_serializer(mode="wrap")
-    def _without_redraws(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `redraws` if there are none, so that earlier versions can read the file."""
-        written = fields(self)
-        if not self.redraws:
-            written.pop("redraws", None)
-        return written
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit what there is none of, so that earlier versions can read the file."""
+        return written_without(fields(self), self, ("redraws", "skips", "plan"))
+
+    @property
+    def digest(self) -> str:
+        """40 hex digits of BLAKE2b over all choices."""
+        return hashlib.blake2b(self.model_dump_json().encode(), digest_size=20).hexdigest()
 
 
 def read_choices(folder: str | Path) -> Choices:
@@ -110,6 +121,12 @@ def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, RedrawRe
         for number, request in enumerate(requests, start=1)
         if step.prompt in (request.planned, in_style(request.planned, style))
     }
+
+
+def is_skipped(choices: Choices, step: Step, style: str = "") -> bool:
+    """Return whether the user skipped a step as it is planned now. Arguments are those of `fitting`."""
+    planned = choices.skips.get(step.number)
+    return planned is not None and step.prompt in (planned, in_style(planned, style))
 
 
 def plan_in(files: RunFiles) -> Plan | None:
@@ -177,7 +194,46 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
                 f"{str(files.path(CHOICES))!r} has {MAX_CHOICES} choices, which is the maximum.",
                 "Remove some of them.",
             )
-        choices = before.model_copy(update={"steps": steps})
+        skips = {number: planned for number, planned in before.skips.items() if number != step}
+        choices = before.model_copy(update={"steps": steps, "skips": skips})
+        files.write_model(choices, CHOICES)
+    return choices
+
+
+def skip_step(folder: str | Path, step: int) -> Choices:
+    """Skip a step: it has no image, and later steps edit the image before it.
+
+    A later pick or requested attempt of the step replaces this decision, as it replaces a pick.
+
+    Raises:
+        JournalError: The plan does not have the step, or choices.json is damaged, full, or changed by other
+            programs all the time.
+    """
+    files = RunFiles(folder)
+    planned = planned_prompt(files, step)
+    with changing(files):
+        before = choices_in(files)
+        steps = {number: digest for number, digest in before.steps.items() if number != step}
+        skips = before.skips | {step: planned}
+        if len(skips) > MAX_CHOICES:
+            raise JournalError(
+                f"{str(files.path(CHOICES))!r} has {MAX_CHOICES} skipped steps, which is the maximum.",
+                "Remove some of them.",
+            )
+        choices = before.model_copy(update={"steps": steps, "skips": skips})
+        files.write_model(choices, CHOICES)
+    return choices
+
+
+def approve_plan(folder: str | Path, digest: str) -> Choices:
+    """Approve the planner's plan with this digest (`run_record.plan_digest`). Another plan is not approved.
+
+    Raises:
+        JournalError: choices.json is damaged, or changed by other programs all the time.
+    """
+    files = RunFiles(folder)
+    with changing(files):
+        choices = choices_in(files).model_copy(update={"plan": digest})
         files.write_model(choices, CHOICES)
     return choices
 
@@ -198,10 +254,11 @@ def with_request(choices: Choices, step: int, request: RedrawRequest) -> Choices
             f"Step {step} has {MAX_REDRAWS} requested attempts, which is the maximum.",
             f"Remove some of them in {CHOICES} in the run folder.",
         )
-    steps = dict(choices.steps)
+    steps, skips = dict(choices.steps), dict(choices.skips)
     if request.by == "user":
         steps.pop(step, None)
-    return choices.model_copy(update={"steps": steps, "redraws": redraws})
+        skips.pop(step, None)
+    return choices.model_copy(update={"steps": steps, "redraws": redraws, "skips": skips})
 
 
 def add_request(files: RunFiles, step: int, request: RedrawRequest) -> Choices:

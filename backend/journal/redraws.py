@@ -4,7 +4,7 @@ A request is only data in the run folder. So the live view, the command line and
 the same way: during a run (its loop checks before every generator call) or after it (the next run in the
 folder generates the attempt and what depends on it). The request names a prompt and not the image that it
 replaces, so it stays valid if earlier steps are generated again. Since the newest decision of the user
-counts, a request removes the step's pick.
+counts, a request removes the step's pick, and the step is no longer skipped.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from ..types import (
 )
 from ..values import bounded_identity, written_without
 from .picks import Choices, RedrawRequest, fitting, with_request
+from .waiting import Waiting
 
 Digest = Annotated[str, Field(max_length=64)]
 
@@ -219,6 +220,18 @@ class RunStore(Protocol):
         """Store a story check. It replaces one with the same key."""
         ...
 
+    def skipped(self, step: Step) -> bool:
+        """Return whether the user skipped this step."""
+        ...
+
+    def approved_plan(self) -> str | None:
+        """Return the digest of the planner's plan that the user approved, if there is one."""
+        ...
+
+    def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
+        """Store what the run waits for, if it waits. Return it with the time at which the wait began."""
+        ...
+
     def finish(self, trajectory: Trajectory) -> None:
         """Store the trajectory of a run that has ended or was cancelled."""
         ...
@@ -300,6 +313,18 @@ class InMemoryStore:
     def keep_story_check(self, check: StoryCheck) -> None:
         """Store a story check. It replaces one with the same key."""
         self._checks = with_check(self._checks, check)
+
+    def skipped(self, step: Step) -> bool:
+        """Return `False`, since the user cannot skip steps in this store."""
+        return False
+
+    def approved_plan(self) -> str | None:
+        """Return `None`, since the user cannot approve a plan in this store."""
+        return None
+
+    def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
+        """Return what the run waits for."""
+        return waiting
 
     def finish(self, trajectory: Trajectory) -> None:
         """Store the trajectory."""

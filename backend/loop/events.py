@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..journal.waiting import Waiting
 from ..types import Attempt, Plan, Redraw, Step, StepResult, StoryCheck, Trajectory, UnusedSetting
 
 
@@ -95,9 +96,13 @@ class StoryChecked:
 
 @dataclass(frozen=True)
 class Finished:
-    """The run has ended. This is the last event of every stream."""
+    """The run has ended. This is the last event of every stream.
+
+    `waiting` is set if it paused: it waits for the user's decision, and run again it continues.
+    """
 
     trajectory: Trajectory
+    waiting: Waiting | None = None
 
 
 Event = (

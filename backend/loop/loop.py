@@ -5,11 +5,11 @@ closing it. Everything that is finished by then is in the store, so the same cal
 are in policy.py, the attempts of one step in step_attempts.py, and the records in the store. This file only
 decides the order.
 
-`Finished` is the last event. A run that ends early (time budget, `max_draws`, `on_failure=stop`, cancelled)
-has fewer results than its plan has steps, and the stop reason of its last result gives the cause. After
-`Cancelled` or Ctrl-C the run still yields `StepFinished` and a `Finished` with the results so far, and then
-raises the exception again. So a consumer that only iterates cannot mistake a cancelled run for a complete
-one.
+`Finished` is the last event. A run that ends early (time budget, `max_draws`, `on_failure=stop`, `pause`,
+cancelled) has fewer results than its plan has steps, and the stop reason of its last result gives the cause.
+`Finished` also has what a paused run waits for. After `Cancelled` or Ctrl-C the run still yields
+`StepFinished` and a `Finished` with the results so far, and then raises the exception again. So a consumer
+that only iterates cannot mistake a cancelled run for a complete one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..errors import Cancelled, SettingsError, SourceMissing
 from ..generators.no_generator import NoGenerator, check_text_only
 from ..generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ..journal.store import InMemoryStore, PlanKey, RunStore
+from ..journal.waiting import Waiting
 from ..types import (
     Attempt,
     Fault,
@@ -64,6 +65,8 @@ from .policy import (
     unused_checklist,
     unused_from_start,
     user_selected,
+    waits_at,
+    waits_for_plan,
 )
 from .protocols import (
     CastOfPlan,
@@ -125,6 +128,11 @@ def run(
         Cancelled: The run was cancelled.
     """
     check_source(request, settings)
+    if settings.pause != "never" and journal is None:
+        raise SettingsError(
+            f"The run pauses ({settings.pause}), but without a run folder it cannot continue.",
+            "Give a run folder, or use pause=never.",
+        )
     if reviewer is not None and settings.max_draws is not None:
         raise SettingsError(
             "max_draws cannot be combined with a story check, which generates steps again.",
@@ -164,6 +172,7 @@ class _Run:
         self.given_up = 0
         self.plan_key: PlanKey | None = None
         self.unused: list[UnusedSetting] = []
+        self.waiting: Waiting | None = None
 
     def events(self, given: Plan | None) -> EventStream[Event, None, None]:
         prompt_sets = self.store.prompt_sets()
@@ -197,7 +206,9 @@ class _Run:
             yield from self._unused(unused_from_start(self.generator, agents))
             yield from self._unused(unused_cast_images(plan, self.generator))
             yield from self._unused(unused_checklist(plan, self.critic, self.settings))
-            while (yield from self._steps()):
+            if planned:
+                self.waiting = waits_for_plan(plan, self.settings, self.store.approved_plan())
+            while self.waiting is None and (yield from self._steps()):
                 reopened = yield from self._review()
                 if reopened is None:
                     break
@@ -318,8 +329,8 @@ class _Run:
 
     def _tried(self, step: Step) -> EventStream[Event, None, None]:
         """Run one step until there is a reason to stop."""
-        if not step.prompt:
-            yield self._close(step, StopReason.text_only)
+        if not step.prompt or self.store.skipped(step):
+            yield self._close(step, StopReason.skipped if step.prompt else StopReason.text_only)
             return
         try:
             drawn_from = self._drawn_from(step, self.results)
@@ -425,7 +436,9 @@ class _Run:
         """
         later = next((one for one in self.plan.drawn_steps if one.number > step.number and one.prompt), None)
         wanted = self.settings.draw_ahead and self.settings.candidates == 1 and len(attempts) == 1
-        if not wanted or later is None or not later.prompt:
+        if self.settings.pause == "every step":
+            return  # the user is asked before the next step is generated
+        if not wanted or later is None or not later.prompt or self.store.skipped(later):
             return
         result = StepResult(step=step, attempts=tuple(attempts), chosen=0, stop_reason=StopReason.accepted)
         results = [*self.results, result]
@@ -450,8 +463,10 @@ class _Run:
         return StepFinished(result)
 
     def _ends_after(self, result: StepResult) -> bool:
+        self.waiting = waits_at(result, self.settings)
         failed = result.stop_reason in (StopReason.attempts_used_up, StopReason.error)
-        return result.stop_reason is StopReason.budget or (failed and self.settings.on_failure == "stop")
+        stops = failed and self.settings.on_failure == "stop"
+        return self.waiting is not None or result.stop_reason is StopReason.budget or stops
 
     def _finish(self, plan: Plan) -> Finished:
         trajectory = Trajectory(
@@ -463,5 +478,6 @@ class _Run:
             unused=tuple(self.unused),
             checks=self.store.story_checks(),
         )
+        waiting = self.store.keep_waiting(self.waiting)
         self.store.finish(trajectory)
-        return Finished(trajectory)
+        return Finished(trajectory, waiting)

@@ -14,6 +14,8 @@ from ..cast import followed_by
 from ..checklist import CheckedItem, ChecklistItem, derived
 from ..errors import SettingsError
 from ..generators.protocol import Generator, is_repeatable
+from ..journal.run_record import plan_digest
+from ..journal.waiting import Waiting
 from ..pictures import Picture
 from ..types import (
     MAX_ATTEMPTS,
@@ -24,6 +26,7 @@ from ..types import (
     RunSettings,
     Step,
     StepResult,
+    StopReason,
     UnusedSetting,
     Verdict,
     in_style,
@@ -173,6 +176,39 @@ def draws_left(results: Sequence[StepResult], settings: RunSettings) -> int:
     attempts = [attempt for result in results for attempt in result.attempts]
     made = sum(attempt.place == 0 and attempt.redraw is None for attempt in attempts)
     return max(0, settings.max_draws - made)
+
+
+def waits_for_plan(plan: Plan, settings: RunSettings, approved: str | None) -> Waiting | None:
+    """Return what a run waits for before its first step, if the planner's plan needs the user's approval.
+
+    Args:
+        plan: The plan.
+        settings: The run's settings.
+        approved: Digest of the plan that the user approved.
+    """
+    digest = plan_digest(plan)
+    asks = settings.pause in ("after the plan", "every step")
+    return Waiting(digest=digest) if asks and digest != approved else None
+
+
+def waits_at(result: StepResult, settings: RunSettings) -> Waiting | None:
+    """Return what a run waits for after a step, if it needs the user's decision.
+
+    Picks and skips are decisions of the user, so these steps do not wait.
+    """
+    reason = result.stop_reason
+    rejected = reason in (StopReason.attempts_used_up, StopReason.redrawn, StopReason.error)
+    asks = rejected or (
+        settings.pause == "every step" and reason in (StopReason.accepted, StopReason.unjudged)
+    )
+    if not asks or settings.pause not in ("at rejected steps", "every step"):
+        return None
+    return Waiting(
+        step=result.step.number,
+        digest=result.image.digest if result.image else None,
+        attempt=None if result.chosen is None else result.chosen + 1,
+        reason=reason,
+    )
 
 
 def check_source(request: Request, settings: RunSettings) -> None:

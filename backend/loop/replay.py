@@ -19,6 +19,7 @@ from ..execution_record.trajectory import record_trajectory
 from ..journal.journal import RUN, Journal
 from ..journal.picks import RedrawRequest
 from ..journal.store import DrawRecord, JudgementRecord, PlanKey
+from ..journal.waiting import Waiting
 from ..pictures import Picture
 from ..types import (
     MAX_STEP_IMAGES,
@@ -75,6 +76,7 @@ class _Past:
         self.drawn, self.judged = journal.draw_record, journal.judge_record
         self.user_selected, self.redraws = journal.user_selected, journal.redraws
         self.story_checks = journal.story_checks
+        self.skipped, self.approved_plan = journal.skipped, journal.approved_plan
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
         pass
@@ -99,6 +101,9 @@ class _Past:
 
     def keep_story_check(self, check: StoryCheck) -> None:
         pass
+
+    def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
+        return waiting
 
     def finish(self, trajectory: Trajectory) -> None:
         pass

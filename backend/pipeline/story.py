@@ -12,6 +12,7 @@ from PIL import Image
 
 from ..errors import Cancelled, SettingsError
 from ..exporters import export_by_name
+from ..journal.waiting import Waiting
 from ..loop.events import Event, Finished
 from ..report.completeness import all_accepted, is_complete
 from ..types import StepResult, Trajectory
@@ -24,10 +25,12 @@ class Story:
     Attributes:
         trajectory: The plan and every attempt of every step.
         folder: Run folder. None if the run was kept in RAM.
+        waiting: What a paused run waits for (see `approve`). None if it did not pause.
     """
 
     trajectory: Trajectory
     folder: Path | None = None
+    waiting: Waiting | None = None
 
     @property
     def steps(self) -> tuple[StepResult, ...]:
@@ -41,13 +44,13 @@ class Story:
 
     @property
     def complete(self) -> bool:
-        """Whether every step finished without a failure, a cancellation or an exceeded limit."""
-        return is_complete(self.trajectory)
+        """Whether every step finished without a failure, a cancellation, an exceeded limit or a pause."""
+        return self.waiting is None and is_complete(self.trajectory)
 
     @property
     def accepted(self) -> bool:
         """Whether the run is complete and no step was rejected."""
-        return all_accepted(self.trajectory)
+        return self.waiting is None and all_accepted(self.trajectory)
 
     def export(self, name: str = "page", folder: str | Path | None = None, **options: Any) -> Path:
         """Export the story in another format.
@@ -79,7 +82,7 @@ class StoryStream(Iterator[Event]):
 
     def __init__(self, events: EventStream[Event, None, None], folder: Path | None) -> None:
         self._events, self._folder = events, folder
-        self._trajectory: Trajectory | None = None
+        self._last: Finished | None = None
 
     def __iter__(self) -> StoryStream:
         return self
@@ -87,7 +90,7 @@ class StoryStream(Iterator[Event]):
     def __next__(self) -> Event:
         event = next(self._events)
         if isinstance(event, Finished):
-            self._trajectory = event.trajectory
+            self._last = event
         return event
 
     def close(self) -> None:
@@ -103,6 +106,6 @@ class StoryStream(Iterator[Event]):
         """
         for _ in self:
             pass
-        if self._trajectory is None:
+        if self._last is None:
             raise Cancelled("The run was stopped.", "Run the same request again to resume.")
-        return Story(self._trajectory, self._folder)
+        return Story(self._last.trajectory, self._folder, self._last.waiting)

@@ -11,7 +11,13 @@ from enum import Enum
 
 from ..types import Attempt, StepResult, StopReason, Trajectory
 
-GOOD = (StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only)
+GOOD = (
+    StopReason.accepted,
+    StopReason.picked,
+    StopReason.skipped,
+    StopReason.unjudged,
+    StopReason.text_only,
+)
 """Stop reasons of a step whose result was not rejected."""
 
 

@@ -130,6 +130,7 @@ def stop_sentence(result: StepResult) -> str:
         StopReason.redrawn: f"Generated again by hand at attempt {chosen}, not accepted",
         StopReason.unjudged: "Not judged by a critic",
         StopReason.text_only: "Text only",
+        StopReason.skipped: "Skipped by hand",
         StopReason.budget: f"The time budget ran out after {attempts}{kept}",
         StopReason.cancelled: f"Cancelled after {attempts}{kept}",
         StopReason.error: f"No image could be generated in {attempts}",
@@ -144,6 +145,7 @@ def tone_of(result: StepResult | None) -> Tone:
         StopReason.accepted: "good",
         StopReason.picked: "good",
         StopReason.text_only: "quiet",
+        StopReason.skipped: "quiet",
         StopReason.unjudged: "quiet",
         StopReason.error: "bad",
     }

@@ -40,7 +40,7 @@ _RUN: Fields = {
     "": ("max_attempts", "accept_at", "seed"),
     CRITIC: ("keep", "judge_last", "derive_checklist"),
     GENERATOR: ("source", "most_images", "seed_rule", "candidates", "draw_ahead"),
-    LIMITS: ("on_failure", "time_budget", "max_draws"),
+    LIMITS: ("on_failure", "time_budget", "max_draws", "pause"),
 }
 _TRAINING: Fields = {
     "Optimization": (

@@ -77,7 +77,8 @@ def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
         images = [attempt.image for attempt in chosen if attempt.image]
         attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]
         passed = all(
-            result.stop_reason in (StopReason.accepted, StopReason.picked, StopReason.text_only)
+            result.stop_reason
+            in (StopReason.accepted, StopReason.picked, StopReason.skipped, StopReason.text_only)
             for result in trajectory.results
         )
         files += [folder / PICTURES / f"{picture.digest}.png" for picture in images]

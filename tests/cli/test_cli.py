@@ -121,6 +121,8 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         draw_ahead=True,
         time_budget=99.5,
         max_draws=20,
+        derive_checklist=True,
+        pause="at rejected steps",
     )
     assert all(getattr(chosen, name) != field.default for name, field in RunSettings.model_fields.items()), (
         "this test has to set every field"

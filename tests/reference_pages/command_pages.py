@@ -15,7 +15,10 @@ from .markdown import code, listed, note, page, table, text
 PAGES = {
     "command-line.md": (
         "Command line",
-        ("demo", "run", "redraw", "plan", "judge", "export", "put-back", "cast", "prompts", "doctor"),
+        (
+            *("demo", "run", "redraw", "approve", "plan", "judge", "export", "put-back", "cast", "prompts"),
+            "doctor",
+        ),
     ),
     "command-line-data.md": ("Command line: data", ("data",)),
     "command-line-train.md": ("Command line: train", ("train",)),
@@ -37,6 +40,7 @@ EXIT_CODES = """
 - **3**: done, but not everything passed. A step was not accepted (`run`), the critic rejected the image
   (`judge`), nothing was put back (`put-back`), the new critic was not published (`train`), rows match a
   benchmark (`data guard check`), or items failed or remain (`data trajectories`, `benchmark`).
+- **4**: the run waits for your decision (`--pause`). Decide with `approve`, then run the same command again.
 - **130**: stopped with Ctrl-C. Run the same command again to continue.
 """
 INTRODUCTION = """

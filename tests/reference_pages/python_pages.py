@@ -11,7 +11,10 @@ from .docstrings import rendered
 from .markdown import code, note, page, table, text
 
 GROUPS = {
-    "Run a story": ("Pipeline", "Story", "StoryStream", "load_trajectory", "export_by_name"),
+    "Run a story": (
+        "Pipeline", "Story", "StoryStream", "load_trajectory", "export_by_name",
+        "Waiting", "waiting_for", "approve", "approve_overdue",
+    ),
     "Open models by name": ("open_chat", "open_generator", "open_scorer"),
     "Agents": ("Planner", "Critic", "PlanConstraints", "PromptSet", "ReplySettings", "Message", "Reply"),
     "Interfaces to implement": ("ChatModel", "CriticLike", "Exporter", "Generator", "PlannerLike", "Scorer"),

@@ -136,7 +136,7 @@ def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]
                     what = words.heard(outcome(attempt, trajectory.settings).label)
                     mark = f"{words.say('attempt {number}', number=number + 1)}: {what}"
                     frames.append(Frame(attempt.image, story, mark, 0.5, step.number))
-        quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only)
+        quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only, StopReason.skipped)
         mark = "" if quiet else words.heard(stop_sentence(result))
         if attempts and result.chosen is not None:
             what = words.heard(outcome(result.attempts[result.chosen], trajectory.settings).label)

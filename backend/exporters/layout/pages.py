@@ -286,7 +286,8 @@ def _leaf(shown: StoryStep, words: Words) -> _Leaf:
 def _story(shown: StoryStep) -> str:
     step = shown.step
     text = step.auxiliary_text or step.instruction or ""
-    if step.prompt and not (shown.result and shown.result.image):
+    skipped = shown.result is not None and shown.result.stop_reason is StopReason.skipped
+    if step.prompt and not skipped and not (shown.result and shown.result.image):
         return "\n".join(part for part in (text, step.prompt) if part)
     return text
 
@@ -295,5 +296,5 @@ def mark_of(shown: StoryStep, words: Words) -> str:
     """Return the verdict on an image, or the outcome of its step, as a small line below it."""
     if shown.result is None:
         return words.say("Not reached")
-    quiet = shown.result.stop_reason is StopReason.text_only
+    quiet = shown.result.stop_reason in (StopReason.text_only, StopReason.skipped)
     return "" if quiet else words.heard(stop_sentence(shown.result))

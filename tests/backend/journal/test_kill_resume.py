@@ -12,12 +12,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from support.killed_runs import REQUEST, SETTINGS, tell
+from support.killed_runs import REQUEST, SETTINGS, die_at, tell
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
 from interleave_thinker.backend.errors import JournalError
@@ -99,45 +98,6 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
     assert not list(folder.rglob("*.tmp"))
 
 
-def _die_at(operation: int, folder: Path, work: Callable[[], object]) -> bool:
-    """Run `work` in a forked process that dies, without cleaning up, before its n-th file operation.
-
-    Returns False if it finished.
-    """
-    child = os.fork()
-    if child == 0:
-        seen = 0
-
-        def count(event: str, arguments: tuple) -> None:
-            nonlocal seen
-            touches = event in (
-                "open",
-                "os.rename",
-                "os.remove",
-                "os.link",
-                "os.mkdir",
-                "os.listdir",
-                "os.scandir",
-            )
-            if touches and any(
-                isinstance(given, str | Path) and str(folder) in str(given) for given in arguments
-            ):
-                seen += 1
-                if seen == operation:
-                    os._exit(9)
-
-        code = 1
-        try:
-            sys.addaudithook(count)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, 9)
-    return code == 9
-
-
 @pytest.mark.parametrize("replanned", [False, True])
 def test_death_before_every_file_operation(tmp_path: Path, replanned: bool) -> None:
     """Also while the user's edit of the plan is run in the folder of a finished run."""
@@ -152,7 +112,7 @@ def test_death_before_every_file_operation(tmp_path: Path, replanned: bool) -> N
         if replanned:
             tell(folder, plan=short)
             (folder / "plan.json").write_text(edited.model_dump_json())
-        if not _die_at(operation, folder, partial(tell, folder, plan=short)):
+        if not die_at(operation, folder, partial(tell, folder, plan=short)):
             break
         before = finished(folder)
         log = tmp_path / f"log-{operation}"
@@ -222,7 +182,7 @@ def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Pat
         operation += 1
         folder = tmp_path / f"run-{operation}"
         tell(folder, plan=Plan(steps=STORY.steps[:2]))
-        dies = _die_at(operation, folder, partial(tell_other, folder))
+        dies = die_at(operation, folder, partial(tell_other, folder))
         trajectory = tell_other(folder)
         assert trajectory.plan == other
         assert trajectory.identities.planner.startswith("another planner")

@@ -24,9 +24,11 @@ from interleave_thinker import (
     StepFinished,
     Story,
     Verdict,
+    approve,
     load_trajectory,
     open_chat,
     open_generator,
+    waiting_for,
 )
 
 PLAN = Plan(steps=(Step(number=1, prompt="a red boat"), Step(number=2, prompt="a blue boat")))
@@ -142,3 +144,19 @@ def test_the_command_line_resumes_a_run_of_the_library(tmp_path: Path) -> None:
     made = [one for one in events if one["event"] in ("plan_ready", "attempt_drawn", "attempt_judged")]
     assert len(made) >= 3 and all(one["reused"] for one in made), done.output
     assert load_trajectory(tmp_path / "run") == story.trajectory
+
+
+def test_a_paused_story_continues_after_a_decision(tmp_path: Path) -> None:
+    pipeline = Pipeline(
+        OwnPlanner(), open_generator("fake:32"), OwnCritic(), settings=RunSettings(pause="every step")
+    )
+    story, waited = pipeline("Two boats.", tmp_path / "run"), []
+    while story.waiting:
+        assert not story.complete and not story.accepted and waiting_for(tmp_path / "run") == story.waiting
+        waited.append(story.waiting.step)
+        approve(tmp_path / "run", skip=story.waiting.step == 2)
+        story = pipeline("Two boats.", tmp_path / "run")
+    assert waited == [None, 1, 2]
+    assert story.complete and story.accepted and len(story.images) == 1
+    with pytest.raises(SettingsError, match="without a run folder"):
+        pipeline("Two boats.")

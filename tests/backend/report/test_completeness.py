@@ -44,6 +44,7 @@ CASES: list[tuple[StopReason, list[Attempt], Lack | None]] = [
     (StopReason.accepted, [FAILED, UNJUDGED, FINE], None),
     (StopReason.picked, [FAILED, UNJUDGED], None),
     (StopReason.text_only, [], None),
+    (StopReason.skipped, [], None),
     (StopReason.unjudged, [FINE], None),
     (StopReason.attempts_used_up, [FINE, FINE], None),
     (StopReason.attempts_used_up, [FINE, UNJUDGED], Lack.not_judged),

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...backend.agents.constrained_planner import constraints_in
-from ...backend.agents.plan_constraints import PlanConstraints
-from ...backend.errors import SettingsError
-from ...backend.journal.journal import RUN, Journal
-from ...backend.loop.loop import GIVEN
-from ...backend.shown_text import one_line
-from ...backend.types import Identities, Request, RunSettings
-from ..progress import JsonLines, Lines
+from ....backend.agents.constrained_planner import constraints_in
+from ....backend.agents.plan_constraints import PlanConstraints
+from ....backend.errors import SettingsError
+from ....backend.journal.journal import RUN, Journal
+from ....backend.loop.loop import GIVEN
+from ....backend.shown_text import one_line
+from ....backend.types import Identities, Request, RunSettings
+from ...progress import JsonLines, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ...backend.agents.critic import Critic
-    from ...backend.agents.planner import Planner
-    from ...backend.generators.protocol import Generator
+    from ....backend.agents.critic import Critic
+    from ....backend.agents.planner import Planner
+    from ....backend.generators.protocol import Generator
 
 SHOWN = 100
 """Characters of a model's identity in an error."""

@@ -1,4 +1,4 @@
-"""`interleave-thinker run` carries out a request; `redraw` requests one more attempt at a step of a run."""
+"""`interleave-thinker run` carries out a request."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ...backend.agents.plan_constraints import PlanConstraints
-from ...backend.errors import SettingsError
-from ...backend.pipeline.plan_file import read_plan_file
-from ...backend.pipeline.request import read_request, read_text
-from ...backend.types import RunSettings
-from ..options.model_options import (
+from ....backend.agents.plan_constraints import PlanConstraints
+from ....backend.errors import SettingsError
+from ....backend.pipeline.approval import approve_overdue
+from ....backend.pipeline.plan_file import read_plan_file
+from ....backend.pipeline.request import read_request
+from ....backend.types import RunSettings
+from ...options.model_options import (
     CastOptions,
     CriticOptions,
     GeneratorOptions,
@@ -21,10 +22,11 @@ from ..options.model_options import (
     RewritingOptions,
     StoryCheckOptions,
 )
-from ..options.models import typed_options, with_model_options
-from ..options.panels import AUTOMATION, PLANNER
-from ..options.teachers import TeacherOptions, run_requests
-from ..run_request import ModelOptions, carry_out
+from ...options.models import typed_options, with_model_options
+from ...options.panels import AUTOMATION, LIMITS, PLANNER
+from ...options.teachers import TeacherOptions, run_requests
+from ...run_request import ModelOptions, carry_out
+from .decide import ask, is_interactive, say_approved
 from .resume import last_run
 
 ROLES = {
@@ -84,6 +86,15 @@ def command(
             rich_help_panel=PLANNER,
         ),
     ] = None,
+    approve_after: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="If the run in --out has waited for approval for this many seconds, approve what it waits "
+            "for and continue.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per event.", rich_help_panel=AUTOMATION)
     ] = False,
@@ -91,16 +102,18 @@ def command(
     """Plan, generate, judge and refine an interleaved story of images and texts.
 
     Results are written to --out while the run progresses. Run the same command again to resume. Edit
-    plan.json in the run folder to change the steps: the next run generates only what has changed.
+    plan.json in the run folder to change the steps: the next run generates only what has changed. With
+    --pause the run ends with exit code 4 when it waits for your decision (see `approve`), or asks you if it
+    is on a terminal.
     """
     if request is not None and requests is not None:
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     if requests is not None:
-        own = (cast, rewriting, story_check)
-        if image or plan or as_json or own != (CastOptions(), RewritingOptions(), StoryCheckOptions()):
+        own = (cast, rewriting, story_check) != (CastOptions(), RewritingOptions(), StoryCheckOptions())
+        if image or plan or as_json or own or settings.pause != "never" or approve_after is not None:
             raise SettingsError(
-                "--image, --plan, --json, --cast, --cast-writer, --step-rewriter, --check-story and "
-                "--story-checker cannot be combined with --requests.",
+                "--image, --plan, --json, --pause, --approve-after, --cast, --cast-writer, --step-rewriter, "
+                "--check-story and --story-checker cannot be combined with --requests.",
                 "Remove them.",
             )
         teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
@@ -118,44 +131,13 @@ def command(
         asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
     models = ModelOptions(planning, constraints, judging, drawing, local, cast, rewriting, story_check)
-    outcome = carry_out(asked, out, settings, models, given, as_json, before)
+    if approve_after is not None:
+        say_approved(approve_overdue(out, approve_after), as_json)
+    asks = None if as_json or not is_interactive() else ask
+    outcome = carry_out(asked, out, settings, models, given, as_json, before, asks)
     raise typer.Exit(outcome.code)
 
 
 def _chosen(settings: RunSettings | PlanConstraints, typed: set[str]) -> dict[str, object]:
     """Return the settings that are on the command line."""
     return {name: getattr(settings, name) for name in type(settings).model_fields if name in typed}
-
-
-def redraw(
-    *,
-    run: Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)],
-    step: Annotated[int, typer.Option(min=1, help="Number of the step in the plan.")],
-    prompt: Annotated[str, typer.Option(help="Prompt for the image. Default: the prompt of the step.")] = "",
-    attempt: Annotated[
-        int, typer.Option("--attempt", min=0, help="Use the prompt of this attempt (counted from 1) instead.")
-    ] = 0,
-) -> None:
-    """Request one more attempt at a step, with a new seed.
-
-    The request is stored in choices.json in the run folder. A run that is at this step generates the image
-    next. Otherwise run the same command again: it generates the image and the later steps that depend on it.
-    The new image becomes the step's result, and the critic's verdict on it is recorded.
-    """
-    from ...backend.journal.picks import CHOICES
-    from ...backend.journal.redraws import ask_redraw
-
-    if prompt.strip() and attempt:
-        raise SettingsError("--prompt and --attempt cannot be combined.", "Remove one of them.")
-    new_prompt = read_text("--prompt", prompt) if prompt.strip() else None
-    ask_redraw(run, step, new_prompt, _image_of(run, step, attempt) if attempt else None)
-    typer.echo(f"Saved to {run / CHOICES}. Run the same command again to generate the image.")
-
-
-def _image_of(run: Path, step: int, attempt: int) -> str:
-    """Return the digest of the image of an attempt, counted from 1."""
-    from ...backend.feedback.log import Feedback
-    from ...backend.feedback.rows import find_attempt
-    from ...backend.loop.replay import load_trajectory
-
-    return find_attempt(load_trajectory(run), Feedback(step=step, attempt=attempt - 1))[2].digest

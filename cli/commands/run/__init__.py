@@ -1,0 +1,1 @@
+"""The command `run`, and the commands that decide about its steps."""
