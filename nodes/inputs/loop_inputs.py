@@ -84,6 +84,20 @@ def keep_input() -> io.Combo.Input:
     )
 
 
+def pause_input() -> io.Combo.Input:
+    """Return the input for the pauses; never where a workflow does not have it."""
+    return io.Combo.Input(
+        "pause",
+        options=["never", "after the plan", "at rejected steps", "every step"],
+        default="never",
+        optional=True,
+        advanced=True,
+        tooltip="When to end and wait for you. Decide in the view of the run, which then queues the story "
+        "again: approve, redraw, use another attempt or skip the step. every step: after the planner's plan "
+        "and after each image.",
+    )
+
+
 def candidates_input() -> io.Int.Input:
     """Return the input for the images generated per attempt; 1 where a workflow does not have it."""
     return io.Int.Input(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...backend.errors import InterleaveError
+from ...backend.journal.waiting import Waiting
 from ...backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -38,6 +39,7 @@ from .messages import (
     clip,
     step_done,
     step_shown,
+    waiting_shown,
 )
 from .progress import RunView
 from .streamed_text import StreamedText
@@ -117,8 +119,9 @@ class LiveRun:
             self._finish_step(event)
         if isinstance(event, Finished):
             missing = lacks(event.trajectory)
-            ended = "incomplete" if missing else "finished"
-            self._send_run("cancelled" if was_cancelled(event.trajectory) else ended, missing)
+            ended = "incomplete" if missing or event.waiting else "finished"
+            status = "cancelled" if was_cancelled(event.trajectory) else ended
+            self._send_run(status, missing, event.waiting)
         else:
             self._send_run("running")
 
@@ -189,7 +192,9 @@ class LiveRun:
         self._attempts = {place: one for place, one in self._attempts.items() if place[0] != step}
         self._words = {place: one for place, one in self._words.items() if place[0] != step}
 
-    def _send_run(self, status: str, missing: Mapping[Lack, list[int]] | None = None) -> None:
+    def _send_run(
+        self, status: str, missing: Mapping[Lack, list[int]] | None = None, waiting: Waiting | None = None
+    ) -> None:
         self.status = status
         self._show(
             RunShown.model_validate(
@@ -202,6 +207,7 @@ class LiveRun:
                     "line": clip(self.view.line, LINE_BYTES),
                     "missing": missing or {},
                     "prompt": self.prompt,
+                    "waiting": waiting_shown(waiting),
                 }
             )
         )
@@ -244,8 +250,8 @@ class LiveRuns:
 LIVE_RUNS = LiveRuns()
 
 
-def replayed(run: str, trajectory: Trajectory) -> LiveRun:
-    """Return the live view of a finished run."""
+def replayed(run: str, trajectory: Trajectory, waiting: Waiting | None = None) -> LiveRun:
+    """Return the live view of a run that has ended, and waits for the user if it paused."""
     judged = any(attempt.verdict for result in trajectory.results for attempt in result.attempts)
     live = LiveRun(run, trajectory.plan, trajectory.settings, judged)
     live.follow(PlanReady(trajectory.plan))
@@ -258,7 +264,7 @@ def replayed(run: str, trajectory: Trajectory) -> LiveRun:
             if attempt.verdict or (attempt.error and attempt.image):
                 live.follow(AttemptJudged(result.step, number, attempt))
         live.follow(StepFinished(result))
-    live.follow(Finished(trajectory))
+    live.follow(Finished(trajectory, waiting))
     return live
 
 

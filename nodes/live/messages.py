@@ -9,11 +9,12 @@ the run folder.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...backend.feedback.log import Feedback
+from ...backend.journal.waiting import Waiting
 from ...backend.loop.events import AttemptStarted
 from ...backend.pictures import Picture
 from ...backend.report.completeness import Lack
@@ -47,11 +48,18 @@ class LiveImage(MessagePart):
     height: int
 
 
+class WaitingShown(MessagePart):
+    """What the run waits for: the plan if `step` is None. Without `approvable` the step has no image."""
+
+    step: int | None
+    approvable: bool
+
+
 class RunShown(MessagePart):
     """The whole run: name, progress (share 0..1), a line of text, and after its end the incomplete steps.
 
     With status `incomplete`, the run ended without a cancel and the next run can complete it. `prompt` is the
-    id of the host's prompt.
+    id of the host's prompt, `waiting` what the run waits for.
     """
 
     kind: Literal["run"] = "run"
@@ -63,6 +71,15 @@ class RunShown(MessagePart):
     line: str
     missing: dict[Lack, list[int]] = {}
     prompt: str = ""
+    waiting: WaitingShown | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_waiting(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `waiting` from the many messages of a run that does not wait."""
+        written = fields(self)
+        if self.waiting is None:
+            written.pop("waiting", None)
+        return written
 
     @property
     def key(self) -> str:
@@ -161,13 +178,22 @@ class LiveMessage(MessagePart):
 
 
 class State(MessagePart):
-    """Newest message of every key, and by step number the user's choices and newest redraws; all feedback."""
+    """Newest message of every key, and by step number the user's choices and newest redraws; all feedback.
+
+    `decided`: the run does not wait for a decision, or no longer.
+    """
 
     version: Literal[1] = VERSION
     messages: list[LiveMessage] = []
     choices: dict[int, str] = {}
     redraws: dict[int, int] = {}
     feedback: list[Feedback] = []
+    decided: bool = False
+
+
+def waiting_shown(waiting: Waiting | None) -> WaitingShown | None:
+    """Return the message part for what a run waits for."""
+    return waiting and WaitingShown(step=waiting.step, approvable=waiting.digest is not None)
 
 
 def step_shown(step: Step) -> StepShown:

@@ -16,8 +16,10 @@ from ...backend.feedback.log import MAX_NOTE, Feedback, read_feedback, record_fe
 from ...backend.journal.delete import delete_run
 from ...backend.journal.picks import pick, read_choices
 from ...backend.journal.redraws import ask_redraw, newest_redraws
+from ...backend.journal.waiting import waiting_for
 from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import DIGEST
+from ...backend.pipeline.approval import approve
 from .. import host
 from ..inputs.run_folder import PARENT, known_run
 from .live_run import LIVE_RUNS, replayed
@@ -84,6 +86,13 @@ class AskRedraw(BrowserRequest):
     feedback: Feedback | None = None
 
 
+class AskDecision(BrowserRequest):
+    """Decision about what a run waits for: approve it, or skip the step."""
+
+    run: RunName
+    skip: bool = False
+
+
 class AskThumbnail(BrowserRequest):
     """Request for a small copy of an image, its longer side `size` pixels or a little more."""
 
@@ -119,7 +128,7 @@ def run_state(asked: AskRun) -> State:
         JournalError: It cannot be read.
     """
     folder = known_run(host.output_folder(), asked.run)
-    return _state(folder, replayed(asked.run, load_trajectory(folder)).state())
+    return _state(folder, replayed(asked.run, load_trajectory(folder), waiting_for(folder)).state())
 
 
 def stories(asked: AskStories) -> StoryList:
@@ -154,6 +163,17 @@ def note_redraw(asked: AskRedraw) -> State:
     return _state(folder, [])
 
 
+def note_decision(asked: AskDecision) -> State:
+    """Record a decision about what the run waits for, and return the choices, without messages.
+
+    Raises:
+        SettingsError: The run was not found, does not wait, or has no image to approve.
+    """
+    folder = known_run(host.output_folder(), asked.run)
+    approve(folder, skip=asked.skip)
+    return _state(folder, [])
+
+
 def thumbnail_of(asked: AskThumbnail) -> host.Content:
     """Return a small WebP copy of an image.
 
@@ -178,6 +198,7 @@ def _state(folder: Path, messages: list[LiveMessage]) -> State:
         choices=dict(read_choices(folder).steps),
         redraws=newest_redraws(folder),
         feedback=read_feedback(folder),
+        decided=waiting_for(folder) is None,
     )
 
 
@@ -191,5 +212,6 @@ def routes() -> list[host.Route]:
         host.Route("GET", f"{PREFIX}/thumbnail", AskThumbnail, thumbnail_of),
         host.Route("POST", f"{PREFIX}/choice", AskChoice, note_choice),
         host.Route("POST", f"{PREFIX}/redraw", AskRedraw, note_redraw),
+        host.Route("POST", f"{PREFIX}/decision", AskDecision, note_decision),
         host.Route("POST", f"{PREFIX}/feedback", AskFeedback, note_feedback),
     ]

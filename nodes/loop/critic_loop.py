@@ -25,6 +25,7 @@ from ..inputs.loop_inputs import (
     derive_checklist_input,
     keep_input,
     max_attempts_input,
+    pause_input,
     strictness_input,
 )
 from ..inputs.run_folder import RUNS, RunWatch, run_folder
@@ -120,6 +121,7 @@ class CriticLoop(io.ComfyNode):
                 candidates_input(),
                 strictness_input(),
                 derive_checklist_input(),
+                pause_input(),
             ],
             outputs=[
                 io.Image.Output(
@@ -175,20 +177,26 @@ class CriticLoop(io.ComfyNode):
         node = cls.hidden.unique_id or ""
         watch.runs(node, folder)
         with host.host_interrupts():
-            trajectory = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden))
-        if not is_complete(trajectory):
+            ended = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden))
+        if ended.waiting or not is_complete(ended.trajectory):
             watch.incomplete(node)
-        return results(trajectory, folder)
+        return results(ended.trajectory, folder, ended.waiting is not None)
 
 
-def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
+def results(trajectory: Trajectory, folder: Path, is_waiting: bool = False) -> io.NodeOutput:
     """Return the outputs and the display of a run whose journal is in `folder`.
 
+    Args:
+        trajectory: The run.
+        folder: Its folder.
+        is_waiting: Whether the run waits for the user. It may then have no image yet.
+
     Raises:
-        GeneratorError: The plan has steps to generate, and none has an image.
+        GeneratorError: The plan has steps to generate, and none has an image or was skipped.
     """
     images = [result.image for result in trajectory.results if result.image]
-    if not images and any(step.prompt for step in trajectory.plan.steps):
+    skipped = any(result.stop_reason is StopReason.skipped for result in trajectory.results)
+    if not images and not is_waiting and not skipped and any(step.prompt for step in trajectory.plan.steps):
         raise GeneratorError("No image was generated.", why_nothing_was_drawn(trajectory))
     return io.NodeOutput(
         [to_batch(picture.image) for picture in images] or host.nothing(),

@@ -14,7 +14,7 @@ from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished
 from ...backend.loop.loop import run
 from ...backend.loop.protocols import PlannedBefore
 from ...backend.loop.step_rules import max_attempts_in
-from ...backend.types import RunSettings, Trajectory
+from ...backend.types import RunSettings
 from .. import host
 from ..agents.interruptible import InterruptibleGenerator, critic_with
 from ..agents.managed_chat import offload_others
@@ -33,8 +33,8 @@ def carry_out(
     settings: RunSettings,
     folder: Path,
     workflow: str | None = None,
-) -> Trajectory:
-    """Run the loop with its journal in `folder` and show it on the node.
+) -> Finished:
+    """Run the loop with its journal in `folder`, show it on the node, and return how it ended.
 
     Raises:
         Cancelled: The user pressed cancel.
@@ -57,7 +57,7 @@ def carry_out(
     LIVE_RUNS.begin(live)
     critic = None if chat is None else critic_with(chat, live.hear)
     bar = _Bar(progress, live, max_attempts if judged else 1)
-    trajectory = None
+    ended = None
     try:
         with host.listening_to_steps(bar.sampling):
             drawer = InterruptibleGenerator(generator) if generator is not None else None
@@ -66,13 +66,13 @@ def carry_out(
                 live.follow(event)
                 bar.follow(event)
                 if isinstance(event, Finished):
-                    trajectory = event.trajectory
+                    ended = event
     except BaseException as error:
-        if trajectory is None:
+        if ended is None:
             live.fail(error)
         raise
-    assert trajectory is not None  # Finished is the last event of every stream
-    return trajectory
+    assert ended is not None  # Finished is the last event of every stream
+    return ended
 
 
 class _Bar:

@@ -45,6 +45,11 @@ export class Requests {
     return this.#post("/interleave-thinker/redraw", { run, ...request });
   }
 
+  /** Approve what a run waits for, or skip the step. Throws the server's error. */
+  decide(run, skip) {
+    return this.#post("/interleave-thinker/decision", { run, skip });
+  }
+
   /** The URL of a small copy of an image, its longer side `size` pixels or a little more. */
   thumbnail(run, picture, size) {
     return this.api.apiURL(`/interleave-thinker/thumbnail?${new URLSearchParams({ run, picture, size })}`);

@@ -19,6 +19,11 @@ export class RunState {
     return this.about?.status === "running";
   }
 
+  /** What the run waits for: {step, approvable}; undefined if it does not wait, or the user has decided. */
+  get waiting() {
+    return this.running || this.decided ? undefined : (this.about?.waiting ?? undefined);
+  }
+
   /** Step numbers in order. */
   get order() {
     return this.about?.steps ?? [...this.steps.keys()];
@@ -68,6 +73,7 @@ export class RunState {
   noted(received) {
     this.choices = received.choices ?? {};
     this.redraws = received.redraws ?? {};
+    this.decided = received.decided ?? false;
     this.feedback = new Map((received.feedback ?? []).map((word) => [`${word.step} ${word.attempt}`, word]));
     this.version += 1;
   }
@@ -118,6 +124,7 @@ export class RunState {
     this.attempts = new Map();
     this.words = new Map();
     this.seen = new Map();
+    this.decided = false;
   }
 
   /** Choices, redraws and feedback belong to one run; for another run they are unknown until the server sends them. */

@@ -30,7 +30,10 @@ export class RunView {
     for (const [name, value] of [["aria-valuemin", "0"], ["aria-valuemax", "100"]]) this.barFrame.setAttribute(name, value);
     this.row = make("ol", "it-cards");
     named(this.row, "list", say("Steps"));
-    this.notice = new Notice(() => this.#again());
+    this.notice = new Notice(
+      () => this.#again(),
+      (skip) => this.#decide(skip),
+    );
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
     this.caption = make("p", "it-caption");
@@ -113,6 +116,7 @@ export class RunView {
     const { state } = this;
     if (this.selected !== null && state.steps.has(this.selected)) return this.selected;
     if (state.running && state.current !== null) return state.current;
+    if (state.steps.has(state.waiting?.step)) return state.waiting.step;
     const doubtful = state.order.find((step) => state.steps.get(step)?.tone === "open");
     return doubtful ?? state.current ?? state.order[0];
   }
@@ -143,6 +147,17 @@ export class RunView {
     }
     this.#again();
     return "";
+  }
+
+  /** Approve what the run waits for, or skip the step, and queue the next run. */
+  async #decide(skip) {
+    try {
+      await this.#noted(this.requests.decide(this.state.run, skip));
+    } catch (error) {
+      setText(this.said, error.message);
+      return;
+    }
+    this.#again();
   }
 
   async #redrawShown() {
