@@ -103,5 +103,5 @@ def test_the_cache_changes_no_plan_verdict_or_image(part: int) -> None:
         f"{len(different)} different, {len(ties)} by a tie; P(success) differs by up to {furthest:.1g}; "
         f"{read[0]} tokens read without the cache, {read[1]} with it, {reused} reused"
     )
-    assert reused and not different and len(ties) <= 2
+    assert reused and not different and len(ties) <= 5
     assert furthest < 1e-4
