@@ -75,7 +75,10 @@ app.registerExtension({
     const executed = node.onExecuted;
     node.onExecuted = function (output, ...values) {
       executed?.call(this, output, ...values);
-      offer(this, output?.interleave_files?.[0]);
+      const file = output?.interleave_files?.[0];
+      // Without it, Nodes 2.0 of older front ends take a video for a broken image.
+      this.previewMediaType = file?.filename?.endsWith(".mp4") ? "video" : undefined;
+      offer(this, file);
     };
   },
 });

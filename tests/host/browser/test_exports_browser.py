@@ -101,8 +101,7 @@ def test_a_button_opens_the_export(exported: tuple[Any, str], tmp_path: Path) ->
     }
     page.wait_for_function(f"() => ({SHOWN})().length === {len(PICTURES)}")
     assert page.evaluate(SHOWN) == [*PICTURES]
-    if kind == "canvas":  # Nodes 2.0 shows no video in ComfyUI 0.14.
-        page.wait_for_function(PLAYS)
+    page.wait_for_function(PLAYS)
     screenshot(page, f"exports-{kind}", tmp_path)
     for format, (media_type, _) in PICTURES.items():
         place = buttons[format]
