@@ -1,7 +1,7 @@
 """Reads what writers and directors have already as a plan: Fountain scripts, Markdown outlines, shot lists.
 
-Every reader is a pure function of the text. What it does not understand it leaves out only where the format
-says so (notes, transitions, page breaks); a file without any step is an error.
+Every reader is a pure function of the text. It leaves out what the format defines as not part of the story
+(notes, transitions, page breaks). A file without any step is an error.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from .fountain import read_fountain
 from .markdown import read_markdown
 from .shot_list import read_shot_list
 
+MAX_SCRIPT = 1_000_000
+"""Maximum length of a script in characters: a screenplay of 120 pages has about 200,000."""
 READERS: dict[str, Callable[[str], Plan]] = {
     ".fountain": read_fountain,
     ".md": read_markdown,
@@ -34,6 +36,10 @@ def read_script(text: str, ending: str, where: str) -> Plan:
     Raises:
         SettingsError: It has no steps, or more than a plan can have.
     """
+    if len(text) > MAX_SCRIPT:
+        raise SettingsError(
+            f"{where}: it has {len(text):,} characters; the maximum is {MAX_SCRIPT:,}.", "Divide the script."
+        )
     try:
         return READERS[ending](text.removeprefix("\ufeff").replace("\r\n", "\n"))
     except ValueError as error:

@@ -11,17 +11,16 @@ import re
 from collections.abc import Iterator
 
 from ...types import Plan
-from .steps import Beat, plan_of
+from .steps import Beat, plan_of, without
 
-HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
+HEADING = re.compile(r"(#{1,6})\s+(\S.*)$")
 ITEM = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.*)$")
 QUOTE = re.compile(r"\s*>\s?(.*)$")
-FENCED = re.compile(r"^(```|~~~).*?^\1\s*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
+FENCES = ("```", "~~~")
 RULE = re.compile(r"\s*(?:[-*_]\s*){3,}$|\s*\|")
-MARKS = re.compile(
-    r"!\[[^\]]*\]\([^)]*\)|(?<!\\)(?:\*{1,3}|_{1,3}|`)(?=\S)|(?<=\S)(?<!\\)(?:\*{1,3}|_{1,3}|`)"
-)
-LINK = re.compile(r"(?<!!)\[([^\]]+)\]\([^)]*\)")
+PICTURE = re.compile(r"!\[[^\]]{0,300}\]\([^)]{0,300}\)")
+LINK = re.compile(r"\[([^\]]{1,300})\]\([^)]{0,300}\)")
+MARK = re.compile(r"(?<!\\)(?:\*{1,3}|_{1,3}|`)(?=\S)|(?<=\S)(?<!\\)(?:\*{1,3}|_{1,3}|`)")
 NUMBERED = re.compile(r"(?:(?:step|panel|page|shot|scene)\s*)?\d{1,3}\s*[.:)–-]\s*", re.IGNORECASE)
 
 
@@ -31,12 +30,26 @@ def read_markdown(text: str) -> Plan:
     Raises:
         ValueError: It has neither headings nor lists.
     """
-    lines = FENCED.sub("", text).split("\n")
+    lines = _without_code(without(text, "<!--", "-->").split("\n"))
     levels = [len(found[1]) for line in lines if (found := HEADING.match(line))]
     deepest = max(levels, default=0)
     if levels.count(deepest) > 1:
         return plan_of(_of_headings(lines, deepest))
     return plan_of(_of_items(lines))
+
+
+def _without_code(lines: list[str]) -> list[str]:
+    """Return the lines outside of fenced code. A fence without its end goes to the end of the file."""
+    kept: list[str] = []
+    fence = ""
+    for line in lines:
+        if fence:
+            fence = "" if line.strip() == fence else fence
+        else:
+            fence = next((one for one in FENCES if line.startswith(one)), "")
+            if not fence:
+                kept.append(line)
+    return kept
 
 
 def _of_headings(lines: list[str], level: int) -> Iterator[Beat]:
@@ -47,7 +60,11 @@ def _of_headings(lines: list[str], level: int) -> Iterator[Beat]:
         if found := HEADING.match(line):
             if name is not None:
                 yield Beat(name, [_joined(seen) or name], said)
-            name = NUMBERED.sub("", _plain(found[2]), count=1) if len(found[1]) == level else None
+            name = (
+                NUMBERED.sub("", _plain(found[2].rstrip().rstrip("#")), count=1)
+                if len(found[1]) == level
+                else None
+            )
             seen, said = [], []
         elif quote := QUOTE.match(line):
             said.append(_plain(quote[1]))
@@ -76,4 +93,4 @@ def _joined(lines: list[str]) -> str:
 
 
 def _plain(line: str) -> str:
-    return MARKS.sub("", LINK.sub(r"\1", line)).strip()
+    return MARK.sub("", LINK.sub(r"\1", PICTURE.sub("", line))).strip()

@@ -1,4 +1,4 @@
-"""Makes a plan from what the readers of scripts find."""
+"""Makes a plan from what the readers of scripts find, and removes what all of them leave out."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Beat(NamedTuple):
     """
 
     name: str
-    seen: Sequence[str]
-    said: Sequence[str] = ()
+    seen: list[str]
+    said: list[str]
     cast: tuple[str, ...] | None = None
 
 
-def plan_of(beats: Iterable[Beat], names: Iterable[str] = ()) -> Plan:
+def plan_of(beats: Iterable[Beat], names: Sequence[str] = ()) -> Plan:
     """Return the plan of beats; those that show and tell nothing are left out.
 
     Args:
@@ -38,13 +38,17 @@ def plan_of(beats: Iterable[Beat], names: Iterable[str] = ()) -> Plan:
     found = [beat for beat in beats if any(map(str.strip, (*beat.seen, *beat.said)))]
     if not found:
         raise ValueError("it has no steps")
-    if len(found) > MAX_STEPS:
-        raise ValueError(f"it has {len(found)} steps")
-    cast = tuple(CastMember(name=name) for name in dict.fromkeys(names))[:MAX_CAST]
-    known = {member.name for member in cast}
+    check_number(len(found))
+    # The first spelling of a name is its name.
+    spelled = {name.casefold(): name for name in reversed(list(names))}
+    cast = tuple(CastMember(name=spelled[name]) for name in dict.fromkeys(map(str.casefold, names)))[
+        :MAX_CAST
+    ]
+    known = {member.name.casefold(): member.name for member in cast}
     steps = []
     for number, beat in enumerate(found, 1):
-        present = None if beat.cast is None else tuple(name for name in beat.cast if name in known)
+        listed = () if beat.cast is None else [known.get(name.casefold()) for name in beat.cast]
+        present = None if beat.cast is None else tuple(dict.fromkeys(filter(None, listed)))
         steps.append(
             Step(
                 number=number,
@@ -55,6 +59,21 @@ def plan_of(beats: Iterable[Beat], names: Iterable[str] = ()) -> Plan:
             )
         )
     return Plan(steps=tuple(steps), cast=cast)
+
+
+def check_number(steps: int) -> None:
+    """Raise ValueError for more steps than a plan can have."""
+    if steps > MAX_STEPS:
+        raise ValueError(f"it has more than {MAX_STEPS} steps")
+
+
+def without(text: str, begin: str, end: str) -> str:
+    """Return a text without the passages between two marks. A mark without its end is part of the text."""
+    kept, at = [], 0
+    while (start := text.find(begin, at)) >= 0 and (stop := text.find(end, start + len(begin))) >= 0:
+        kept.append(text[at:start])
+        at = stop + len(end)
+    return "".join([*kept, text[at:]])
 
 
 def sentence(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -153,13 +155,42 @@ def test_a_shot_list(tmp_path: Path) -> None:
         ("a.csv", "shot,notes\n1,x\n", "no column describes the images"),
         ("a.csv", "action\n", "it has no steps"),
         ("a.csv", 'action\n"open\n', "it is not a table"),
-        ("a.md", "- step\n" * 101, "it has 101 steps"),
+        ("a.md", "- step\n" * 101, "it has more than 100 steps"),
+        ("a.fountain", "INT. A\n\nHe runs.\n\n" * 101, "it has more than 100 steps"),
+        ("a.md", "- step\n" * 200_000, "the maximum is 1,000,000"),
         ("a.csv", "action\n" + "x" * 200_000 + "\n", "it is not a table"),
     ],
 )
 def test_what_is_no_script_is_refused(tmp_path: Path, name: str, text: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         read(tmp_path, name, text)
+
+
+HOSTILE = (
+    *("/* ", "[[ ", "a:\n b:\n", "A (", "@a (", "*a ", "_ ", " #a", "# ", "#", "- - ", "[", "![", "<!-- "),
+    *("```\n", "> ", "1. ", "\n\n", "INT. A - ", '"', ",", "A\na\n\n"),
+)
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_a_hostile_script_takes_bounded_time(unit: str) -> None:
+    for text in ((unit * 900_000)[:900_000], f"{(unit * 400_000)[:400_000]}x\n\nINT. A\n\nb c\n"):
+        for ending in READERS:
+            began = time.process_time()
+            with suppress(SettingsError):
+                read_script(text, ending, "file")
+            assert time.process_time() - began < 20
+
+
+def test_names_that_differ_in_case_are_one_member(tmp_path: Path) -> None:
+    plan = read(tmp_path, "a.csv", 'action,cast\nrun,"MARA, Pim"\nsit,Mara\n')
+    assert [member.name for member in plan.cast] == ["MARA", "Pim"]
+    assert [step.cast for step in plan.steps] == [("MARA", "Pim"), ("MARA",)]
+
+
+def test_a_script_without_capitals_has_no_speakers(tmp_path: Path) -> None:
+    plan = read(tmp_path, "a.fountain", "INT. 厨房\n\n小明走进来\n小红笑了\n")
+    assert plan.cast == () and plan.steps[0].prompt == "Interior, 厨房. 小明走进来 小红笑了."
 
 
 @given(st.sampled_from(sorted(READERS)), st.text(max_size=300))
