@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +29,10 @@ FILE_NAME = "story.mp4"
 SIDE = 1920
 FPS = 24
 AUDIO_RATE = 44_100
+PIXELS = "yuv420p"
 MAX_FADE = 3.0
+MAX_VOICE = 600
+"""Maximum length of a narration in seconds."""
 MAX_WAV = 200 * 1024 * 1024
 LEAST, MOST = 2.5, 20.0
 """Minimum and maximum display time of an image in seconds, unless its narration is longer."""
@@ -44,7 +48,7 @@ HEADER = (
     b"Style: Default,Arial,16\n\n[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, "
     b"MarginV, Effect, Text\n"
 )
-"""Subtitle header in the form that encoders expect, whatever they write."""
+"""Subtitle header that the encoder needs; it is not written."""
 
 Captions = Literal["burned in", "subtitles", "none"]
 
@@ -166,11 +170,15 @@ def _samples(av: Any, path: Path) -> np.ndarray:
     try:
         with av.open(str(path), format="wav") as container:
             change = av.AudioResampler("s16", "mono", AUDIO_RATE)
-            parts = [
-                one.to_ndarray()[0]
-                for frame in (*container.decode(audio=0), None)
-                for one in change.resample(frame)
-            ]
+            parts, length = [], 0
+            for frame in chain(container.decode(audio=0), (None,)):
+                for one in change.resample(frame):
+                    parts.append(one.to_ndarray()[0])
+                    length += len(parts[-1])
+                if length > MAX_VOICE * AUDIO_RATE:
+                    raise SettingsError(
+                        f"{str(path)!r} is longer than {MAX_VOICE} s.", "Use a shorter recording."
+                    )
     except (av.FFmpegError, IndexError) as error:
         raise SettingsError(f"Cannot read {str(path)!r}: {error}.", "Use a WAV file.") from error
     return np.concatenate(parts) if parts else np.zeros(0, np.int16)
@@ -181,7 +189,7 @@ def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles:
     with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
         video = container.add_stream("libx264", rate=FPS, options={"crf": "18", "preset": "veryfast"})
         video.width, video.height = scenes[0].image.size
-        video.pix_fmt = "yuv420p"
+        video.pix_fmt = PIXELS
         sound = titles = None
         if any(scene.voice is not None for scene in scenes):
             sound = container.add_stream("aac", rate=AUDIO_RATE, layout="mono")
@@ -190,8 +198,9 @@ def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles:
             titles.codec_context.subtitle_header = HEADER
         begin = 0
         for scene, following in zip(scenes, (*scenes[1:], None), strict=True):
-            for image in _shown(scene, following, fade):
-                container.mux(video.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+            for number, frame in enumerate(_shown(av, scene, following, fade), begin):
+                frame.pts, frame.time_base = number, Fraction(1, FPS)
+                container.mux(video.encode(frame))
             if sound is not None:
                 container.mux(sound.encode(_spoken(av, scene)))
             if titles is not None and (words := " ".join(scene.words.split())):
@@ -202,18 +211,26 @@ def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles:
             container.mux(sound.encode())
 
 
-def _shown(scene: _Scene, following: _Scene | None, fade: int) -> Iterator[np.ndarray]:
-    """Yield the frames of a scene, `(height, width, 3)`. The last ones fade to the following scene."""
+def _shown(av: Any, scene: _Scene, following: _Scene | None, fade: int) -> Iterator[Any]:
+    """Yield the frames of a scene: its image, as one object, and then the fade to the next scene."""
     import numpy as np
 
-    still = np.asarray(scene.image)
     fading = min(fade, scene.length // 2) if following else 0
-    for _ in range(scene.length - fading):
-        yield still
-    after = np.asarray(following.image) if following else still
+    yield from [_frame(av, scene.image)] * (scene.length - fading)
+    if following is None:
+        return
+    still, after = np.asarray(scene.image), np.asarray(following.image)
     for at in range(1, fading + 1):
         share = at / (fading + 1)
-        yield np.rint(still * (1 - share) + after * share).astype(np.uint8)
+        yield _frame(av, np.rint(still * (1 - share) + after * share).astype(np.uint8))
+
+
+def _frame(av: Any, image: Image.Image | np.ndarray) -> Any:
+    """Return an image, or its pixels `(height, width, 3)`, in the format of the encoder."""
+    import numpy as np
+
+    frame = av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")
+    return frame.reformat(format=PIXELS)
 
 
 def _spoken(av: Any, scene: _Scene) -> Any:
@@ -233,7 +250,9 @@ def _subtitle(stream: Any, words: str, begin: int, length: int) -> Any:
     from av.subtitles.subtitle import SubtitleSet
 
     start, end = (round(1000 * frames / FPS) for frames in (begin, begin + length))
-    line = f"0,0,Default,,0,0,0,,{words}".encode()
+    # An invisible sign after them keeps backslashes and braces from being read as codes.
+    shown = re.sub(r"([\\{])", "\\1\u2060", words)
+    line = f"0,0,Default,,0,0,0,,{shown}".encode()
     packet = stream.codec_context.encode_subtitle(SubtitleSet.create(text=line, start=0, end=end - start))
     packet.stream, packet.time_base = stream, Fraction(1, 1000)
     packet.pts = packet.dts = start

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+import subprocess
+import sys
 import wave
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from PIL import Image, ImageChops, ImageStat
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.exporters import export_by_name, video
 from interleave_thinker.backend.exporters.video import FPS, seconds_of
 
 av = pytest.importorskip("av", reason="PyAV is not installed: pip install interleave-thinker[video]")
@@ -81,6 +83,39 @@ def test_subtitles_are_a_track_and_captions_are_pixels(tmp_path: Path) -> None:
     assert begins[0] == 0 and begins[1] == pytest.approx(seconds_of("The title"), abs=0.05)
 
 
+def test_codes_in_a_text_are_shown_as_text(tmp_path: Path) -> None:
+    trajectory = make_trajectory(1, text_step=False)
+    (result,) = trajectory.results
+    step = result.step.model_copy(update={"auxiliary_text": r'C:\New {\an8}folder, "ok" <b>'})
+    shown = trajectory.model_copy(update={"results": (result.model_copy(update={"step": step}),)})
+    path = export_by_name("mp4", shown, tmp_path, captions="subtitles")
+    with av.open(str(path)) as container:
+        (packet,) = [one for one in container.demux(container.streams.subtitles[0]) if one.size]
+    assert bytes(packet)[2:].decode().replace("\u2060", "") == step.auxiliary_text
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys\nsys.path.insert(0, sys.argv[1])\nimport conftest\n"
+        "from support.stories import make_trajectory\n"
+        "from interleave_thinker.backend.errors import JournalError\n"
+        "from interleave_thinker.backend.exporters import export_by_name\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
+        "try:\n    export_by_name('mp4', make_trajectory(3, size=300), sys.argv[2])\n"
+        "except JournalError as error:\n    print(error)\n"
+    )
+    tests = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code, tests, str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "cannot be written" in done.stdout, done.stderr
+    assert not [*(tmp_path / "out").glob("*")]
+
+
 def test_an_image_stays_until_its_narration_ends(tmp_path: Path) -> None:
     trajectory = make_trajectory(2, size=64, text_step=False)
     voices = tmp_path / "voices"
@@ -126,3 +161,10 @@ def test_reading_times() -> None:
     assert seconds_of("word " * 12) == pytest.approx(5.0)
     assert seconds_of("狐" * 20) == pytest.approx(5.0)
     assert seconds_of("word " * 500) == 20.0
+
+
+def test_a_recording_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(video, "MAX_VOICE", 2)
+    record(tmp_path / "1.wav", 3.0)
+    with pytest.raises(SettingsError, match="longer than 2 s"):
+        export_by_name("mp4", make_trajectory(1), tmp_path / "out", narration=str(tmp_path))
