@@ -6,6 +6,7 @@ generated again. Only then its images become references.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,9 +112,14 @@ def _with_image(member: CastMember, result: StepResult, folder: Path) -> CastMem
 
 
 def _write(path: Path, members: Sequence[CastMember]) -> None:
+    """Write the cast file, as JSON if it was JSON, and keep the one before."""
     import yaml
 
     written = {"cast": [member.as_written for member in members]}
-    write_bytes(path.with_name(f"{path.name}.bak"), path.read_bytes(), SettingsError, "Cast")
-    text = yaml.safe_dump(written, sort_keys=False, allow_unicode=True, width=100)
+    before = path.read_bytes()
+    write_bytes(path.with_name(f"{path.name}.bak"), before, SettingsError, "Cast")
+    if before.lstrip()[:1] in (b"{", b"["):
+        text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = yaml.safe_dump(written, sort_keys=False, allow_unicode=True, width=100)
     write_text(path, text, SettingsError, "Cast")

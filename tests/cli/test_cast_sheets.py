@@ -80,3 +80,16 @@ def test_a_member_without_traits_is_refused(tmp_path: Path) -> None:
     result = call("cast", "sheets", path, "--out", tmp_path / "sheets", *MODELS)
     assert result.exit_code == 2 and "neither images nor traits" in result.stderr
     assert not (tmp_path / "sheets").exists()
+
+
+def test_a_json_cast_stays_json_and_a_damaged_one_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "heroes.json"
+    path.write_text('[{"name": "..", "traits": ["red"]}]', encoding="utf-8")
+    out = tmp_path / "sheets"
+    assert call("cast", "sheets", path, "--out", out, *MODELS).exit_code == 0
+    assert call("cast", "keep", path, out).exit_code == 0
+    ((image,),) = [one["images"] for one in json.loads(path.read_text(encoding="utf-8"))["cast"]]
+    assert (tmp_path / image).is_file() and image.endswith(".png") and ".." not in image
+    path.write_text("{", encoding="utf-8")
+    assert call("cast", "keep", path, out).exit_code == 2
+    assert path.read_text(encoding="utf-8") == "{"

@@ -48,7 +48,7 @@ class ItemCast:
 
 
 def _step(step: Step, names: Sequence[str], shown: dict[str, str]) -> Step:
-    """Return the step with its list, unless somebody in it is not a member: then the list would be wrong."""
+    """Return the step with its list, unless it names others than members: then the list would be wrong."""
     if not all(name in shown for name in names):
         return step
     return step.model_copy(update={"cast": tuple(shown[name] for name in names)})
