@@ -1,7 +1,7 @@
 """The cast of a story: the characters, props and places that keep their look in every image.
 
 A member has fixed visual traits and images that show it. A step lists who is in it; without a list, the
-names in its prompt decide. The loop (loop/earlier_images.py) uses these functions for every step.
+names in its prompt decide. The loop (loop/images/earlier_images.py) uses these functions for every step.
 """
 
 from __future__ import annotations

@@ -7,33 +7,58 @@ before a cancel or a failure, so no image that the user has seen is missing in t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Generator as EventStream
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ..checklist import ChecklistItem
+from ..generators.protocol import Generator
 from ..journal.picks import RedrawRequest
-from ..journal.store import RunStore
-from ..types import Attempt, DrawSettings, Redraw, RunSettings, Step, StopReason
-from .cached_calls import CachedCalls, DrawnFrom, WantedDraw
-from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event
-from .missing_verdicts import MissingVerdicts
-from .policy import accepted, choose, next_prompt, user_selected
-from .protocols import ChecksItems, CriticLike
+from ..journal.store import JudgementRecord, RunStore
+from ..types import Attempt, DrawSettings, Redraw, Request, RunSettings, Step, StopReason, UnusedSetting
+from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, SettingUnused
+from .images.cached_draws import CachedDraws, DrawnFrom, WantedDraw
+from .judgements import CachedJudgements, MissingVerdicts
+from .policy import accepted, choose, next_prompt, unused_at, user_selected
+from .protocols import ChecksItems, CriticLike, KnowsUnused
 from .step_rules import max_attempts_of, redraw_seed, step_seed
 
 
 @dataclass(frozen=True)
 class StepContext:
-    """What a run's steps are generated and judged with. `deadline` is a time of `time.monotonic()`."""
+    """What all steps of a run are generated and judged with.
 
+    Attributes:
+        request: The request.
+        settings: The run's settings.
+        store: The run's store.
+        generator: The generator.
+        draws: Its cached calls.
+        critic: The critic, if a step needs one.
+        judgements: Its cached judgements.
+        missing: Counts the verdicts that it did not return.
+        deadline: Time of `time.monotonic()` after which no attempt starts.
+        unused: Settings without effect that were reported already.
+    """
+
+    request: Request
     settings: RunSettings
     store: RunStore
-    calls: CachedCalls
+    generator: Generator
+    draws: CachedDraws
     critic: CriticLike | None
+    judgements: CachedJudgements
     missing: MissingVerdicts
     deadline: float
+    unused: list[UnusedSetting] = field(default_factory=list)
+
+    def report_unused(self, settings: Iterable[UnusedSetting]) -> Iterator[Event]:
+        """Report the settings without effect that were not reported yet."""
+        for setting in settings:
+            if setting not in self.unused:
+                self.unused.append(setting)
+                yield SettingUnused(setting)
 
 
 @dataclass
@@ -61,7 +86,7 @@ class StepAttempts:
         if all(request.by != "user" for request in self.context.store.redraws(self.step).values()):
             return False
         seed = step_seed(self.step, draws, self.context.settings)
-        return not self.context.calls.has_drawn(self.drawn_from.wanted(prompt, seed))
+        return not self.context.draws.has_drawn(self.drawn_from.wanted(prompt, seed))
 
     def redraws(
         self,
@@ -84,7 +109,7 @@ class StepAttempts:
             for turn in range(self._turns(request)):
                 seed = redraw_seed(self.step, self.context.settings, done, prompt, self.made, turn)
                 wanted = self.drawn_from.wanted(prompt, seed)
-                if not self.context.calls.has_drawn(wanted):
+                if not self.context.draws.has_drawn(wanted):
                     pick = self.context.store.user_selected(self.step.number)
                     if len(later) > 1 or user_selected(self.made, pick) is not None:
                         break
@@ -132,10 +157,10 @@ class StepAttempts:
             for number in numbers
         ]
         decided = user_selected(self.made, pick) is not None
-        with self.context.calls.parallel_draws([] if decided else draws):
+        with self.context.draws.parallel_draws([] if decided else draws):
             for wanted in draws:
                 decided = user_selected(self.made, pick) is not None
-                if decided and not self.context.calls.has_drawn(wanted):
+                if decided and not self.context.draws.has_drawn(wanted):
                     return StopReason.picked
                 if time.monotonic() >= self.context.deadline:
                     return StopReason.budget
@@ -147,7 +172,7 @@ class StepAttempts:
         prompt, source, seed, settings = wanted
         beside, cast = (settings.beside, settings.cast) if isinstance(settings, DrawSettings) else ((), None)
         yield AttemptStarted(self.step, len(self.made), prompt, seed, redraw)
-        drawn, reused = self.context.calls.draw(wanted)
+        drawn, reused = self.context.draws.draw(wanted)
         images = drawn.images or (None,)
         for place, image in enumerate(images):
             number = len(self.made)
@@ -181,11 +206,11 @@ class StepAttempts:
         if self.context.critic is None or not numbers or self.step.prompt is None:
             return
         drawn = [self.made[number] for number in numbers]
-        judged = self.context.calls.judge(
+        judged = self.context.judgements.judge(
             self.context.critic, self.step.prompt, drawn, partial(self.draw_ahead, drawn)
         )
         if self.items and isinstance(self.context.critic, ChecksItems):
-            judged = self.context.calls.check(
+            judged = self.context.judgements.check(
                 self.context.critic, self.items, self.step.prompt, drawn, judged
             )
         for number, (found, reused) in zip(numbers, judged, strict=True):
@@ -194,4 +219,12 @@ class StepAttempts:
             update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
             self.made[number] = attempt.model_copy(update=update)
             yield AttemptJudged(self.step, number, self.made[number], reused)
+            yield from self._unused_now(found)
             self.context.missing.hear(found, reused)
+
+    def _unused_now(self, judged: JudgementRecord) -> Iterator[Event]:
+        """Report the settings that had no effect on a judgement."""
+        yield from self.context.report_unused(unused_at(judged.verdict, self.context.settings))
+        if isinstance(self.context.critic, KnowsUnused):
+            # A server may have rejected a setting only now.
+            yield from self.context.report_unused(self.context.critic.unused_settings)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..errors import SettingsError, SourceMissing
 from ..generators.protocol import Generator, TakesStepSettings
 from ..pictures import Picture
-from ..types import Attempt, Plan, Request, RunSettings, Step, StepResult
+from ..types import Attempt, Plan, Request, RunSettings, Step, StepResult, in_style
 from .policy import attempt_seed, hashed_seed, source_of
 
 BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
@@ -145,3 +145,15 @@ def step_source(
             "Connect an image to the request of the plan.",
         )
     return source_of(request, earlier, rule)
+
+
+def from_text(step: Step, prompt: str, style: str) -> Step:
+    """Return a step as one that is generated from text.
+
+    Args:
+        step: The step.
+        prompt: A prompt for its whole image.
+        style: The plan's style sentence, which then precedes the prompt.
+    """
+    settings = step.settings.model_copy(update={"source": "text", "mask": None, "denoise": None})
+    return step.model_copy(update={"prompt": in_style(prompt, style), "settings": settings})

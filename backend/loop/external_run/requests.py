@@ -22,7 +22,7 @@ from ...types import (
     Value,
 )
 from ...values import step_identity
-from ..earlier_images import ALL
+from ..images.earlier_images import ALL
 from ..step_rules import step_source
 
 ALL_STEPS = 0

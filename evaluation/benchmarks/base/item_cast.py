@@ -1,7 +1,7 @@
 """The cast of an item: characters with reference images, and who is in each step.
 
 The loop shows the image model the references of those who are in a step, and no others, and tells it their
-exact number (loop/earlier_images.py).
+exact number (loop/images/earlier_images.py).
 """
 
 from __future__ import annotations

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.small_agents import Counting, OnePlan, Verdicts
 
+from interleave_thinker.backend.errors import Cancelled
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished, StepFinished, StepRewritten
@@ -102,3 +104,36 @@ def test_a_run_resumes_after_a_rewrite_without_asking_again(tmp_path: Path) -> N
     assert [one.image for one in load_trajectory(tmp_path).results] == [
         one.image for one in trajectory.results
     ]
+
+
+def cancelled(generator: Counting, rewriter: Rewriter, *verdicts: bool) -> tuple[list[Any], Trajectory]:
+    """Return the events of a run that is cancelled, and its trajectory."""
+    events: list[Any] = []
+    settings, critic = RunSettings(max_attempts=2), Verdicts(*verdicts)
+    with pytest.raises(Cancelled):
+        for event in run(REQUEST, OnePlan(PLAN), generator, critic, settings, rewriter=rewriter):
+            events.append(event)
+    assert isinstance(events[-1], Finished)
+    return events, events[-1].trajectory
+
+
+def test_a_cancelled_rewriter_leaves_one_result_with_the_attempts() -> None:
+    class Cancels(Rewriter):
+        def __call__(self, plan: Plan, step: Step, problem: str) -> str | None:
+            raise Cancelled("Stop.")
+
+    events, trajectory = cancelled(Counting(), Cancels(), True, False, False)
+    assert [(one.step.number, one.stop_reason, len(one.attempts)) for one in trajectory.results] == [
+        (1, StopReason.accepted, 1),
+        (2, StopReason.cancelled, 2),
+    ]
+    finished = [event.result for event in events if isinstance(event, StepFinished)]
+    assert tuple(finished) == trajectory.results
+
+
+def test_a_cancelled_rewritten_step_is_the_step_of_the_plan() -> None:
+    generator = Counting(failures=[None, None, None, Cancelled("Stop.")])
+    _, trajectory = cancelled(generator, Rewriter(), True, False, False)
+    last = trajectory.results[-1]
+    assert last.stop_reason is StopReason.cancelled
+    assert last.step == trajectory.plan.steps[1] and last.step.prompt == f"Oil painting. {WHOLE}"

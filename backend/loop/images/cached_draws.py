@@ -1,4 +1,4 @@
-"""Generator and critic calls of the loop: cached, with failures as values, and optionally started early.
+"""Generator calls of the loop: cached, with failures as values, and optionally started early.
 
 An image that is generated ahead has the same cache key as any other, and it is stored only if the loop asks
 for it. If the loop does not ask for it, it is discarded, so a run with this option has the same trajectory as
@@ -9,16 +9,15 @@ was started ahead, even if that image is then discarded.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ..cast import followed_by
-from ..checklist import ChecklistItem
-from ..counters import count
-from ..errors import ChatError, GeneratorError
-from ..generators.protocol import (
+from ...cast import followed_by
+from ...counters import count
+from ...errors import GeneratorError
+from ...generators.protocol import (
     DrawsSeveral,
     EnhancesPrompts,
     Generator,
@@ -29,12 +28,10 @@ from ..generators.protocol import (
     step_identity,
     stopped_by,
 )
-from ..journal.store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, RunStore, checked_key
-from ..pictures import Picture
-from ..types import MAX_BATCH, Attempt, DrawSettings, Fault, StepSettings, Verdict
+from ...journal.store import DrawKey, DrawRecord, RunStore
+from ...pictures import Picture
+from ...types import MAX_BATCH, DrawSettings, Fault, StepSettings
 from .parallel_draws import ParallelDraws
-from .policy import with_items
-from .protocols import BatchCritic, ChecksItems, CriticLike
 
 
 class WantedDraw(NamedTuple):
@@ -61,8 +58,8 @@ class DrawnFrom(NamedTuple):
         return WantedDraw(prompt, self.source, seed, self.settings)
 
 
-class CachedCalls:
-    """A generator and its critics, with a cache of their results."""
+class CachedDraws:
+    """A generator with a cache of its images."""
 
     def __init__(self, generator: Generator, store: RunStore) -> None:
         self._generator = generator
@@ -137,107 +134,6 @@ class CachedCalls:
         self._begun_ahead(None)
         if self._thread is not None:
             self._thread.shutdown()
-
-    def judge(
-        self,
-        critic: CriticLike,
-        original: str,
-        attempts: Sequence[Attempt],
-        before_asking: Callable[[], None],
-    ) -> list[tuple[JudgementRecord, bool]]:
-        """Judge the images of one attempt's candidates against the step's original prompt.
-
-        A failure of the critic is returned as the `error` of the record.
-
-        Args:
-            critic: The critic.
-            original: The step's prompt from the plan.
-            attempts: The candidates. Each has an image, and all have the same source image and prompt.
-            before_asking: Called once before the critic is called; not called if all verdicts are cached.
-
-        Returns:
-            For each attempt the record of its judgement, and whether it came from the cache.
-
-        Raises:
-            Cancelled: The run was cancelled.
-        """
-        keys = [_judge_key(critic, original, attempt) for attempt in attempts]
-        known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
-        count(judgements_kept=sum(key in known for key in keys))
-        new = {key: attempt for key, attempt in zip(keys, attempts, strict=True) if key not in known}
-        if new:
-            before_asking()
-            count(judgements=len(new))
-        made: dict[JudgeKey, JudgementRecord] = {}
-        together = isinstance(critic, BatchCritic) and critic.judges_together
-        for some in [list(new)] if together and new else [[key] for key in new]:
-            began = time.monotonic()
-            verdicts: Sequence[Verdict | None] = [None] * len(some)
-            error = None
-            try:
-                verdicts = _verdicts(critic, original, [new[key] for key in some])
-            except ChatError as failure:
-                error = Fault(where="critic", message=str(failure))
-            seconds = (time.monotonic() - began) / len(some)
-            for key, verdict in zip(some, verdicts, strict=True):
-                made[key] = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)
-                self._store.keep_judged(made[key])
-        return [(known[key], True) if key in known else (made[key], False) for key in keys]
-
-    def check(
-        self,
-        critic: ChecksItems,
-        items: Sequence[ChecklistItem],
-        original: str,
-        attempts: Sequence[Attempt],
-        judged: Sequence[tuple[JudgementRecord, bool]],
-    ) -> list[tuple[JudgementRecord, bool]]:
-        """Complete verdicts with the answers to the items of the step's checklist.
-
-        They have records of their own, so a run that was judged before only needs the answers.
-
-        Args:
-            critic: The critic.
-            items: The items.
-            original: The step's prompt from the plan.
-            attempts: The judged attempts.
-            judged: What `judge` returned for them. Without a verdict nothing is checked.
-
-        Raises:
-            Cancelled: The run was cancelled.
-        """
-        return [
-            self._checked(critic, items, original, attempt, one) if one[0].verdict else one
-            for attempt, one in zip(attempts, judged, strict=True)
-        ]
-
-    def _checked(
-        self,
-        critic: ChecksItems,
-        items: Sequence[ChecklistItem],
-        original: str,
-        attempt: Attempt,
-        judged: tuple[JudgementRecord, bool],
-    ) -> tuple[JudgementRecord, bool]:
-        plain, _ = judged
-        key = checked_key(plain.key, items)
-        known = self._store.judged(key)
-        if known is not None:
-            return known, True
-        assert attempt.image is not None and plain.verdict is not None, (
-            "only verdicts on images are completed"
-        )
-        count(items_checked=len(items))
-        began, verdict, error = time.monotonic(), None, None
-        try:
-            answers = critic.check(attempt.source, attempt.image, original, items)
-            verdict = with_items(plain.verdict, answers, attempt.prompt)
-        except ChatError as failure:
-            error = Fault(where="critic", message=str(failure))
-        seconds = plain.seconds + time.monotonic() - began
-        record = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)
-        self._store.keep_judged(record)
-        return record, False
 
     def _draw_key(self, wanted: WantedDraw) -> DrawKey:
         return DrawKey(
@@ -314,23 +210,3 @@ def _prompt_for(generator: Generator, wanted: WantedDraw) -> str:
     marks = reference_marks(generator, wanted.source is not None, len(cast.names))
     shown = [f"{mark} shows {name}." for mark, name in zip(marks, cast.names, strict=True)]
     return followed_by(wanted.prompt, " ".join([*([cast.text] if cast.text else []), *shown]))
-
-
-def _judge_key(critic: CriticLike, original: str, attempt: Attempt) -> JudgeKey:
-    assert attempt.image is not None, "only images are judged"
-    return JudgeKey(
-        critic=critic.identity,
-        before=attempt.source.digest if attempt.source else None,
-        after=attempt.image.digest,
-        original_prompt=original,
-        prompt_used=attempt.prompt,
-    )
-
-
-def _verdicts(critic: CriticLike, original: str, attempts: Sequence[Attempt]) -> Sequence[Verdict]:
-    first = attempts[0]
-    afters = [attempt.image for attempt in attempts if attempt.image is not None]
-    if len(afters) == 1:
-        return [critic.judge(first.source, afters[0], original, first.prompt)]
-    assert isinstance(critic, BatchCritic), "only these critics judge several images in one call"
-    return critic.judge_together(first.source, afters, original, first.prompt)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..cast import cast_text, members_in, newest_images, pictures_of
-from ..errors import SettingsError
-from ..generators.protocol import max_reference_images
-from ..pictures import Picture
-from ..types import (
+from ...cast import cast_text, members_in, newest_images, pictures_of
+from ...errors import SettingsError
+from ...generators.protocol import max_reference_images
+from ...pictures import Picture
+from ...types import (
     MAX_STEP_IMAGES,
     CastShown,
     DrawSettings,
