@@ -55,6 +55,7 @@ __all__ = [
     "Plan",
     "Redraw",
     "Request",
+    "Rewritten",
     "RunSettings",
     "Score",
     "Several",
@@ -88,11 +89,26 @@ class Request(Value):
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
+class Rewritten(Value):
+    """What a step was before it was rewritten, because no attempt at it was accepted.
+
+    Attributes:
+        prompt: Its prompt.
+        settings: Its settings.
+        draws: Generator calls that were made with them. They count for the run's `max_draws`.
+    """
+
+    prompt: Text
+    settings: StepSettings = StepSettings()
+    draws: int = Field(ge=0, le=MAX_ATTEMPTS)
+
+
 class Step(Value):
     """One step of a plan. If `prompt` is None, the step is text-only and `auxiliary_text` is its content.
 
     `cast` names the members of the plan's cast that are in the step; None: the names in its prompt decide.
     `facts` state what is true after it. The critic answers each item of `checklist` with yes or no.
+    `rewritten` is set if the run wrote the prompt, to generate the step from text.
     """
 
     number: int = Field(ge=1)
@@ -104,11 +120,12 @@ class Step(Value):
     cast: Present | None = None
     facts: Facts = ()
     checklist: Checklist = ()
+    rewritten: Rewritten | None = None
 
     @model_serializer(mode="wrap")
     def _without_settings(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit empty settings and cast, as earlier versions wrote steps, so that they can read them."""
-        written = written_without(fields(self), self, ("facts", "checklist"))
+        written = written_without(fields(self), self, ("facts", "checklist", "rewritten"))
         if self.settings == StepSettings():
             written.pop("settings", None)
         if self.cast is None:
@@ -120,6 +137,19 @@ class Step(Value):
         if not self.prompt and not self.auxiliary_text:
             raise ValueError(f"step {self.number} has neither a prompt nor an auxiliary text")
         return self
+
+    @property
+    def as_planned(self) -> Step:
+        """The step as it was before it was rewritten."""
+        if self.rewritten is None:
+            return self
+        before = {"prompt": self.rewritten.prompt, "settings": self.rewritten.settings, "rewritten": None}
+        return self.model_copy(update=before)
+
+    @property
+    def images(self) -> tuple[StepImage, ...]:
+        """The images in its settings, also in those before it was rewritten."""
+        return (*self.settings.images.values(), *self.as_planned.settings.images.values())
 
 
 SENTENCE_ENDS = ".,;:!?。，；：！？、"
@@ -165,9 +195,14 @@ class Plan(Value):
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """Images of the cast and in the settings of the steps, without duplicates."""
-        images = [image for step in self.steps for image in step.settings.images.values()]
+        images = [image for step in self.steps for image in step.images]
         found = [*pictures_of(self.cast), *(one.picture for one in images if one.picture)]
         return tuple({one.digest: one for one in found}.values())
+
+    @property
+    def as_planned(self) -> Plan:
+        """The plan as it was before steps were rewritten."""
+        return self.model_copy(update={"steps": tuple(step.as_planned for step in self.steps)})
 
     @property
     def drawn_steps(self) -> tuple[Step, ...]:

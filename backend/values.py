@@ -1,9 +1,9 @@
 """Base classes of stored values, and the settings of a run and of a single step.
 
 `DrawSettings.beside` (images that the model is shown) is not part of a plan. It follows from the cast and the
-source of a step and from the images generated before (loop/images/earlier_images.py). A plan says `source: all`, and
-the loop passes the images to the generator. `step_identity` is here because code that rewrites the records of
-a run, such as a copy of a story, has to name generators in the same way as the loop.
+source of a step and from the images generated before (loop/images/earlier_images.py). A plan says
+`source: all`, and the loop passes the images to the generator. `step_identity` is here because code that
+rewrites the records of a run, such as a copy of a story, has to name generators in the same way as the loop.
 """
 
 from __future__ import annotations

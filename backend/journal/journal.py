@@ -43,7 +43,7 @@ from .archive import run_files
 from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
-from .picks import RedrawRequest, add_request, approve_plan, choices_in, fitting, is_skipped
+from .picks import RedrawRequest, add_request, choices_in, fitting, is_skipped
 from .run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey, with_check
 from .waiting import Waiting, keep_waiting
@@ -164,13 +164,10 @@ class Journal:
             self._files.write_model(record.model_copy(update={"planned": None}), RUN)
             return
         planned = Planned(key=key.digest, digest=plan_digest(plan))
-        before = record.planned if self._files.path(PLAN).is_file() else None
-        if before and before.key == key.digest and before.digest == self.approved_plan():
-            # A run that rewrites a step of an approved plan does not ask again.
-            approve_plan(self.folder, planned.digest)
-        # In this order a planner's plan never looks like the user's edit, whenever the process is killed.
-        self._files.remove(PLAN)
-        self._files.write_model(record.model_copy(update={"planned": planned}), RUN)
+        if planned != record.planned:
+            # In this order a planner's plan never looks like the user's edit, whenever the process is killed.
+            self._files.remove(PLAN)
+            self._files.write_model(record.model_copy(update={"planned": planned}), RUN)
         self._files.write_model(plan, PLAN)
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:

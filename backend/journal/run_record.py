@@ -74,5 +74,5 @@ def request_record(request: Request) -> RequestRecord:
 
 
 def plan_digest(plan: Plan) -> str:
-    """Return 40 hex digits of BLAKE2b over a plan."""
-    return hashlib.blake2b(plan.model_dump_json().encode(), digest_size=20).hexdigest()
+    """Return 40 hex digits of BLAKE2b over a plan as it was planned: before the run rewrote steps of it."""
+    return hashlib.blake2b(plan.as_planned.model_dump_json().encode(), digest_size=20).hexdigest()

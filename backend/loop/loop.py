@@ -36,9 +36,9 @@ from .policy import (
     waits_for_plan,
 )
 from .protocols import CastOfPlan, ContinuesRuns, CriticLike, PlannerLike, RewritesSteps, StoryReviewer
-from .run_plan import PlanFinder, RunPlan
+from .run_plan import RunPlan
 from .step_attempts import StepContext
-from .step_rules import check_steps, from_text, max_attempts_in
+from .step_rules import check_steps, max_attempts_in
 from .step_run import StepRun
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
@@ -81,7 +81,7 @@ def run(
 
     Raises:
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
-        ChatError: The planner failed, or two judgements in a row failed.
+        ChatError: The planner or the rewriter failed, or two judgements in a row failed.
         JournalError: The journal cannot be used.
         SettingsError: Planner and plan are both missing, a setting needs an image or a feature that is
             missing, or a step generates an image without a generator.
@@ -123,11 +123,10 @@ class _Run:
         self.several = isinstance(generator, DrawsSeveral) and generator.draws_several
         self.settings = settings
         self.store = store
-        self.plans = PlanFinder(request, store, cast)
-        self.rewriter, self.reviewer = rewriter, reviewer
+        self.run_plan = RunPlan(request, store, cast, rewriter)
+        self.reviewer = reviewer
         self.draws = CachedDraws(self.generator, store)
         self.results: list[StepResult] = []
-        self.given_up = 0
         self.waiting: Waiting | None = None
 
     def events(self, given: Plan | None) -> EventStream[Event, None, None]:
@@ -142,12 +141,12 @@ class _Run:
         deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
         self.store.begin(self.request, self.settings, self._identities(self.planner is not None))
         try:
-            found = self.plans.find(given, self.planner, self.critic)
-            self._prepare(found, deadline)
-            yield PlanReady(found.plan, found.reused)
-            yield from self._unused_from_start(found)
-            if found.planned:
-                self.waiting = waits_for_plan(found.plan, self.settings, self.store.approved_plan())
+            plan = self.run_plan.find(given, self.planner, self.critic)
+            self._prepare(plan, deadline)
+            yield PlanReady(plan, self.run_plan.reused)
+            yield from self._unused_from_start(plan)
+            if self.run_plan.planned:
+                self.waiting = waits_for_plan(plan, self.settings, self.store.approved_plan())
             while self.waiting is None and (yield from self._steps()):
                 reopened = yield from self._review()
                 if reopened is None:
@@ -158,18 +157,17 @@ class _Run:
             self.draws.close()
             self.store.end()
 
-    def _prepare(self, found: RunPlan, deadline: float) -> None:
+    def _prepare(self, plan: Plan, deadline: float) -> None:
         """Check that the plan can be run, and prepare what its steps are run with."""
-        settings = with_most_images(self.settings, found.plan, self.generator)
+        settings = with_most_images(self.settings, plan, self.generator)
         if settings != self.settings:
             self.settings = settings
             self.store.keep_settings(settings)
         if isinstance(self.generator, NoGenerator):
-            check_text_only(found.plan)
-        check_steps(found.plan, self.request, self.generator)
-        self._appoint_critic(found.plan)
-        self.identities = self._identities(found.planned)
-        self.plan, self.plan_key = found.plan, found.key
+            check_text_only(plan)
+        check_steps(plan, self.request, self.generator)
+        self._appoint_critic(plan)
+        self.identities = self._identities(self.run_plan.planned)
         self.context = StepContext(
             self.request,
             self.settings,
@@ -182,16 +180,16 @@ class _Run:
             deadline,
         )
 
-    def _unused_from_start(self, found: RunPlan) -> EventStream[Event, None, None]:
-        agents = (self.planner if found.planned else None, self.critic)
+    def _unused_from_start(self, plan: Plan) -> EventStream[Event, None, None]:
+        agents = (self.planner if self.run_plan.planned else None, self.critic)
         yield from self.context.report_unused(unused_from_start(self.generator, agents))
-        yield from self.context.report_unused(unused_cast_images(found.plan, self.generator))
-        yield from self.context.report_unused(unused_checklist(found.plan, self.critic, self.settings))
+        yield from self.context.report_unused(unused_cast_images(plan, self.generator))
+        yield from self.context.report_unused(unused_checklist(plan, self.critic, self.settings))
 
     def _steps(self) -> EventStream[Event, None, bool]:
         """Run the steps that have no result yet. Return whether all steps have one then."""
-        for step in self.plan.drawn_steps[len(self.results) :]:
-            if step.prompt and not self._draws_left():
+        for step in self.run_plan.plan.drawn_steps[len(self.results) :]:
+            if step.prompt and not draws_left(self.results, self.settings, step):
                 return False
             yield from self._step(step)
             if self._ends_after(self.results[-1]):
@@ -200,43 +198,20 @@ class _Run:
 
     def _step(self, step: Step) -> EventStream[Event, None, None]:
         """Run one step, and run it once more if it is rewritten. Its result is then the last of `results`."""
-        running = self._run_of(step)
+        running = StepRun(step, self.run_plan.plan, self.results, self.context)
         try:
             result = yield from running.events()
-            rewritten = self._rewritten(result)
+            can_draw = draws_left([*self.results, result], self.settings)
+            rewritten = self.run_plan.rewrite(result) if can_draw else None
             if rewritten is not None:
-                self.given_up += len(result.attempts)
                 yield StepRewritten(rewritten)
-                running = self._run_of(rewritten)
+                running = StepRun(rewritten, self.run_plan.plan, self.results, self.context)
                 result = yield from running.events()
         except (Cancelled, KeyboardInterrupt):
             yield self._close(running.result(StopReason.cancelled))
             yield self._finish()
             raise
         yield self._close(result)
-
-    def _run_of(self, step: Step) -> StepRun:
-        return StepRun(step, self.plan, self.results, self.context, self._draws_left())
-
-    def _rewritten(self, result: StepResult) -> Step | None:
-        """Return a failed step as one generated from text; `None` if it cannot be, or is one already."""
-        failed = result.stop_reason is StopReason.attempts_used_up and result.attempts[-1].source is not None
-        if self.rewriter is None or not failed:
-            return None
-        if draws_left([*self.results, result], self.settings) <= self.given_up:
-            return None
-        verdicts = [attempt.verdict for attempt in result.attempts if attempt.verdict]
-        prompt = self.rewriter(self.plan, result.step, verdicts[-1].reasoning if verdicts else "")
-        if not prompt:
-            return None
-        step = from_text(result.step, prompt, self.plan.style)
-        steps = tuple(step if one.number == step.number else one for one in self.plan.steps)
-        self.plan = self.plan.model_copy(update={"steps": steps})
-        self.store.keep_plan(self.plan, self.plan_key)
-        return step
-
-    def _draws_left(self) -> int:
-        return max(0, draws_left(self.results, self.settings) - self.given_up)
 
     def _close(self, result: StepResult) -> StepFinished:
         self.results.append(result)
@@ -255,7 +230,7 @@ class _Run:
         try:
             return (
                 yield from self.reviewer.review(
-                    self.store, self.request, self.plan, self.results, self.context.deadline
+                    self.store, self.request, self.run_plan.plan, self.results, self.context.deadline
                 )
             )
         except (Cancelled, KeyboardInterrupt):
@@ -281,7 +256,7 @@ class _Run:
     def _finish(self) -> Finished:
         trajectory = Trajectory(
             request=self.request,
-            plan=self.plan,
+            plan=self.run_plan.plan,
             results=tuple(self.results),
             settings=self.settings,
             identities=self.identities,

@@ -166,16 +166,24 @@ def next_prompt(candidates: Sequence[Attempt], style: str = "") -> str:
     return prompt if len(prompt) <= MAX_TEXT else attempt.prompt
 
 
-def draws_left(results: Sequence[StepResult], settings: RunSettings) -> int:
-    """Return how many generator calls the next steps may use.
+def draws_of(result: StepResult) -> int:
+    """Return the number of generator calls of a step, without those that the user requested."""
+    return sum(attempt.place == 0 and attempt.redraw is None for attempt in result.attempts)
 
-    Attempts that the user requested are not counted.
+
+def draws_left(results: Sequence[StepResult], settings: RunSettings, step: Step | None = None) -> int:
+    """Return how many generator calls the next step may use.
+
+    Args:
+        results: The results before it.
+        settings: The run's settings.
+        step: The next step. If it was rewritten, its calls before that are counted.
     """
     if settings.max_draws is None:
         return MAX_ATTEMPTS
-    attempts = [attempt for result in results for attempt in result.attempts]
-    made = sum(attempt.place == 0 and attempt.redraw is None for attempt in attempts)
-    return max(0, settings.max_draws - made)
+    steps = [*(result.step for result in results), *([step] if step else [])]
+    given_up = sum(one.rewritten.draws for one in steps if one.rewritten)
+    return max(0, settings.max_draws - given_up - sum(map(draws_of, results)))
 
 
 def waits_for_plan(plan: Plan, settings: RunSettings, approved: str | None) -> Waiting | None:

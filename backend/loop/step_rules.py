@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ..errors import SettingsError, SourceMissing
 from ..generators.protocol import Generator, TakesStepSettings
 from ..pictures import Picture
-from ..types import Attempt, Plan, Request, RunSettings, Step, StepResult, in_style
-from .policy import attempt_seed, hashed_seed, source_of
+from ..types import MAX_TEXT, Attempt, Plan, Request, Rewritten, RunSettings, Step, StepResult, in_style
+from .policy import attempt_seed, draws_of, hashed_seed, source_of
 
 BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
 
@@ -147,13 +147,21 @@ def step_source(
     return source_of(request, earlier, rule)
 
 
-def from_text(step: Step, prompt: str, style: str) -> Step:
-    """Return a step as one that is generated from text.
+def from_text(result: StepResult, plan: Plan, prompt: str) -> Step | None:
+    """Return the step of a result as one of the plan that is generated from text.
 
     Args:
-        step: The step.
-        prompt: A prompt for its whole image.
-        style: The plan's style sentence, which then precedes the prompt.
+        result: The result whose attempts were not accepted.
+        plan: The plan.
+        prompt: A prompt for the whole image of the step.
+
+    Returns:
+        The step; `None` if the prompt cannot be used.
     """
+    if not prompt.strip() or len(in_style(prompt, plan.style)) > MAX_TEXT:
+        return None
+    step = next(one for one in plan.steps if one.number == result.step.number)
+    assert step.prompt, "a step with attempts has a prompt"
     settings = step.settings.model_copy(update={"source": "text", "mask": None, "denoise": None})
-    return step.model_copy(update={"prompt": in_style(prompt, style), "settings": settings})
+    before = Rewritten(prompt=step.prompt, settings=step.settings, draws=draws_of(result))
+    return Step(**{**dict(step), "prompt": prompt, "settings": settings, "rewritten": before})

@@ -13,7 +13,7 @@ from ..types import Attempt, Fault, Plan, Step, StepResult, StopReason
 from .events import AttemptDrawn, AttemptStarted, Event
 from .images.cached_draws import DrawnFrom
 from .images.earlier_images import drawn_settings
-from .policy import accepted, checklist_of, choose, first_image, next_prompt, user_selected
+from .policy import accepted, checklist_of, choose, draws_left, first_image, next_prompt, user_selected
 from .step_attempts import StepAttempts, StepContext
 from .step_rules import max_attempts_of, step_seed, step_source
 
@@ -27,7 +27,6 @@ class StepRun:
         plan: The plan.
         earlier: Results of the steps before it.
         context: What the step is generated and judged with.
-        most_draws: Maximum number of generator calls.
         attempts: The attempts so far.
     """
 
@@ -35,7 +34,6 @@ class StepRun:
     plan: Plan
     earlier: Sequence[StepResult]
     context: StepContext
-    most_draws: int
     attempts: list[Attempt] = field(default_factory=list)
 
     def events(self) -> EventStream[Event, None, StepResult]:
@@ -91,7 +89,7 @@ class StepRun:
         """Make the step's own attempts, and return why no further one was made."""
         settings, critic = self.context.settings, self.context.critic
         attempts_allowed = max_attempts_of(self.step, settings) if critic else 1
-        most = min(attempts_allowed, self.most_draws)
+        most = min(attempts_allowed, draws_left(self.earlier, settings, self.step))
         reason = StopReason.unjudged
         draws = 0
         while draws < most and not made.redraw_waits(prompt, draws):
