@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..cast import followed_by
 from ..checklist import CheckedItem, ChecklistItem, derived
@@ -27,15 +27,12 @@ from ..types import (
     Step,
     StepResult,
     StopReason,
+    Trajectory,
     UnusedSetting,
     Verdict,
     in_style,
 )
 from .protocols import ChecksItems, KnowsUnused
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 SEED_BITS = 48
 
@@ -217,6 +214,13 @@ def waits_at(result: StepResult, settings: RunSettings) -> Waiting | None:
         attempt=None if result.chosen is None else result.chosen + 1,
         reason=reason,
     )
+
+
+def waiting_of(trajectory: Trajectory) -> Waiting | None:
+    """Return what a stored run waits for. A run without a result can only wait for its plan."""
+    if trajectory.results:
+        return waits_at(trajectory.results[-1], trajectory.settings)
+    return waits_for_plan(trajectory.plan, trajectory.settings, None)
 
 
 def check_source(request: Request, settings: RunSettings) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum
 
+from ..loop.policy import waiting_of
 from ..types import Attempt, StepResult, StopReason, Trajectory
 
 GOOD = (
@@ -53,6 +54,11 @@ def lacks(trajectory: Trajectory, numbers: Collection[int] | None = None) -> dic
 def is_complete(trajectory: Trajectory, numbers: Collection[int] | None = None) -> bool:
     """Return whether every step was run, without a failed attempt that its result depends on."""
     return not lacks(trajectory, numbers)
+
+
+def only_waits(trajectory: Trajectory) -> bool:
+    """Return whether a paused run waits for the user's decision, and no step before it is incomplete."""
+    return waiting_of(trajectory) is not None and lacks(trajectory).keys() <= {Lack.not_reached}
 
 
 def all_accepted(trajectory: Trajectory) -> bool:

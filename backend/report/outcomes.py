@@ -71,8 +71,8 @@ class Summary(Value):
         steps: Planned steps.
         images: Generated images.
         drawn_steps: Steps that generated an image or tried to.
-        accepted_steps: Steps that the critic accepted.
-        picked_steps: Steps whose attempt the user picked.
+        accepted_steps: Steps whose image the critic accepted, also if the user picked or approved it.
+        picked_steps: Steps whose attempt the user picked or approved.
         seconds: Wall time in seconds.
         unjudged_steps: Steps of `drawn_steps` that were not judged.
         unused: Settings without effect.
@@ -185,13 +185,19 @@ def summarize(trajectory: Trajectory) -> Summary:
         steps=len(story_steps(trajectory)),
         images=sum(attempt.image is not None for attempt in attempts),
         drawn_steps=len(drawn),
-        accepted_steps=sum(result.stop_reason is StopReason.accepted for result in drawn),
+        accepted_steps=sum(_is_accepted(result, trajectory.settings) for result in drawn),
         picked_steps=sum(result.stop_reason is StopReason.picked for result in drawn),
         seconds=sum(attempt.seconds for attempt in attempts),
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
         unused=trajectory.unused,
         incomplete_steps=sum(len(numbers) for numbers in lacks(trajectory).values()),
     )
+
+
+def _is_accepted(result: StepResult, settings: RunSettings) -> bool:
+    if result.stop_reason is not StopReason.picked or result.chosen is None:
+        return result.stop_reason is StopReason.accepted
+    return outcome(result.attempts[result.chosen], settings) is AttemptOutcome.accepted
 
 
 def probability_words(attempt: Attempt, settings: RunSettings) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...backend.report.completeness import only_waits
 from ...backend.report.outcomes import summarize
 from ...backend.types import Trajectory
 
@@ -12,9 +13,12 @@ INCOMPLETE = "interleave_incomplete"
 
 
 def incomplete_line(trajectory: Trajectory) -> str:
-    """Return the summary of a story that is not complete, "" for a complete one."""
+    """Return the summary of a story that is not complete, "" for a complete one.
+
+    A paused story that waits for the user's decision also has "": the live view says what it waits for.
+    """
     sums = summarize(trajectory)
-    return sums.sentence if sums.incomplete_steps else ""
+    return sums.sentence if sums.incomplete_steps and not only_waits(trajectory) else ""
 
 
 def shown_incomplete(trajectory: Trajectory) -> dict[str, Any]:

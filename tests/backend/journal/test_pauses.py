@@ -16,11 +16,13 @@ from interleave_thinker.backend.journal.redraws import ask_redraw
 from interleave_thinker.backend.journal.run_record import plan_digest
 from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import choose
+from interleave_thinker.backend.loop.policy import choose, waiting_of
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pipeline.approval import approve, approve_overdue
-from interleave_thinker.backend.report.completeness import all_accepted
+from interleave_thinker.backend.report.completeness import all_accepted, only_waits
+from interleave_thinker.backend.report.outcomes import summarize
 from interleave_thinker.backend.types import Plan, RunSettings, Step, StopReason
+from interleave_thinker.nodes.story.incomplete import incomplete_line
 
 
 def test_the_plan_waits_until_this_plan_is_approved(tmp_path: Path) -> None:
@@ -263,3 +265,38 @@ def test_a_paused_run_is_read_from_its_records(tmp_path: Path) -> None:
     ended = decided_up_to(story, 2)
     (tmp_path / "trajectory.json").unlink()
     assert load_trajectory(tmp_path) == ended.trajectory
+
+
+@pytest.mark.parametrize("pause", ["after the plan", "at rejected steps", "every step", "never"])
+def test_a_paused_story_only_waits(tmp_path: Path, pause: str) -> None:
+    """What it waits for is known from its trajectory, wherever that is stored."""
+    story = Paused(tmp_path, pause, max_attempts=2)
+    story.critic = Verdicts(True, False, False, True)
+    ended = story()
+    while ended.waiting:
+        known = waiting_of(ended.trajectory)
+        assert known == ended.waiting.model_copy(update={"since": 0.0, "choices": None})
+        assert only_waits(ended.trajectory) and not incomplete_line(ended.trajectory)
+        approve(tmp_path)
+        ended = story()
+    assert waiting_of(ended.trajectory) is None and not only_waits(ended.trajectory)
+
+
+def test_a_run_that_ended_early_does_not_wait(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "at rejected steps", max_draws=1, max_attempts=2)
+    story.critic = Verdicts(True)
+    ended = story()
+    assert not ended.waiting and not only_waits(ended.trajectory)
+    assert "2 steps not complete" in incomplete_line(ended.trajectory)
+
+
+def test_approved_images_count_as_the_critic_judged_them(tmp_path: Path) -> None:
+    story = Paused(tmp_path, max_attempts=2)
+    story.critic = Verdicts(True, False, False, True)
+    ended = story()
+    while ended.waiting:
+        approve(tmp_path)
+        ended = story()
+    sums = summarize(ended.trajectory)
+    assert (sums.accepted_steps, sums.picked_steps) == (2, 3)
+    assert "2 of 3 images accepted" in sums.sentence
