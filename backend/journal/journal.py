@@ -30,21 +30,13 @@ from ..errors import JournalError
 from ..files.atomic import is_left_over
 from ..files.step_images import with_step_images
 from ..pictures import Picture
-from ..types import (
-    Identities,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StoryCheck,
-    Trajectory,
-)
+from ..types import Identities, Plan, Request, RunSettings, Step, StoryCheck, Trajectory
 from .archive import run_files
 from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
 from .picks import RedrawRequest, add_request, choices_in, fitting, is_skipped
-from .run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
+from .records.run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey, with_check
 from .waiting import Waiting, keep_waiting
 
@@ -252,8 +244,8 @@ class Journal:
         return keep_waiting(self._files, waiting)
 
     def finish(self, trajectory: Trajectory) -> None:
-        # The images of a plan that the user wrote into the folder are not stored yet.
         """Write the trajectory of a run that has ended."""
+        # The images of a plan that the user wrote into the folder are not stored yet.
         self._keep_pictures_of(trajectory.plan)
         self._files.write_model(trajectory, TRAJECTORY)
 

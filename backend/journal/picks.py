@@ -226,7 +226,7 @@ def skip_step(folder: str | Path, step: int) -> Choices:
 
 
 def approve_plan(folder: str | Path, digest: str) -> Choices:
-    """Approve the planner's plan with this digest (`run_record.plan_digest`). Another plan is not approved.
+    """Approve the planner's plan with this digest (see `plan_digest`). Another plan is not approved.
 
     Raises:
         JournalError: choices.json is damaged, or changed by other programs all the time.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..types import Text, Value
 from .files import RunFiles
-from .store import Digest, Key
+from .records.calls import Digest, Key
 
 FOLDER = "planning"
 """Name of the sub-folder in the run folder."""

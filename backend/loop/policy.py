@@ -14,7 +14,7 @@ from ..cast import followed_by
 from ..checklist import CheckedItem, ChecklistItem, derived
 from ..errors import SettingsError
 from ..generators.protocol import Generator, is_repeatable
-from ..journal.run_record import plan_digest
+from ..journal.records.run_record import plan_digest
 from ..journal.waiting import Waiting
 from ..pictures import Picture
 from ..types import (

@@ -12,8 +12,8 @@ from support.small_agents import Counting, GeneratorError, OneInThree, OnePlan, 
 from interleave_thinker.backend.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
+from interleave_thinker.backend.journal.records.run_record import plan_digest
 from interleave_thinker.backend.journal.redraws import ask_redraw
-from interleave_thinker.backend.journal.run_record import plan_digest
 from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import choose, waiting_of

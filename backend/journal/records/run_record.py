@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..types import (
+from ...types import (
     FORMAT_VERSION,
     MAX_CHECKS,
     MAX_IMAGES,
@@ -24,7 +24,7 @@ from ..types import (
     Text,
     Value,
 )
-from .store import Digest
+from .calls import Digest
 
 FORMAT = "interleave-thinker run"
 CHECKS = "story_checks.json"
