@@ -10,7 +10,7 @@ treats both agents alike, and lets their identities contain everything that affe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
@@ -21,7 +21,6 @@ from ..chat.protocol import (
     Constrains,
     MaySee,
     Message,
-    OnDevice,
     Reply,
     ReplySettings,
     WasTrained,
@@ -257,15 +256,6 @@ class Agent:
         problem.quote, problem.hint = error.quote, LONGER.format(ROLES[self.answers])
         problem.problem = f"{cut_off}{error.problem}"
         return problem
-
-
-def offload_unless(chat: ChatModel, staying: Sequence[object]) -> None:
-    """Take a chat model off the device after its reply, unless its weights are those of one that stays."""
-    if not isinstance(chat, OnDevice):
-        return
-    weights = chat.weights
-    if not any(isinstance(one, OnDevice) and one.weights is weights for one in staying):
-        chat.offload()
 
 
 def sampled_again(settings: ReplySettings) -> ReplySettings:

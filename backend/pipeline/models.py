@@ -125,41 +125,19 @@ class ModelOpener:
         return PromptEnhancer(self._chat(spec, None, None), prompts, settings, self._critics)
 
     def cast_writer(self, spec: str) -> CastWriter:
-        """Open a chat model that writes the cast of plans.
-
-        It is offloaded after its reply, unless it shares the critic's weights.
-
-        Args:
-            spec: Chat backend as `NAME:ARGUMENT`.
-
-        Raises:
-            SettingsError: The backend is unknown, or an option is not supported.
-            ChatError: The model cannot be loaded.
-        """
+        """Open a chat model that writes the cast of plans, as `enhancer` does."""
         from ..agents.writers.cast_writer import CastWriter
 
         return CastWriter(self._chat(spec, None, None), staying=self._critics)
 
     def step_rewriter(self, spec: str) -> StepRewriter:
-        """Open a chat model that describes the images of failed steps.
-
-        It is offloaded after its reply, unless it shares the critic's weights.
-
-        Args:
-            spec: Chat backend as `NAME:ARGUMENT`.
-
-        Raises:
-            SettingsError: The backend is unknown, or an option is not supported.
-            ChatError: The model cannot be loaded.
-        """
+        """Open a chat model that describes the images of failed steps, as `enhancer` does."""
         from ..agents.writers.step_rewriter import StepRewriter
 
         return StepRewriter(self._chat(spec, None, None), staying=self._critics)
 
     def story_checker(self, spec: str, adapter: str | None = None, merge: bool = False) -> StoryChecker:
-        """Open a chat model that checks finished stories.
-
-        It is offloaded after its reply, unless it shares the critic's weights.
+        """Open a chat model that checks finished stories, as `enhancer` does.
 
         Args:
             spec: Chat backend as `NAME:ARGUMENT`.

@@ -8,33 +8,30 @@ that. If that fails too, the plan stays without a cast, and its warning has the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ...answers.answer_models import unfit
+from ...answers.grammar import GrammarName
 from ...answers.reading import answers_in
 from ...answers.reply_text import split_reply
 from ...cast import MAX_CAST, MAX_FACTS, MAX_TRAIT, MAX_TRAITS, CastMember, MemberKind, check_cast
-from ...chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ...chat.protocol import Message
 from ...errors import AnswerError
 from ...prompts import TEMPLATES, fill
 from ...prompts.enhancer import read_template
 from ...types import MAX_STEPS, MAX_TEXT, Plan, Request
-from ..asking import offload_unless, sampled_again
 from ..messages import bounded
+from .writer import Writer
 
 READER, HINT = "the cast writer", "Shorten the request or the prompts of the plan."
-MAX_TOKENS = 4096
-"""Default token limit of a reply: sixteen members and thirty steps have about 2,500 tokens."""
 TEMPLATE = TEMPLATES / "cast" / "cast.txt"
-FORM = (
-    'Answer with <think>your reasoning</think> and then <answer>{"cast": [{"name": "...", "kind": '
-    '"character", "traits": ["..."]}], "steps": [{"step_number": 1, "cast": ["..."], "facts": '
-    '["..."]}]}</answer>.'
+AGAIN = (
+    "\n\nYour last answer could not be used: {problem} Answer once more from the beginning. Answer with "
+    '<think>your reasoning</think> and then <answer>{{"cast": [{{"name": "...", "kind": "character", '
+    '"traits": ["..."]}}], "steps": [{{"step_number": 1, "cast": ["..."], "facts": ["..."]}}]}}</answer>.'
 )
-AGAIN = "\n\nYour last answer could not be used: {problem} Answer once more from the beginning."
 GIVEN = "The cast is given. Copy it into your answer, and use exactly these names:\n{members}"
 UNUSABLE = "The plan has no cast: the reply of its writer could not be used twice. {problem}"
 
@@ -74,23 +71,12 @@ class CastAnswer(_Answer):
     steps: Annotated[list[_Step], Field(max_length=MAX_STEPS)]
 
 
-class CastWriter:
-    """Writes casts with a chat model. By default it decodes greedily.
+class CastWriter(Writer):
+    """Writes casts. Its arguments are those of `Writer`."""
 
-    Args:
-        chat: The chat model.
-        settings: Decoding settings of the replies.
-        staying: Chat models whose weights stay in VRAM. If they are not this chat model's, it is offloaded
-            after its reply. The list may be filled later.
-    """
-
-    def __init__(
-        self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[object] = ()
-    ) -> None:
-        self.chat = chat
-        given = settings or ReplySettings()
-        self.settings = given.model_copy(update={"max_tokens": given.max_tokens or MAX_TOKENS})
-        self._staying = staying
+    max_tokens = 4096
+    """Sixteen members and thirty steps have about 2,500 tokens."""
+    second_grammar: ClassVar[GrammarName | None] = "cast"
 
     def write(self, request: Request, plan: Plan) -> Plan:
         """Return the plan with its cast, and with the members and facts of each step.
@@ -102,25 +88,13 @@ class CastWriter:
             ChatError: The backend failed, or the plan is too long for a message.
             Cancelled: The run was cancelled.
         """
-        question = _question(request, plan)
+        question = bounded(_question(request, plan), READER, HINT)
         try:
-            return self._written(plan, question)
+            message = Message(role="user", content=(question,))
+            return self.written([message], lambda reply: _with_answer(plan, reply), AGAIN)
         except AnswerError as error:
             told = UNUSABLE.format(problem=error.problem)
             return plan.model_copy(update={"warning": f"{plan.warning} {told}".strip()[:MAX_TEXT]})
-        finally:
-            offload_unless(self.chat, self._staying)
-
-    def _written(self, plan: Plan, question: str) -> Plan:
-        try:
-            return _with_answer(plan, self._asked(question, self.settings))
-        except AnswerError as error:
-            again = f"{question}{AGAIN.format(problem=error.problem)} {FORM}"
-        constrained = sampled_again(self.settings).model_copy(update={"grammar": "cast"})
-        return _with_answer(plan, self._asked(again, constrained))
-
-    def _asked(self, text: str, settings: ReplySettings) -> Reply:
-        return self.chat.reply([Message(role="user", content=(bounded(text, READER, HINT),))], settings)
 
 
 def _question(request: Request, plan: Plan) -> str:
@@ -132,15 +106,13 @@ def _question(request: Request, plan: Plan) -> str:
     return fill(read_template(TEMPLATE), request=request.text, plan=steps, given=given)
 
 
-def _with_answer(plan: Plan, reply: Reply) -> Plan:
+def _with_answer(plan: Plan, reply: str) -> Plan:
     """Return the plan with the cast in a reply.
 
     Raises:
-        AnswerError: The reply was cut off, or does not contain a cast that fits the plan.
+        AnswerError: The reply does not contain a cast that fits the plan.
     """
-    if reply.finish == "length":
-        raise AnswerError(f"It was cut off after {reply.tokens} tokens.")
-    answer = read_cast_answer(reply.whole)
+    answer = read_cast_answer(reply)
     try:
         cast = plan.cast or tuple(CastMember(**one.model_dump()) for one in answer.cast)
         check_cast(cast, ())

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 
 from ...answers.other_tags import OTHER_TAG, OtherTags
 from ...answers.reply_text import TAG, tag_name
-from ...chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ...chat.protocol import ChatModel, Message, ReplySettings
 from ...errors import AnswerError
 from ...prompts.enhancer import SLOT, EnhancerPrompts, enhancer_prompts
 from ...types import Enhancement
-from ..asking import offload_unless, sampled_again
 from ..messages import bounded
+from .writer import Writer
 
 READER, HINT = "the prompt enhancer", "Shorten the prompt or the enhancer's template."
-MAX_TOKENS = 2048
-"""Default token limit of a reply: an enhanced prompt has 100 to 300 tokens, a JSON caption 1,000 to 1,500."""
 MAX_ENHANCED = 20_000
 """Maximum length of an enhanced prompt in characters."""
 AGAIN = "\n\nYour last answer could not be used: {problem} Answer once more, with the new text alone."
@@ -31,16 +29,18 @@ FENCE = re.compile(r"```[\w+-]{0,20}\n(.*)\n```", re.DOTALL)
 QUOTES = ('""', "“”", "«»", "「」")
 
 
-class PromptEnhancer:
-    """Rewrites prompts with a chat model. By default it decodes greedily.
+class PromptEnhancer(Writer):
+    """Rewrites prompts.
 
     Args:
         chat: The chat model.
         prompts: Templates. Default: the pack's own.
-        settings: Decoding settings of the replies.
-        staying: Chat models whose weights stay in VRAM. If they are not this chat model's, it is offloaded
-            after each reply, so that the image model has room. The list may be filled later.
+        settings: As for `Writer`.
+        staying: As for `Writer`.
     """
+
+    max_tokens = 2048
+    """An enhanced prompt has 100 to 300 tokens, a JSON caption 1,000 to 1,500."""
 
     def __init__(
         self,
@@ -49,11 +49,8 @@ class PromptEnhancer:
         settings: ReplySettings | None = None,
         staying: Sequence[object] = (),
     ) -> None:
-        self.chat = chat
+        super().__init__(chat, settings, staying)
         self.prompts = prompts or enhancer_prompts()
-        given = settings or ReplySettings()
-        self.settings = given.model_copy(update={"max_tokens": given.max_tokens or MAX_TOKENS})
-        self._staying = staying
 
     @property
     def identity(self) -> str:
@@ -76,20 +73,9 @@ class PromptEnhancer:
         """
         messages = _messages(self.prompts.edit if is_edit else self.prompts.text, prompt)
         try:
-            try:
-                return Enhancement(prompt=read_prompt(self.chat.reply(messages, self.settings)))
-            except AnswerError as error:
-                asked = messages[-1]
-                again = asked.model_copy(
-                    update={"content": (*asked.content, AGAIN.format(problem=error.problem))}
-                )
-            try:
-                second = self.chat.reply([*messages[:-1], again], sampled_again(self.settings))
-                return Enhancement(prompt=read_prompt(second))
-            except AnswerError as error:
-                return Enhancement(prompt=prompt, warning=UNUSABLE.format(problem=error.problem))
-        finally:
-            offload_unless(self.chat, self._staying)
+            return Enhancement(prompt=self.written(messages, read_prompt, AGAIN))
+        except AnswerError as error:
+            return Enhancement(prompt=prompt, warning=UNUSABLE.format(problem=error.problem))
 
 
 def _messages(template: str, prompt: str) -> list[Message]:
@@ -101,15 +87,13 @@ def _messages(template: str, prompt: str) -> list[Message]:
     return messages
 
 
-def read_prompt(reply: Reply) -> str:
+def read_prompt(reply: str) -> str:
     """Return the prompt that is all of a reply but its thoughts.
 
     Raises:
-        AnswerError: It was cut off, is empty or too long.
+        AnswerError: It is empty or too long.
     """
-    if reply.finish == "length":
-        raise AnswerError(f"It was cut off after {reply.tokens} tokens.")
-    text = _without_thoughts(reply.whole)
+    text = _without_thoughts(reply)
     if fenced := FENCE.fullmatch(text):
         text = fenced.group(1).strip()
     if text[:1] + text[-1:] in QUOTES and text[:1] not in text[1:-1]:

@@ -14,8 +14,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ...agents.asking import offload_unless, sampled_again
 from ...agents.messages import filled_parts, message_of
+from ...agents.writers.writer import Writer
 from ...answers.agent_texts import check_text
 from ...answers.answer_models import unfit
 from ...answers.reading import answers_in, only_value
@@ -29,7 +29,6 @@ from .sheet import MAX_AREA, story_sheet
 
 TEMPLATE = TEMPLATES / "story_check" / "story_check.txt"
 KEYS = ("findings",)
-MAX_TOKENS = 4096
 MAX_PROBLEM = 500
 """Maximum length of a problem in characters, since it is added to a prompt."""
 AGAIN = (
@@ -57,21 +56,17 @@ class _Findings(_Answer):
     findings: Annotated[list[_Finding], Field(max_length=MAX_FINDINGS)]
 
 
-class StoryChecker:
-    """Checks stories with a chat model. By default it decodes greedily.
-
-    Args:
-        chat: The chat model.
-        settings: Decoding settings of the replies.
-        staying: Chat models whose weights stay in VRAM. If they are not this chat model's, it is offloaded
-            after its reply. The list may be filled later.
+class StoryChecker(Writer):
+    """Checks stories. Its arguments are those of `Writer`.
 
     Raises:
         SettingsError: The model cannot see images.
     """
 
+    max_tokens = 4096
+
     def __init__(
-        self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[ChatModel] = ()
+        self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[object] = ()
     ) -> None:
         if isinstance(chat, MaySee) and not chat.sees_images:
             raise SettingsError(
@@ -79,8 +74,7 @@ class StoryChecker:
                 "to its .gguf file.",
                 "Put the mmproj file of the same model into its folder, or choose another story checker.",
             )
-        self.chat, self._staying = chat, staying
-        self.settings = settings or ReplySettings(max_tokens=MAX_TOKENS, max_pixels=MAX_AREA)
+        super().__init__(chat, settings or ReplySettings(max_pixels=MAX_AREA), staying)
         self._template = read_template(TEMPLATE)
 
     @property
@@ -102,31 +96,16 @@ class StoryChecker:
             SettingsError: The prompts are too long for a message.
             Cancelled: The run was cancelled.
         """
-        message = self._question(request, pages)
         numbers = [page.step.number for page in pages]
-        try:
-            try:
-                return self._findings([message], self.settings, numbers)
-            except AnswerError as error:
-                reason = AGAIN.format(problem=error.problem)
-            again = message.model_copy(update={"content": (*message.content, reason)})
-            return self._findings([again], sampled_again(self.settings), numbers)
-        finally:
-            offload_unless(self.chat, self._staying)
+        return self.written(
+            [self._question(request, pages)], lambda reply: read_findings(reply, numbers), AGAIN
+        )
 
     def _question(self, request: Request, pages: Sequence[StepResult]) -> Message:
         steps = "\n".join(f"{page.step.number}. {text_of(page)}" for page in pages)
         shown = [(page.step.number, page.image) for page in pages if page.image]
         parts = filled_parts(self._template, request=request.text, steps=steps)
         return message_of(parts, (story_sheet(shown, self.settings.max_pixels),))
-
-    def _findings(
-        self, messages: Sequence[Message], settings: ReplySettings, numbers: Sequence[int]
-    ) -> tuple[StoryFinding, ...]:
-        reply = self.chat.reply(messages, settings)
-        if reply.finish == "length":
-            raise AnswerError(f"It was cut off after {reply.tokens} tokens.")
-        return read_findings(reply.whole, numbers)
 
 
 def text_of(page: StepResult) -> str:

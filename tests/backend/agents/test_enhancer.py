@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from interleave_thinker.backend.agents.writers.enhancer import MAX_ENHANCED, MAX_TOKENS, PromptEnhancer
+from interleave_thinker.backend.agents.writers.enhancer import MAX_ENHANCED, PromptEnhancer
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError, SettingsError
@@ -40,7 +40,7 @@ def test_the_own_template_begins_alike_for_every_prompt(is_edit: bool) -> None:
     assert question.role == "user"
     constant, after = template.split("{prompt}")
     assert text_of(question) == f"{constant}a {{prompt}} house{after}" and len(constant) > 20 * len(after)
-    assert chat.requests[0].settings.max_tokens == MAX_TOKENS
+    assert chat.requests[0].settings.max_tokens == PromptEnhancer.max_tokens
 
 
 def test_text_and_edit_have_templates_of_their_own() -> None:

@@ -25,7 +25,7 @@ class Saying(SmallChat):
         self.replies, self.asked = list(replies), []
 
     def reply(self, messages: list[Message], settings: ReplySettings, on_token: object = None) -> Reply:  # type: ignore[override]
-        self.asked.append((str(messages[-1].content[0]), settings))
+        self.asked.append(("".join(map(str, messages[-1].content)), settings))
         return self.replies.pop(0)
 
 
