@@ -82,10 +82,8 @@ def probabilities(agent: BatchedAgent, pages: Sequence[DrawnImage]) -> list[Sure
 
 
 def _until_verdict(answer: str) -> str:
-    found = None
-    for found in AT_VERDICT.finditer(answer):  # noqa: B007 - the last one counts
-        pass
-    return answer[: found.end()] if found else ""
+    ends = [found.end() for found in AT_VERDICT.finditer(answer)]
+    return answer[: ends[-1]] if ends else ""
 
 
 def isotonic(fitted: Sequence[Sure], tested: Sequence[Sure]) -> list[Sure]:

@@ -34,6 +34,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
+from typing import Any
 
 from interleave_thinker.backend.cast import MAX_FACTS, CastMember
 from interleave_thinker.backend.generators.protocol import Generator
@@ -42,7 +43,12 @@ from interleave_thinker.backend.types import Plan, Verdict
 from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES, verdict_of
 from interleave_thinker.tinyworld.lab.data.oracle_critic import drawn_of
 from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
-from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
+from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
+    BatchedTasks,
+    SharedCritic,
+    SharedGenerator,
+    drawing,
+)
 from interleave_thinker.tinyworld.lab.runs.forgetful import ForgetfulGenerator
 from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome, StoryRuns, measure_stories, run_story
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
@@ -151,16 +157,30 @@ def exact(requests: Sequence[tuple[Picture | None, Picture, str, str]]) -> list[
     return [verdict_of(one) if one is not None else Verdict(success=False) for one in drawn]
 
 
-def rendered(prompt: str, source: Picture | None) -> Picture:
-    """Return exactly what a prompt makes of its source."""
-    return draw_scene(expected_scene(source, prompt))
+def verdicts_of(critic: str) -> Callable[[Sequence[Any]], Sequence[Verdict]]:
+    """Return what judges images in batches: the shipped critic ("learned"), or the oracle."""
+    if critic == "learned":
+        return BatchedAgent(checkpoint("critic"), VERDICT_TOKENS, VERDICT_TOKENS).judge
+    return exact
+
+
+def exactly(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
+    """Return exactly what prompts make of their sources."""
+    return [draw_scene(expected_scene(source, prompt)) for prompt, source, _ in requests]
+
+
+def images_of(generator: str) -> Callable[[Sequence[Any]], Sequence[Picture]]:
+    """Return what generates images in batches: the shipped generator ("learned"), or exact ones."""
+    if generator == "learned":
+        return drawing(TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld"))
+    return exactly
 
 
 def outcomes_of(
     stories: Sequence[TinyStory],
     arm: str,
     judging: str,
-    drawing: str = "learned",
+    made_by: str = "learned",
     through: Callable[[Generator], Generator] | None = None,
 ) -> tuple[dict[int, list[StoryOutcome]], int]:
     """Run all stories of an arm.
@@ -169,31 +189,21 @@ def outcomes_of(
         stories: The stories.
         arm: The arm.
         judging: The critic: exact, learned or none.
-        drawing: The generator: exact or learned.
+        made_by: The generator: exact or learned.
         through: Wraps the generator of each story.
 
     Returns:
         The outcomes by number of attempts, and the critic's replies.
     """
-    generator = None
-    if drawing == "learned":
-        generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
-    learned = judging == "learned"
-    judged_by = BatchedAgent(checkpoint("critic"), VERDICT_TOKENS, VERDICT_TOKENS).judge if learned else exact
+    judged_by = verdicts_of(judging)
     calls = 0
-
-    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
-        prompts, sources, seeds = zip(*requests, strict=True)
-        if generator is None:
-            return [rendered(prompt, source) for prompt, source in zip(prompts, sources, strict=True)]
-        return generator.draw_many(prompts, sources, seeds)
 
     def judge(requests: Sequence[tuple[Picture | None, Picture, str, str]]) -> Sequence[Verdict]:
         nonlocal calls
         calls += len(requests)
         return judged_by(requests)
 
-    together = BatchedTasks({"draw": draw, "judge": judge})
+    together = BatchedTasks({"draw": images_of(made_by), "judge": judge})
     shared, critic = SharedGenerator(together, "tinyworld"), SharedCritic(together, "critic")
     runs = StoryRuns(COUNTS if judging != "none" else (1,), unreadable="lost")
     tasks: list[Callable[[], dict[int, StoryOutcome]]] = []

@@ -37,8 +37,12 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import CheckedItem, ChecklistItem, Plan, Verdict
 from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES, verdict_of
 from interleave_thinker.tinyworld.lab.data.oracle_critic import drawn_of
-from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
-from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
+from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
+    BatchedTasks,
+    SharedCritic,
+    SharedGenerator,
+    drawing,
+)
 from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome, StoryRuns, measure_stories, run_story
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.lab.world.scenes import changed_cells
@@ -58,7 +62,9 @@ from interleave_thinker.tinyworld.runtime.scene import (
 from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text, read_prompt
 from interleave_thinker.training.statistics.intervals import paired_difference
 
-STEPS, ATTEMPTS, VERDICT_TOKENS = 4, 5, 224
+from .cast import verdicts_of
+
+STEPS, ATTEMPTS = 4, 5
 ERRORS = {"color": 0.03, "place": 0.05, "identity": 0.05, "other": 0.05, "count": 0.5}
 """Probability of a wrong answer to an item, by kind."""
 ACCEPTS_WRONG, REJECTS_RIGHT = 0.25, 0.05
@@ -254,20 +260,15 @@ def outcomes_of(
 ) -> tuple[list[StoryOutcome], int, int]:
     """Run all stories of an arm. Return their outcomes, the number of verdicts and that of items."""
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
-    learned = BatchedAgent(checkpoint("critic"), VERDICT_TOKENS, VERDICT_TOKENS).judge
-    judged_by = learned if verdicts == "learned" else scripted
+    judged_by = verdicts_of("learned") if verdicts == "learned" else scripted
     judged = 0
-
-    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
-        prompts, sources, seeds = zip(*requests, strict=True)
-        return generator.draw_many(prompts, sources, seeds)
 
     def judge(requests: Sequence[tuple[Picture | None, Picture, str, str]]) -> Sequence[Verdict]:
         nonlocal judged
         judged += len(requests)
         return judged_by(requests)
 
-    together = BatchedTasks({"draw": draw, "judge": judge})
+    together = BatchedTasks({"draw": drawing(generator), "judge": judge})
     shared, critic = SharedGenerator(together, "tinyworld"), SharedCritic(together, "critic")
     runs = StoryRuns((ATTEMPTS,), unreadable="lost")
     tasks, critics = [], []

@@ -27,11 +27,15 @@ from functools import partial
 from random import Random
 
 from interleave_thinker.backend.generators.enhanced import enhanced
-from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Enhancement
 from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES
 from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
-from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
+from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
+    BatchedTasks,
+    SharedCritic,
+    SharedGenerator,
+    drawing,
+)
 from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome, StoryRuns, measure_stories, run_story
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.lab.world.scenes import changed_cells
@@ -170,11 +174,7 @@ def outcomes_of(stories: Sequence[TinyStory], name: str, judged: bool) -> dict[i
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
     agent = BatchedAgent(checkpoint("critic"), VERDICT_TOKENS, VERDICT_TOKENS)
 
-    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
-        prompts, sources, seeds = zip(*requests, strict=True)
-        return generator.draw_many(prompts, sources, seeds)
-
-    together = BatchedTasks({"draw": draw, "judge": agent.judge})
+    together = BatchedTasks({"draw": drawing(generator), "judge": agent.judge})
     shared, critic = SharedGenerator(together, "tinyworld"), SharedCritic(together, "critic")
     runs = StoryRuns(COUNTS if judged else (1,), unreadable="lost")
     adding = ARMS[name]

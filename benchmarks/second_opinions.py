@@ -30,10 +30,14 @@ from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Attempt, RunSettings, StepResult, StopReason, Trajectory
-from interleave_thinker.benchmarks.calibration import VERDICT_TOKENS, probabilities
 from interleave_thinker.tinyworld.lab.data.oracle_critic import drawn_of
 from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
-from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
+from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
+    BatchedTasks,
+    SharedCritic,
+    SharedGenerator,
+    drawing,
+)
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
 from interleave_thinker.tinyworld.lab.world.judged_images import balanced
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
@@ -44,6 +48,8 @@ from interleave_thinker.tinyworld.runtime.wording import edit_text, prompt_text
 from interleave_thinker.training.reward.terms import read_answer
 from interleave_thinker.training.statistics.bootstrap import stratified_means
 from interleave_thinker.training.statistics.intervals import paired_difference, share
+
+from .calibration import VERDICT_TOKENS, probabilities
 
 VOTES, TEMPERATURE, STEPS, PAGES_SEED = 3, 0.7, 4, 424_242
 FIRST_IMAGE = 0.6
@@ -91,12 +97,7 @@ def trajectories(
     stories: Sequence[TinyStory], attempts: int, agent: BatchedAgent, world: TinyWorldGenerator
 ) -> list[Trajectory]:
     """Run the stories and return their trajectories."""
-
-    def draw(requests: Sequence[Any]) -> Sequence[Any]:
-        prompts, sources, seeds = zip(*requests, strict=True)
-        return world.draw_many(prompts, sources, seeds)
-
-    together = BatchedTasks({"draw": draw, "judge": agent.judge})
+    together = BatchedTasks({"draw": drawing(world), "judge": agent.judge})
     generator, critic = SharedGenerator(together, "tinyworld"), SharedCritic(together, "critic")
 
     def told(number: int, story: TinyStory) -> Trajectory:

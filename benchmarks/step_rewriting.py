@@ -19,24 +19,21 @@ from functools import partial
 from random import Random
 
 from interleave_thinker.backend.journal.store import InMemoryStore
-from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.events import Finished, StepRewritten
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, RunSettings, Step
-from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
 from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.lab.world.scenes import random_edit
-from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
 from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.scene import StartScene
 from interleave_thinker.tinyworld.runtime.scorer import faults
 from interleave_thinker.tinyworld.runtime.wording import prompt_text
 from interleave_thinker.training.statistics.intervals import paired_difference, share
 
-from .cast import VERDICT_TOKENS, exact
+from .cast import images_of, verdicts_of
 
 STEPS = 6
 Rewriter = Callable[[Plan, Step, str], "str | None"]
@@ -69,7 +66,7 @@ def right(
     for event in run(
         request_of(story), None, *shared, settings, InMemoryStore(), story.plan, rewriter=rewriter
     ):
-        rewritten += type(event).__name__ == "StepRewritten"
+        rewritten += isinstance(event, StepRewritten)
         if isinstance(event, Finished):
             images = [result.image for result in event.trajectory.results]
             good = len(images) == len(story.pages) and all(
@@ -92,15 +89,13 @@ def main() -> None:
     options = parser.parse_args()
     rng = Random("step rewriting")
     stories = [random_story(rng, "evaluate", STEPS) for _ in range(options.stories)]
-    generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
-    learned = options.critic == "learned"
-    judge = BatchedAgent(checkpoint("critic"), VERDICT_TOKENS, VERDICT_TOKENS).judge if learned else exact
+    judge, drawn = verdicts_of(options.critic), images_of("learned")
     images = 0
 
-    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
+    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> Sequence[Picture]:
         nonlocal images
         images += len(requests)
-        return generator.draw_many(*zip(*requests, strict=True))
+        return drawn(requests)
 
     figures = []
     for attempts in options.attempts:
@@ -114,17 +109,17 @@ def main() -> None:
             )
             found = [good for good, _ in told]
             base = base or found
+            change = paired_difference(found, base)
             row = {
                 "attempts": attempts,
                 "wrong": wrong,
                 "stories": share(found).model_dump(),
-                "change": paired_difference(found, base).model_dump(),
+                "change": change.model_dump(),
                 "images": round(images / len(stories), 2),
                 "rewritten": round(sum(times for _, times in told) / len(stories), 3),
             }
             figures.append(row)
             arm = "without" if wrong is None else f"rewritten, {wrong:.0%} wrong"
-            change = paired_difference(found, base)
             extra = f"{row['images']} images and {row['rewritten']} rewritten steps a story"
             print(
                 f"{attempts} attempts, {arm}: stories {share(found)}, change {change}, {extra}",

@@ -34,6 +34,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from random import Random
+from typing import Any
 
 from interleave_thinker.backend.generators import Generator
 from interleave_thinker.backend.journal.store import InMemoryStore
@@ -42,23 +43,24 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.story_check.review import StoryReview
 from interleave_thinker.backend.types import Request, RunSettings, StepResult, StoryFinding, Verdict
-from interleave_thinker.benchmarks.cast import exact
-from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
-from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
+from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
+    Answering,
+    BatchedTasks,
+    SharedCritic,
+    SharedGenerator,
+)
 from interleave_thinker.tinyworld.lab.runs.forgetful import ForgetfulGenerator
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
-from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
 from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.scene import BACKDROPS, COLORS, Scene, color_and_thing, identity_of
 from interleave_thinker.tinyworld.runtime.scorer import faults
 from interleave_thinker.tinyworld.runtime.wording import Clause
 from interleave_thinker.training.statistics.intervals import paired_difference, share
 
+from .cast import images_of, verdicts_of
+
 STEPS = 6
-VERDICT_TOKENS = 224
-"""Token limit of a verdict, as in the ablation."""
 RATES = ((0.0, 0.0), (0.3, 0.05), (0.5, 0.1), (0.7, 0.2))
 MOST = (1, 2, 3)
 STATED = 2
@@ -143,15 +145,16 @@ class Counted:
 class Memo:
     """Answers each question once, for all arms: they share most of their images and verdicts."""
 
-    def __init__(self, answer: object) -> None:
-        self._answer, self._known = answer, {}
+    def __init__(self, answer: Answering) -> None:
+        self._answer = answer
+        self._known: dict[tuple[object, ...], object] = {}
 
-    def __call__(self, questions: Sequence[tuple]) -> list:
+    def __call__(self, questions: Sequence[Any]) -> list[Any]:
         """Return the answers, in one batch for those that are new."""
         keys = [tuple(one.digest if isinstance(one, Picture) else one for one in each) for each in questions]
         new = {key: each for key, each in zip(keys, questions, strict=True) if key not in self._known}
         if new:
-            self._known |= dict(zip(new, self._answer(list(new.values())), strict=True))  # type: ignore[operator]
+            self._known |= dict(zip(new, self._answer(list(new.values())), strict=True))
         return [self._known[key] for key in keys]
 
 
@@ -193,14 +196,7 @@ def main() -> None:
     options = parser.parse_args()
     rng = Random("story check")
     stories = [random_story(rng, "evaluate", STEPS) for _ in range(options.stories)]
-    generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
-    learned = options.critic == "learned"
-    judge = BatchedAgent(checkpoint("critic"), VERDICT_TOKENS, VERDICT_TOKENS).judge if learned else exact
-
-    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
-        return generator.draw_many(*zip(*requests, strict=True))
-
-    answering = {"draw": Memo(draw), "judge": Memo(judge)}
+    answering = {"draw": Memo(images_of("learned")), "judge": Memo(verdicts_of(options.critic))}
 
     def outcomes(attempts: int, rates: tuple[float, float] | None) -> list[list[Outcome]]:
         together = BatchedTasks(answering)

@@ -31,7 +31,7 @@ from ..data.critic_rows import verdict_of
 from ..data.oracle_critic import drawn_of
 from ..data.rl_rows import RL_FILE
 from ..runs.batched_agents import BatchedAgent, Judging, judging_of
-from ..runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator, SharedPlanner
+from ..runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator, SharedPlanner, drawing
 from ..runs.stories import StoryOutcome, StoryRuns, lost, request_of, run_story
 from ..world.requests import TinyStory, random_story
 from . import single_agent
@@ -238,11 +238,7 @@ def run_stories_together(
 def _batched_tasks(judge: JudgeFunction, more: dict[str, Any] | None = None) -> BatchedTasks:
     generator = TinyWorldGenerator(open_generator(), "tinyworld")
 
-    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
-        prompts, sources, seeds = zip(*requests, strict=True)
-        return generator.draw_many(prompts, sources, seeds)
-
-    return BatchedTasks({"draw": draw, "judge": judge, **(more or {})})
+    return BatchedTasks({"draw": drawing(generator), "judge": judge, **(more or {})})
 
 
 def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:

@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ....backend.errors import TrainingError
+from ....backend.generators.protocol import DrawsMany
 from ....backend.pictures import Picture
 from ....backend.types import Plan, Request, Verdict
 
@@ -29,6 +30,16 @@ Answering = Callable[[Sequence[Any]], Sequence[Any]]
 An answer that is an exception is raised in the asking task.
 """
 Made = TypeVar("Made")
+
+
+def drawing(generator: DrawsMany) -> Answering:
+    """Return what answers `draw` questions: (prompt, source, seed) each, in one batch."""
+
+    def draw(questions: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
+        prompts, sources, seeds = zip(*questions, strict=True)
+        return generator.draw_many(prompts, sources, seeds)
+
+    return draw
 
 
 class BatchedTasks:
