@@ -243,7 +243,7 @@ def critic_message(
 def item_message(pictures: Sequence[Picture], prompt: str, item: str) -> Message:
     """Return the question about an item, with the images before and after the step."""
     question = ITEM_QUESTION.format(item=item.rstrip(" .?!"))
-    return Message(role="user", content=(*pictures, f"{ABOUT_ITEMS.format(prompt=prompt)}\n\n{question}"))
+    return message_of([f"{ABOUT_ITEMS.format(prompt=prompt)}\n\n{question}"], pictures)
 
 
 def read_yes_no(text: str) -> bool | None:

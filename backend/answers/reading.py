@@ -283,7 +283,8 @@ def _step_of(step: StepAnswer, shift: int) -> Step:
 
 def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
     try:
-        answer = VerdictAnswer.model_validate(only_value(found, VERDICT_KEYS) | _refined(found))
+        value = only_value(found, VERDICT_KEYS) | only_value(found, REFINE_KEYS)
+        answer = VerdictAnswer.model_validate(value)
     except ValidationError as error:
         raise unfit("verdict", error, found) from error
     success, refined = answer.previous_step_success, answer.refine_prompt or ""
@@ -295,7 +296,3 @@ def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
     if not success:
         check_prompt("The refined prompt", refined)
     return Verdict(success=success, refined_prompt=refined, reasoning=reasoning)
-
-
-def _refined(found: FoundObject) -> dict[str, Any]:
-    return only_value(found, REFINE_KEYS)

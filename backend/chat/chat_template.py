@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import ChatError
 from ..machine.environment import for_a_child
+from .protocol import THOUGHT
 
 SECONDS = 20.0
 """Time limit of one conversation in seconds; those of this package take milliseconds."""
@@ -174,3 +175,13 @@ def rendered(processor: Any, conversation: Sequence[Any], asks: bool = True) -> 
         for name, token in processor.tokenizer.special_tokens_map.items()
     }
     return RENDERER.render(template, list(conversation), asks, tokens)
+
+
+def opens_thought(prompt: str) -> bool:
+    """Return whether a rendered prompt ends in a <think> that the reply has to close."""
+    return prompt.rstrip().endswith(THOUGHT)
+
+
+def as_read(prompt: str, text: str) -> str:
+    """Return the reply to be parsed, with the <think> that the prompt had opened."""
+    return f"{THOUGHT}{text}" if opens_thought(prompt) else text

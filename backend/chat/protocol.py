@@ -120,8 +120,7 @@ class ReplySettings(Value):
 class Reply(Value):
     """A model's answer.
 
-    `probability` is P(success) of the verdict, or P(yes) of an answer. It requires `watch_verdict` or
-    `watch_yes_no`, and a backend with logits.
+    `probability` is P(success) or P(yes). It requires `watch_verdict` or `watch_yes_no`, and logits.
     """
 
     text: str
@@ -145,23 +144,12 @@ class Reply(Value):
     def whole(self) -> str:
         """The reply to be parsed, with the <think> that its prompt had opened.
 
-        A reply that was cut off may consist of thought only if that is unknown and it does not start with its
-        answer.
+        If that is unknown, a reply that was cut off before its answer may consist of thought only.
         """
         text = self.text.lstrip().lower()
         unknown = self.thinking is None and self.finish == "length" and "</think>" not in text
         may_think = unknown and not text.startswith(("<think>", "<answer>", "{", "```"))
         return f"{THOUGHT}{self.text}" if self.thinking or may_think else self.text
-
-
-def opens_thought(prompt: str) -> bool:
-    """Return whether a rendered prompt ends in a <think> that the reply has to close."""
-    return prompt.rstrip().endswith(THOUGHT)
-
-
-def as_read(prompt: str, text: str) -> str:
-    """Return the reply to be parsed, with the <think> that the prompt had opened."""
-    return f"{THOUGHT}{text}" if opens_thought(prompt) else text
 
 
 @runtime_checkable

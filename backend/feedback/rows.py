@@ -152,10 +152,22 @@ def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
     success = success_of(word)
     if success is None:
         return None
-    critic = attempt.verdict if attempt.verdict and attempt.verdict.success == success else None
-    named = named_failures(critic.reasoning if critic else "", word.false_items)
-    reasoning = (word.note or "").strip() or (named if not success else critic.reasoning if critic else "")
+    said = attempt.verdict.reasoning if attempt.verdict and attempt.verdict.success == success else ""
+    note = (word.note or "").strip()
+    reasoning = note or named_failures(said, () if success else word.false_items)
     return Verdict(success=success, refined_prompt=attempt.prompt, reasoning=reasoning)
+
+
+def verdict_of_critic(attempt: Attempt) -> Verdict | None:
+    """Return the critic's verdict, as a critic learns it; `None` if there is none.
+
+    Its reasoning names the items of the checklist that are not true.
+    """
+    said = attempt.verdict
+    if said is None or said.success is None:
+        return None
+    failed = [item.text for item in said.items if item.passed is False]
+    return said.model_copy(update={"reasoning": named_failures(said.reasoning, failed)})
 
 
 def success_of(word: Feedback) -> bool | None:

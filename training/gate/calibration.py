@@ -16,12 +16,10 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ...backend.errors import SettingsError
-from ...backend.feedback.log import read_feedback
 from ...backend.feedback.rows import success_of
-from ...backend.loop.replay import load_trajectory
 from ...backend.machine.requirements import require
 from ...backend.prompts.agent_card import CALIBRATED, CARD, AgentCard, Calibration, log_odds, read_card
-from ..data.from_runs.run_folders import find_runs
+from ..data.from_runs.run_folders import annotated_runs
 from ..statistics.bootstrap import OF_DIFFERENCES, Mean, stratified_means
 
 FOLDS, BINS = 5, 10
@@ -65,26 +63,16 @@ def judged_by_people(runs: Sequence[Path]) -> list[Sure]:
         SettingsError: A folder does not contain a run, or a run was judged by a calibrated critic.
     """
     found: dict[tuple[str, str], Sure] = {}
-    for folder, name in find_runs(runs):
-        words = read_feedback(folder)
-        if not words:
-            continue
-        trajectory = load_trajectory(folder)
-        if CALIBRATED in trajectory.identities.critic:
+    for run in annotated_runs(runs):
+        if CALIBRATED in run.critic:
             raise SettingsError(
-                f"The run {name!r} was judged by a calibrated critic.",
+                f"The run {run.name!r} was judged by a calibrated critic.",
                 "Remove 'calibration' from the critic's agent.json, and give runs from before.",
             )
-        attempts = {result.step.number: result.attempts for result in trajectory.results}
-        for word in words:
-            success, of_step = success_of(word), attempts.get(word.step, ())
-            attempt = of_step[word.attempt] if word.attempt < len(of_step) else None
-            if success is None or attempt is None or attempt.image is None or attempt.verdict is None:
-                continue
-            if word.image not in (None, attempt.image.digest) or attempt.verdict.probability is None:
-                continue
-            key = (attempt.image.digest, attempt.prompt)
-            found[key] = Sure(attempt.verdict.probability, success)
+        for one in run.images:
+            success, probability = success_of(one.feedback), one.verdict.probability
+            if success is not None and probability is not None:
+                found[one.image, one.prompt] = Sure(probability, success)
     return list(found.values())
 
 
@@ -101,8 +89,7 @@ def calibrate(judged: Sequence[Sure], seed: int = 0) -> CalibrationReport:
             f"right and {LEAST_OF_EACH} wrong, but there are {right} right and {len(judged) - right} wrong.",
             "Give more verdicts: the thumbs in the live view, Feedback, or runs of other stories.",
         )
-    shuffled = sorted(judged, key=lambda one: one.success)
-    Random(seed).shuffle(shuffled)
+    shuffled = Random(seed).sample(judged, len(judged))
     shuffled.sort(key=lambda one: one.success)  # each fold has its share of right and wrong images
     folds = [shuffled[start::FOLDS] for start in range(FOLDS)]
     tested: list[Sure] = []

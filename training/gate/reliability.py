@@ -14,14 +14,14 @@ from typing import Annotated, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from ...backend.agents.critic import EVEN
 from ...backend.errors import SettingsError
-from ...backend.feedback.log import read_feedback
 from ...backend.files.bounded_reader import read_json
-from ...backend.loop.replay import load_trajectory
+from ...backend.journal.files import first_fault
 from ...backend.pictures import Picture
 from ...backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
 from ...backend.types import CheckedItem, ChecklistItem
-from ..data.from_runs.run_folders import find_runs
+from ..data.from_runs.run_folders import annotated_runs
 from ..statistics.intervals import share
 
 MAX_LABELED = 20_000
@@ -84,10 +84,8 @@ def read_labeled(path: Path) -> list[AskedItem]:
     try:
         rows = LABELED.validate_python(read_json(path, SettingsError, "The labeled items"))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
         raise SettingsError(
-            f"The labeled items {str(path)!r} cannot be read: {place}: {first['msg']}.", "Correct the file."
+            f"The labeled items {str(path)!r}{first_fault(error)}", "Correct the file."
         ) from error
     return [
         AskedItem(
@@ -145,33 +143,23 @@ def answered_items(runs: Sequence[Path], critic: str, log: Log = print) -> list[
         SettingsError: A folder does not contain a run.
     """
     found: dict[tuple[str, str], tuple[str, bool, bool]] = {}
-    for folder, name in find_runs(runs):
-        words = [word for word in read_feedback(folder) if word.items]
-        if not words:
+    for run in annotated_runs(runs):
+        judged = [one for one in run.images if one.feedback.items]
+        if judged and run.critic_model != critic:
+            log(f"{run.name} was judged by another critic and is left out")
             continue
-        trajectory = load_trajectory(folder)
-        if trajectory.identities.critic.partition("|")[0] != critic:
-            log(f"{name} was judged by another critic and is left out")
-            continue
-        attempts = {result.step.number: result.attempts for result in trajectory.results}
-        for word in words:
-            of_step = attempts.get(word.step, ())
-            attempt = of_step[word.attempt] if word.attempt < len(of_step) else None
-            if attempt is None or attempt.image is None or attempt.verdict is None:
-                continue
-            if word.image not in (None, attempt.image.digest):
-                continue
-            truths = {item.text: item.true for item in word.items or ()}
-            for item in attempt.verdict.items:
+        for one in judged:
+            truths = {item.text: item.true for item in one.feedback.items or ()}
+            for item in one.verdict.items:
                 if item.text in truths:
                     truth = truths[item.text]
-                    found[attempt.image.digest, item.text] = (item.kind, truth, answers(item) == truth)
+                    found[one.image, item.text] = (item.kind, truth, answers(item) == truth)
     return list(found.values())
 
 
 def answers(item: CheckedItem) -> bool | None:
     """Return the critic's answer to an item, also one of a kind that its card calls unreliable."""
-    return item.passed if item.probability is None else item.probability >= 0.5
+    return item.passed if item.probability is None else item.probability >= EVEN
 
 
 def reliability_of(outcomes: Sequence[tuple[bool, bool]]) -> KindReliability:

@@ -17,8 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...backend.chat.chat_template import rendered
-from ...backend.chat.protocol import as_read
+from ...backend.chat.chat_template import as_read, rendered
 from ...backend.machine.requirements import require
 from ...backend.prompts import PromptSet
 from ..data.rows.conversations import with_images

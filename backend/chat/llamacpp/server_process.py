@@ -29,7 +29,7 @@ from ...machine.environment import for_a_child
 from ...remote.call import RemoteCall
 from ...remote.server import RemoteServer
 from ...shown_text import one_line
-from ..protocol import opens_thought
+from ..chat_template import opens_thought
 from .server_program import HOW_TO_GET, OWN_VARIABLES
 
 KEY_VARIABLE = "LLAMA_API_KEY"

@@ -20,9 +20,9 @@ from ...pictures import Picture
 from ...prompts import PromptSet
 from ...prompts.agent_card import Role
 from ...prompts.trained_with import TrainedWith, trained_with
-from ..chat_template import rendered
+from ..chat_template import opens_thought, rendered
 from ..image_limits import scaled_down
-from ..protocol import Message, Reply, ReplySettings, opens_thought
+from ..protocol import Message, Reply, ReplySettings
 from ..verdict_watch import verdict_tokens, yes_no_tokens
 from .decoding import (
     Processor,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from ....backend.checklist import named_failures
 from ....backend.feedback.corrected_prompts import (
     CorrectedPrompt,
     CorrectionSource,
@@ -22,7 +21,7 @@ from ....backend.feedback.corrected_prompts import (
     corrected_prompt_for,
 )
 from ....backend.feedback.log import Feedback, read_feedback
-from ....backend.feedback.rows import verdict_of_person
+from ....backend.feedback.rows import verdict_of_critic, verdict_of_person
 from ....backend.journal.files import PICTURES
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
@@ -256,13 +255,9 @@ class RunReader:
         source: Source = "human"
         if answer is None and score is not None and self.success_at is not None:
             source, answer = "scorer", self._by_score(attempt, score, self.success_at)
-        if answer is None and attempt.verdict is not None and attempt.verdict.success is not None:
-            failed = [item.text for item in attempt.verdict.items if item.passed is False]
-            reasoning = named_failures(attempt.verdict.reasoning, failed)
-            source, answer = "critic", attempt.verdict.model_copy(update={"reasoning": reasoning})
         if answer is None:
-            return None, None
-        return answer, source
+            source, answer = "critic", verdict_of_critic(attempt)
+        return (None, None) if answer is None else (answer, source)
 
     def _taught(
         self,

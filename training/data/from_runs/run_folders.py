@@ -11,14 +11,16 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ....backend.errors import JournalError, PictureError, SettingsError
 from ....backend.execution_record.reader import FILE_NAME as RECORD
+from ....backend.feedback.log import Feedback, read_feedback
 from ....backend.journal.archive import is_story_archive, unpack_run
 from ....backend.journal.copy import save_trajectory
 from ....backend.journal.journal import RUN
 from ....backend.loop.replay import load_trajectory
-from ....backend.types import Trajectory
+from ....backend.types import Trajectory, Verdict
 from ..rows.sft import RowProblem
 from .attempts import JudgedStep, Log, RunReader
 
@@ -103,6 +105,70 @@ def sound_runs(given: Sequence[Path], reader: RunReader, skip_bad: bool = False)
         except (JournalError, PictureError) as error:
             if not skip_bad:
                 raise _damaged(name, error) from error
+
+
+class AnnotatedImage(NamedTuple):
+    """An image with the critic's verdict and a person's feedback.
+
+    Attributes:
+        feedback: The feedback.
+        verdict: The critic's verdict.
+        image: Digest of the image.
+        prompt: Prompt of the attempt.
+    """
+
+    feedback: Feedback
+    verdict: Verdict
+    image: str
+    prompt: str
+
+
+class AnnotatedRun(NamedTuple):
+    """A run with feedback.
+
+    Attributes:
+        name: Its name.
+        critic: Identity of its critic.
+        images: Its judged images that have feedback.
+    """
+
+    name: str
+    critic: str
+    images: list[AnnotatedImage]
+
+    @property
+    def critic_model(self) -> str:
+        """Identity of the critic's model, without its prompts and settings."""
+        return self.critic.partition("|")[0]
+
+
+def annotated_runs(given: Sequence[Path]) -> Iterator[AnnotatedRun]:
+    """Yield the runs in these folders that have feedback.
+
+    Feedback on an image that was generated again later is left out.
+
+    Raises:
+        JournalError: A run is damaged.
+        SettingsError: A folder does not contain a run.
+    """
+    for folder, name in find_runs(given):
+        words = read_feedback(folder)
+        if not words:
+            continue
+        trajectory = load_trajectory(folder)
+        attempts = {
+            (result.step.number, number): attempt
+            for result in trajectory.results
+            for number, attempt in enumerate(result.attempts)
+        }
+        images = []
+        for word in words:
+            attempt = attempts.get((word.step, word.attempt))
+            if attempt is None or attempt.image is None or attempt.verdict is None:
+                continue
+            if word.image in (None, attempt.image.digest):
+                images.append(AnnotatedImage(word, attempt.verdict, attempt.image.digest, attempt.prompt))
+        yield AnnotatedRun(name, trajectory.identities.critic, images)
 
 
 def _damaged(name: str, error: JournalError | PictureError) -> JournalError:

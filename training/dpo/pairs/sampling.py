@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ....backend.chat.chat_template import rendered
-from ....backend.chat.protocol import THOUGHT, opens_thought
+from ....backend.chat.chat_template import opens_thought, rendered
+from ....backend.chat.protocol import THOUGHT
 from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.checkpoints.loaded import load_whole
 from ...content_cache import ContentCache, key_of
