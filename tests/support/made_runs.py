@@ -57,9 +57,23 @@ def made_run(
         )
         for number, (grey, said, overall) in enumerate(attempts)
     ]
+    return run_of(folder, made, prompt=prompt, prompt_set=prompt_set)
+
+
+def run_of(
+    folder: Path,
+    attempts: Sequence[Attempt],
+    critic: str = "hand",
+    prompt: str = PROMPT,
+    prompt_set: str = "",
+) -> Path:
+    """Write a run's folder with one step that has these attempts."""
     step = Step(number=1, prompt=prompt)
     result = StepResult(
-        step=step, attempts=tuple(made), chosen=len(made) - 1, stop_reason=StopReason.attempts_used_up
+        step=step,
+        attempts=tuple(attempts),
+        chosen=len(attempts) - 1,
+        stop_reason=StopReason.attempts_used_up,
     )
     return save_trajectory(
         Trajectory(
@@ -67,7 +81,7 @@ def made_run(
             plan=Plan(steps=(step,)),
             results=(result,),
             settings=RunSettings(),
-            identities=Identities(planner="hand", generator="hand", critic="hand", prompt_set=prompt_set),
+            identities=Identities(planner="hand", generator="hand", critic=critic, prompt_set=prompt_set),
         ),
         folder,
     )

@@ -1,4 +1,4 @@
-"""A planner and a critic without a model, and a counting generator, for tests of the loop and the journal.
+"""A planner, a critic and a chat without a model, and a counting generator, for tests.
 
 The critic's verdict depends only on the image, so request, plan and seed determine a whole run.
 """
@@ -9,10 +9,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError, GeneratorError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.store import DrawKey
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts.agent_card import AgentCard
+from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
 
 STORY = Plan(
@@ -119,3 +123,11 @@ class Counting:
 
 
 __all__ = ["STORY", "ChatError", "Counting", "GeneratorError", "OneInThree", "OnePlan", "Verdicts"]
+
+
+class TrainedChat(ScriptedChat):
+    """Scripted replies of a checkpoint with an agent card."""
+
+    def __init__(self, replies: Sequence[str | Reply], card: AgentCard) -> None:
+        super().__init__(replies)
+        self.trained = TrainedWith("critic", card=card)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.small_agents import TrainedChat
 
 from interleave_thinker.backend.agents.critic import Critic, read_yes_no
 from interleave_thinker.backend.answers.reading import write_verdict
@@ -20,14 +21,6 @@ BOATS = ChecklistItem(text="there are two boats.", kind="count")
 RED = ChecklistItem(text="the boats are red", kind="color")
 CHANCE = KindReliability(items=80, true=40, yes_of_true=0.55, no_of_false=0.5, low=0.42)
 GOOD = KindReliability(items=80, true=40, yes_of_true=0.95, no_of_false=0.9, low=0.85)
-
-
-class TrainedChat(ScriptedChat):
-    """Scripted replies of a checkpoint with an agent card."""
-
-    def __init__(self, replies: list[str | Reply], card: AgentCard) -> None:
-        super().__init__(replies)
-        self.trained = TrainedWith("critic", card=card)
 
 
 def test_each_item_is_one_question_after_the_same_images_and_prompt() -> None:

@@ -7,29 +7,17 @@ from random import Random
 
 import pytest
 from support.cli_calls import call
-from support.made_runs import grey_page
+from support.made_runs import grey_page, run_of, say
+from support.small_agents import TrainedChat
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.chat.protocol import Reply
-from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.feedback.log import Feedback, record_feedback
-from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.agent_card import CARD, AgentCard, Calibration, read_card
-from interleave_thinker.backend.prompts.trained_with import TrainedWith
-from interleave_thinker.backend.types import (
-    Attempt,
-    Identities,
-    Plan,
-    Request,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.types import Attempt, Verdict
 from interleave_thinker.training.gate.calibration import Sure, calibrate, judged_by_people
 
 HALF = Calibration(slope=0.5, intercept=-1.0, images=50)
@@ -46,10 +34,9 @@ def too_sure(count: int, seed: int = 0, right: float = 0.75) -> list[Sure]:
     return made
 
 
-def run_of(folder: Path, judged: list[Sure], critic: str = "critic") -> Path:
-    """Write a run with one step whose attempts have these verdicts, and a person's verdict on each."""
-    step = Step(number=1, prompt="a page")
-    attempts = tuple(
+def judged_run(folder: Path, judged: list[Sure], critic: str = "critic") -> Path:
+    """Write a run whose attempts have these verdicts, and a person's verdict on each."""
+    attempts = [
         Attempt(
             prompt=f"a page {number}",
             seed=number,
@@ -57,27 +44,11 @@ def run_of(folder: Path, judged: list[Sure], critic: str = "critic") -> Path:
             verdict=Verdict(success=one.probability > 0.5, probability=one.probability),
         )
         for number, one in enumerate(judged)
-    )
-    trajectory = Trajectory(
-        request=Request(text="a page"),
-        plan=Plan(steps=(step,)),
-        results=(
-            StepResult(step=step, attempts=attempts, chosen=0, stop_reason=StopReason.attempts_used_up),
-        ),
-        identities=Identities(planner="hand", generator="hand", critic=critic),
-    )
-    save_trajectory(trajectory, folder)
+    ]
+    run_of(folder, attempts, critic)
     for number, one in enumerate(judged):
-        record_feedback(folder, Feedback(step=1, attempt=number, accepted=one.success))
+        say(folder, number, one.success)
     return folder
-
-
-class TrainedChat(ScriptedChat):
-    """Scripted replies of a checkpoint with an agent card."""
-
-    def __init__(self, replies: list[str | Reply], card: AgentCard) -> None:
-        super().__init__(replies)
-        self.trained = TrainedWith("critic", card=card)
 
 
 def test_a_critic_that_is_too_sure_becomes_honest() -> None:
@@ -118,27 +89,27 @@ def test_too_little_or_contrary_evidence_is_an_error(judged: list[Sure], reason:
 
 def test_only_peoples_verdicts_on_judged_images_are_read(tmp_path: Path) -> None:
     judged = [Sure(0.9, True), Sure(0.2, False), Sure(0.8, False)]
-    run = run_of(tmp_path / "run", judged)
+    run = judged_run(tmp_path / "run", judged)
     assert sorted(judged_by_people([tmp_path])) == sorted(judged)
     record_feedback(run, Feedback(step=1, attempt=0))  # withdrawn
     record_feedback(run, Feedback(step=1, attempt=1, accepted=True))  # the last word counts
     assert sorted(judged_by_people([run])) == [Sure(0.2, True), Sure(0.8, False)]
     record_feedback(run, Feedback(step=1, attempt=2, accepted=True, image="0" * 40))  # of another image
     assert judged_by_people([run]) == [Sure(0.2, True)]
-    run_of(tmp_path / "calibrated", judged, critic=f"critic{HALF.identity}")
+    judged_run(tmp_path / "calibrated", judged, critic=f"critic{HALF.identity}")
     with pytest.raises(SettingsError, match="calibrated critic"):
         judged_by_people([tmp_path])
 
 
 def test_the_command_stores_a_calibration_that_helps(tmp_path: Path) -> None:
-    run_of(tmp_path / "run", too_sure(200))
+    judged_run(tmp_path / "run", too_sure(200))
     AgentCard(role="critic").save(tmp_path)
     done = call("evaluate", "calibration", tmp_path / "run", "--save", tmp_path)
     assert done.exit_code == 0, done.output
     card = read_card(tmp_path / CARD)
     assert card is not None and card.role == "critic" and card.calibration is not None
     assert card.calibration.images == 200 and "P(success) 0.999 becomes 0.7" in done.output
-    run_of(tmp_path / "good", too_sure(100, right=0.999))
+    judged_run(tmp_path / "good", too_sure(100, right=0.999))
     other = tmp_path / "other"
     other.mkdir()
     done = call("evaluate", "calibration", tmp_path / "good", "--save", other)

@@ -8,25 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.made_runs import run_of
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.feedback.log import Feedback, ItemFeedback, record_feedback
-from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
-from interleave_thinker.backend.types import (
-    Attempt,
-    CheckedItem,
-    ChecklistItem,
-    Identities,
-    Plan,
-    Request,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.types import Attempt, CheckedItem, ChecklistItem, Verdict
 from interleave_thinker.training.gate.made_items import made_items
 from interleave_thinker.training.gate.reliability import (
     answered_items,
@@ -122,7 +110,6 @@ def test_labeled_items_are_read_with_their_images(tmp_path: Path) -> None:
 
 
 def test_recorded_answers_that_people_judged_too_are_measured(tmp_path: Path) -> None:
-    step = Step(number=1, prompt="two boats")
     items = (
         CheckedItem(text="two boats", kind="count", probability=0.9, passed=True),
         CheckedItem(text="same boat", kind="identity", probability=0.2, passed=None),
@@ -131,14 +118,7 @@ def test_recorded_answers_that_people_judged_too_are_measured(tmp_path: Path) ->
     attempt = Attempt(
         prompt="two boats", seed=1, image=Picture.white((8, 8)), verdict=Verdict(success=True, items=items)
     )
-    result = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted)
-    trajectory = Trajectory(
-        request=Request(text="a story"),
-        plan=Plan(steps=(step,)),
-        results=(result,),
-        identities=Identities(critic="transformers:mine|prompts=1"),
-    )
-    run = save_trajectory(trajectory, tmp_path / "run")
+    run = run_of(tmp_path / "run", [attempt], critic="transformers:mine|prompts=1")
     words = [("two boats", False), ("same boat", False), ("a moon", True), ("not asked", True)]
     said = tuple(ItemFeedback(text=text, true=true) for text, true in words)
     record_feedback(run, Feedback(step=1, attempt=0, items=said))
