@@ -20,7 +20,9 @@ ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 """Words before the name of somebody who need not be seen: a letter to Tom, a photo of Tom."""
-OWNED = re.compile(r"^(?:['’]s?\b|s\s[A-ZÄÖÜ]|的)")
+LONGEST = 20
+"""Maximum length of such words, in characters."""
+OWNED = re.compile(r"['’]s?\b|s\s[A-ZÄÖÜ]|的")
 """What follows the name of somebody whose thing is seen: Tom's house, Toms Haus."""
 COLORS = {
     "red": r"red|roj[oa]s?|rot(?:e[nmrs]?)?|红",
@@ -134,7 +136,8 @@ def cast_count(checked: Checked) -> Found:
 def _is_seen(name: str, prompt: str) -> bool:
     """Return whether a prompt names somebody who is to be seen, not only spoken of."""
     return any(
-        not ELSEWHERE.search(prompt[: found.start()]) and not OWNED.match(prompt[found.end() :])
+        not ELSEWHERE.search(prompt, max(0, found.start() - LONGEST), found.start())
+        and not OWNED.match(prompt, found.end())
         for found in named_in(name, prompt)
     )
 

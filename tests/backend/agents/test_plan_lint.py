@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+from interleave_thinker.backend.agents.plan_lint.cast import cast_left_out
+from interleave_thinker.backend.agents.plan_lint.findings import Checked, asked_in
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint, remaining
 from interleave_thinker.backend.types import CastMember, Plan, Request, Step, StepSettings
 from interleave_thinker.benchmarks.plan_faults.planting import planted_faults
@@ -374,3 +376,14 @@ def test_a_hostile_plan_takes_bounded_time(unit: str) -> None:
     members = tuple(CastMember(name=name, traits=("red coat",)) for name in ("a", "B"))
     lint(Plan(steps=steps, cast=members), text)
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("unit", ["of a ", "a's "])
+def test_a_member_who_is_named_often_takes_bounded_time(unit: str) -> None:
+    names = [chr(97 + n) for n in range(16)]
+    text = (unit.replace("a", "{}") * 2000).format(*(names * 125))[:2000]
+    steps = tuple(Step(number=n, prompt=text, cast=("p",)) for n in range(1, 101))
+    plan = Plan(steps=steps, cast=tuple(CastMember(name=name) for name in names))
+    began = time.process_time()
+    assert not list(cast_left_out(Checked(plan, "", asked_in(Request(text="a story")))))
+    assert time.process_time() - began < 2
