@@ -7,7 +7,7 @@ a prompt that says otherwise gives the image model two orders.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...cast import members_in, named_in
@@ -22,8 +22,8 @@ ELSEWHERE = re.compile(
 """Words before the name of somebody who need not be seen: a letter to Tom, a photo of Tom."""
 LONGEST = 20
 """Maximum length of such words, in characters."""
-OWNED = re.compile(r"['’]s?\b|s\s[A-ZÄÖÜ]|的")
-"""What follows the name of somebody whose thing is seen: Tom's house, Toms Haus."""
+OWNED = re.compile(r"['’]s?\b|的")
+"""What follows the name of somebody whose thing is seen: Tom's house."""
 COLORS = {
     "red": r"red|roj[oa]s?|rot(?:e[nmrs]?)?|红",
     "blue": r"blue|azul(?:es)?|blau(?:e[nmrs]?)?|蓝",
@@ -100,13 +100,11 @@ def cast_changed(checked: Checked) -> Found:
     """Find members in another color than their traits say, without a change in a prompt or a fact."""
     for member in checked.plan.cast:
         known: dict[str, set[str]] = {}
-        for trait in member.traits:
-            for one in _colored(trait):
-                known.setdefault(one.nouns[-1], set()).add(one.color)
+        for one in _colored_in(member.traits):
+            known.setdefault(one.nouns[-1], set()).add(one.color)
         for step, prompt in checked.drawn:
-            for fact in step.facts:
-                for one in _colored(fact):
-                    known.setdefault(one.nouns[-1], set()).add(one.color)
+            for one in _colored_in(step.facts):
+                known.setdefault(one.nouns[-1], set()).add(one.color)
             for one in _worn(member.name, prompt):
                 noun = next((noun for noun in one.nouns if noun in known), None)
                 if noun is None or one.color in known[noun]:
@@ -150,6 +148,10 @@ def _worn(name: str, prompt: str) -> Iterator[Colored]:
             for one in _colored(clause):
                 words = prompt[found.start() : verb.end() + clause.index(one.words) + len(one.words)]
                 yield one._replace(words=words)
+
+
+def _colored_in(texts: Sequence[str]) -> Iterator[Colored]:
+    return (one for text in texts for one in _colored(text))
 
 
 def _colored(text: str) -> Iterator[Colored]:
