@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from .cast import MAX_TRAIT, ShortText, members_in
-from .values import Several, Value
+from .values import MAX_TEXT, Several, Value
 
 if TYPE_CHECKING:
     from .cast import CastMember
@@ -28,7 +28,9 @@ COLORS = (
 )
 COLOR = re.compile(rf"\b(?:{'|'.join(COLORS.split())})\b", re.IGNORECASE)
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-COUNT = re.compile(rf"\b(?:exactly )?(?:{'|'.join(NUMBERS)}|[2-9]|10) [a-z]+(?: [a-z]+)?s\b", re.IGNORECASE)
+COUNT = re.compile(
+    rf"\b(?:exactly )?(?:{'|'.join(NUMBERS)}|[2-9]|10) [a-z]{{1,40}}(?: [a-z]{{1,40}})?s\b", re.IGNORECASE
+)
 NOT_COUNTED = re.compile(r"\b(?:hours|minutes|seconds|days|weeks|months|years|times|o'clock|steps)\b", re.I)
 LETTERING = re.compile(r"[\"“„«「]([^\"”“»」\n]{1,60})[\"”“»」]")
 PLACE = re.compile(
@@ -75,7 +77,10 @@ CheckedItems = Annotated[Several[CheckedItem], Field(max_length=MAX_ITEMS)]
 
 def named_failures(reasoning: str, failed: Sequence[str]) -> str:
     """Return a reasoning that names the items that are not true, as a critic learns it."""
-    return f"{reasoning.rstrip()} Not true: {'; '.join(failed)}.".strip() if failed else reasoning
+    if not failed:
+        return reasoning
+    named = f"Not true: {'; '.join(failed)}."
+    return f"{reasoning.rstrip()[: MAX_TEXT - len(named) - 1]} {named}".strip()
 
 
 def kind_of(text: str) -> QuestionKind:

@@ -159,15 +159,14 @@ class Critic(Agent):
         settings = self.settings.model_copy(update=ONE_WORD)
         reply = self.chat.reply([message], settings, on_token)
         passed = read_yes_no(reply.text)
-        if passed is not None and reply.probability is not None:
-            passed = reply.probability >= EVEN
+        # The probability of yes or no says nothing about an answer that is neither.
+        probability = None if passed is None else reply.probability
+        if probability is not None:
+            passed = probability >= EVEN
         known = self._card.reliability.get(item.kind)
         counts = known is None or known.is_reliable
         return CheckedItem(
-            text=item.text,
-            kind=item.kind,
-            probability=reply.probability,
-            passed=passed if counts else None,
+            text=item.text, kind=item.kind, probability=probability, passed=passed if counts else None
         )
 
     def _question(

@@ -36,35 +36,35 @@ def command(
 
     It is stored in feedback.jsonl in the run folder. If an attempt has several verdicts, the last one counts.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     from ...backend.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
     from ...backend.journal.files import first_fault
 
     better, note = better.strip(), note.strip()
-    items = [
-        {"text": text, "true": is_true}
-        for texts, is_true in ((true, True), (false, False))
-        for text in texts or ()
-    ]
     given = [accept, reject or bool(better), take_back]
-    if items and not any(given):
-        given = [True]
-    if sum(given) != 1:
+    has_items = bool(true or false)
+    if sum(given) > 1 or not (any(given) or has_items):
         raise SettingsError(
             "`data feedback` needs exactly one verdict.",
             "Give --accept, --reject (with --better PROMPT if you know one), --true, --false or --take-back.",
         )
-    if take_back and note:
-        raise SettingsError("--note cannot be combined with --take-back.", "Remove one of them.")
+    if take_back and (note or has_items):
+        with_it = "--note" if note else "--true and --false"
+        raise SettingsError(f"{with_it} cannot be combined with --take-back.", "Remove one of them.")
     try:
+        items = tuple(
+            ItemFeedback(text=text, true=is_true)
+            for texts, is_true in ((true, True), (false, False))
+            for text in texts or ()
+        )
         annotation = Feedback(
             step=step,
             attempt=attempt - 1,
             accepted=accept if accept or reject or better else None,
             better_prompt=better or None,
             note=note or None,
-            items=TypeAdapter(tuple[ItemFeedback, ...]).validate_python(items) or None,
+            items=items or None,
         )
     except ValidationError as error:
         raise SettingsError(f"The feedback is not valid{first_fault(error)}") from error

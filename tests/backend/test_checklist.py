@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from interleave_thinker.backend.checklist import MAX_ITEMS, CheckedItem, ChecklistItem, derived, kind_of
+from interleave_thinker.backend.checklist import (
+    MAX_ITEMS,
+    CheckedItem,
+    ChecklistItem,
+    derived,
+    kind_of,
+    named_failures,
+)
 from interleave_thinker.backend.plan_editor.json_form import read_json, write_json
 from interleave_thinker.backend.plan_editor.merge import editable, step_digest
 from interleave_thinker.backend.plan_editor.outline import read_outline, write_outline
@@ -57,6 +64,16 @@ def test_a_long_prompt_has_a_bounded_checklist_without_duplicates() -> None:
     prompt = " ".join(f'"word {number}"' for number in range(40)) + ' "word 1"'
     items = derived(prompt)
     assert len(items) == MAX_ITEMS == len(set(items))
+
+
+def test_words_of_any_length_are_no_error() -> None:
+    assert derived(f"2 {'a' * 99_000}s") == ()
+    assert derived(f"2 {'a' * 300} {'b' * 300}s and two cats")[0].text == "there are two cats"
+
+
+def test_a_long_reasoning_has_room_for_the_failed_items() -> None:
+    reasoning = named_failures("a" * 100_000, ["two boats", "a moon"])
+    assert len(reasoning) == 100_000 and reasoning.endswith("a Not true: two boats; a moon.")
 
 
 def test_steps_and_verdicts_without_items_are_written_as_before() -> None:

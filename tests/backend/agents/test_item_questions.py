@@ -11,6 +11,7 @@ from interleave_thinker.backend.agents.critic import Critic, read_yes_no
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.chat.protocol import Reply, ReplySettings, WasTrained
 from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.agent_card import AgentCard, Calibration, KindReliability, read_card
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
@@ -60,6 +61,16 @@ def test_a_text_without_probability_is_read(text: str, answer: bool | None) -> N
     assert read_yes_no(text) is answer
     item = Critic(ScriptedChat([text])).check(BEFORE, AFTER, "a", (RED,))[0]
     assert (item.probability, item.passed) == (None, answer)
+
+
+def test_an_answer_that_is_neither_yes_nor_no_has_no_probability() -> None:
+    item = Critic(ScriptedChat([Reply(text="Maybe", probability=0.9)])).check(BEFORE, AFTER, "a", (RED,))[0]
+    assert (item.probability, item.passed) == (None, None)
+
+
+def test_a_prompt_that_is_too_long_is_one_error() -> None:
+    with pytest.raises(SettingsError, match="longer than"):
+        Critic(ScriptedChat(["yes"])).check(BEFORE, AFTER, "a" * 100_000, (RED,))
 
 
 def test_a_kind_at_chance_is_shown_and_never_fails() -> None:

@@ -91,6 +91,11 @@ def test_an_item_is_judged_on_the_command_line(folder: Path) -> None:
     assert call("data", "feedback", folder, "--step", 1, "--attempt", 1).exit_code != 0
     assert call("data", "feedback", folder, "--step", 1, "--attempt", 1, "--reject").exit_code == 0
     assert [one.accepted for one in read_feedback(folder)] == [False]
+    both = call("data", "feedback", folder, "--step", 1, "--attempt", 1, "--take-back", "--false", "a moon")
+    assert both.exit_code != 0 and "cannot be combined with --take-back" in both.output
+    long = call("data", "feedback", folder, "--step", 1, "--attempt", 1, "--false", "x" * 201)
+    assert long.exit_code != 0 and "at most 200 characters" in long.output
+    assert [one.accepted for one in read_feedback(folder)] == [False], "nothing was written"
 
 
 def test_the_same_feedback_again_is_not_written_again(folder: Path) -> None:
