@@ -191,6 +191,21 @@ def trained_with(folder: str | Path, adapter: bool = False, file: str | None = N
     return TrainedWith(name, prompt_set, pixels, elsewhere, card, folder, published)
 
 
+def critic_card(folder: Path) -> AgentCard:
+    """Return the agent card of a critic's checkpoint, to be completed; a new one if it has none.
+
+    Raises:
+        SettingsError: The folder does not exist, it is a planner's, or its record is damaged.
+    """
+    if not folder.is_dir():
+        raise SettingsError(
+            f"The folder {str(folder)!r} does not exist.", "Give the folder of a checkpoint or an adapter."
+        )
+    record = trained_with(folder)
+    record.check_role("critic")
+    return AgentCard(role="critic") if record.card == NO_CARD else record.card
+
+
 def _pixels(folder: Path) -> int | None:
     own = recorded(folder, FILE)
     # A finished checkpoint is in the folder of its run, whose settings have the size in earlier versions.

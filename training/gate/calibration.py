@@ -18,7 +18,8 @@ from pydantic import BaseModel
 from ...backend.errors import SettingsError
 from ...backend.feedback.rows import success_of
 from ...backend.machine.requirements import require
-from ...backend.prompts.agent_card import CALIBRATED, CARD, AgentCard, Calibration, log_odds, read_card
+from ...backend.prompts.agent_card import CALIBRATED, Calibration, log_odds
+from ...backend.prompts.trained_with import critic_card
 from ..data.from_runs.run_folders import annotated_runs
 from ..statistics.bootstrap import OF_DIFFERENCES, Mean, stratified_means
 
@@ -60,9 +61,11 @@ def judged_by_people(runs: Sequence[Path]) -> list[Sure]:
 
     Raises:
         JournalError: A run is damaged.
-        SettingsError: A folder does not contain a run, or a run was judged by a calibrated critic.
+        SettingsError: A folder does not contain a run, a run was judged by a calibrated critic, or the runs
+            were judged by different critics.
     """
     found: dict[tuple[str, str], Sure] = {}
+    critics: dict[str, str] = {}
     for run in annotated_runs(runs):
         if CALIBRATED in run.critic:
             raise SettingsError(
@@ -73,6 +76,13 @@ def judged_by_people(runs: Sequence[Path]) -> list[Sure]:
             success, probability = success_of(one.feedback), one.verdict.probability
             if success is not None and probability is not None:
                 found[one.image, one.prompt] = Sure(probability, success)
+                critics.setdefault(run.critic_model, run.name)
+    if len(critics) > 1:
+        shown = ", ".join(f"{name!r} by {critic[:100]}" for critic, name in list(critics.items())[:3])
+        raise SettingsError(
+            f"The runs were judged by different critics: {shown}.",
+            "A calibration belongs to one critic: give the runs of one.",
+        )
     return list(found.values())
 
 
@@ -154,7 +164,6 @@ def store_calibration(folder: Path, calibration: Calibration) -> None:
     """Write a calibration into the agent card of a checkpoint.
 
     Raises:
-        SettingsError: The card is damaged or cannot be written.
+        SettingsError: The folder does not exist, is a planner's, or its card is damaged or cannot be written.
     """
-    card = read_card(folder / CARD) or AgentCard(role="critic")
-    card.model_copy(update={"calibration": calibration}).save(folder)
+    critic_card(folder).model_copy(update={"calibration": calibration}).save(folder)

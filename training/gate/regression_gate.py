@@ -24,7 +24,8 @@ from ...backend.checkpoints.loaded import load_whole
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
-from ...backend.prompts.agent_card import CARD, AgentCard, KindReliability, MeasuredStrictness, read_card
+from ...backend.prompts.agent_card import KindReliability, MeasuredStrictness
+from ...backend.prompts.trained_with import critic_card
 from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
 from ..trainer.model_loading import load_processor, silence_libraries
@@ -61,7 +62,8 @@ class RegressionGate:
         """
         gate = self._compared(before, after, asked, out / GATE_FILE, HELD_OUT_ROWS)
         self._show(gate, HELD_OUT_ROWS)
-        if self.settings.gate_items and not gate.reliability:
+        counted = {one.items for one in gate.reliability.values()}
+        if self.settings.gate_items and counted != {self.settings.gate_items}:
             gate = gate.model_copy(update={"reliability": self._reliability(before, after)})
             _store(out / GATE_FILE, gate)
         for line in as_table(gate.reliability) if gate.reliability else ():
@@ -150,7 +152,7 @@ def publish(trained: Path, final: Path, gate: Gate | None = None) -> Path:
     with writing_folder(final, TrainingError, "The checkpoint") as temporary:
         shutil.copytree(trained, temporary, copy_function=_link, dirs_exist_ok=True)
         if gate is not None:
-            card = read_card(temporary / CARD) or AgentCard(role="critic")
+            card = critic_card(temporary)
             known = {"gate": strictness_of(gate), "reliability": {**card.reliability, **gate.reliability}}
             card.model_copy(update=known).save(temporary)
     return final

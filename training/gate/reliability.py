@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
 from ...backend.agents.critic import EVEN
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
+from ...backend.files.image_places import ImagePlaces
 from ...backend.journal.files import first_fault
 from ...backend.pictures import Picture
-from ...backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
+from ...backend.prompts.agent_card import KindReliability
+from ...backend.prompts.trained_with import critic_card
 from ...backend.types import CheckedItem, ChecklistItem
 from ..data.from_runs.run_folders import annotated_runs
 from ..statistics.intervals import share
@@ -50,7 +52,7 @@ class LabeledItem(BaseModel):
     truth: bool
 
 
-LABELED = TypeAdapter(Annotated[list[LabeledItem], Field(max_length=MAX_LABELED)])
+LABELED = TypeAdapter(Annotated[list[LabeledItem], FailFast(), Field(max_length=MAX_LABELED)])
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,10 @@ class AnswersItems(Protocol):
 def read_labeled(path: Path) -> list[AskedItem]:
     """Return the items of a JSON file, a list of `LabeledItem`.
 
+    An image is decoded again when it is needed, if the images do not fit into memory.
+
     Raises:
-        SettingsError: The file is not such a list.
+        SettingsError: The file is not such a list, or an image is not in its folder.
         PictureError: An image cannot be read.
     """
     try:
@@ -87,10 +91,25 @@ def read_labeled(path: Path) -> list[AskedItem]:
         raise SettingsError(
             f"The labeled items {str(path)!r}{first_fault(error)}", "Correct the file."
         ) from error
+    places = ImagePlaces(path.parent, SettingsError)
+    opened: dict[Path, Picture] = {}
+
+    def image(name: str) -> Picture:
+        file = places.find(name)
+        if file is None:
+            raise SettingsError(
+                f"The image {name[:200]!r} of the labeled items {str(path)!r} is not in their folder.",
+                "Copy it there, or correct its name.",
+            )
+        if file not in opened:
+            opened[file] = Picture.open(file)
+            opened[file].kept_by(lambda: Picture.open(file).image)
+        return opened[file]
+
     return [
         AskedItem(
-            None if row.before is None else Picture.open(path.parent / row.before),
-            Picture.open(path.parent / row.after),
+            None if row.before is None else image(row.before),
+            image(row.after),
             row.prompt,
             row.item,
             row.truth,
@@ -183,9 +202,9 @@ def store_reliability(folder: Path, found: dict[str, KindReliability]) -> None:
     """Write the measured kinds into the agent card of a checkpoint; kinds that were not measured stay.
 
     Raises:
-        SettingsError: The card is damaged or cannot be written.
+        SettingsError: The folder does not exist, is a planner's, or its card is damaged or cannot be written.
     """
-    card = read_card(folder / CARD) or AgentCard(role="critic")
+    card = critic_card(folder)
     card.model_copy(update={"reliability": {**card.reliability, **found}}).save(folder)
 
 

@@ -96,6 +96,11 @@ def test_only_peoples_verdicts_on_judged_images_are_read(tmp_path: Path) -> None
     assert sorted(judged_by_people([run])) == [Sure(0.2, True), Sure(0.8, False)]
     record_feedback(run, Feedback(step=1, attempt=2, accepted=True, image="0" * 40))  # of another image
     assert judged_by_people([run]) == [Sure(0.2, True)]
+    judged_run(tmp_path / "same", judged, critic="critic|other prompts")
+    assert len(judged_by_people([tmp_path])) == 3
+    judged_run(tmp_path / "other", judged, critic="other")
+    with pytest.raises(SettingsError, match=r"other' by other, .*run' by critic"):
+        judged_by_people([tmp_path])
     judged_run(tmp_path / "calibrated", judged, critic=f"critic{HALF.identity}")
     with pytest.raises(SettingsError, match="calibrated critic"):
         judged_by_people([tmp_path])

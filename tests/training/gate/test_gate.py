@@ -20,7 +20,7 @@ from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.backend.prompts.agent_card import read_card
+from interleave_thinker.backend.prompts.agent_card import KindReliability, read_card
 from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.cli import main
 from interleave_thinker.cli.train import command as cli_train
@@ -38,7 +38,8 @@ from interleave_thinker.training.gate.gate_rows import (
     truth_of,
 )
 from interleave_thinker.training.gate.gate_rule import compare, learned_line, measured
-from interleave_thinker.training.gate.regression_gate import GateRefused, RegressionGate, enforce
+from interleave_thinker.training.gate.regression_gate import GATE_FILE, GateRefused, RegressionGate, enforce
+from interleave_thinker.training.gate.reliability import reliability_of
 from interleave_thinker.training.own_critic.own_critic import (
     OwnCriticData,
     OwnCriticSettings,
@@ -156,6 +157,24 @@ def test_changed_rows_are_weighed_against_chance() -> None:
 
 
 # Questions
+
+
+def test_another_number_of_items_is_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    right = measured(answers(list(TRUTHS)), TRUTHS)
+    stored = {GATE_FILE: compare(right, right, GateSettings())}
+    asked: list[int] = []
+
+    def reliability(gate: RegressionGate, *_: Path) -> dict[str, KindReliability]:
+        asked.append(gate.settings.gate_items)
+        return {"count": reliability_of([(True, True), (False, True)] * (gate.settings.gate_items // 2))}
+
+    monkeypatch.setattr(RegressionGate, "_compared", lambda *_: stored[GATE_FILE])
+    monkeypatch.setattr(RegressionGate, "_reliability", reliability)
+    for items in (40, 40, 60, 0):
+        gate = RegressionGate(GateSettings(gate_items=items), "cpu", lambda line: None)
+        stored[GATE_FILE] = gate.check(tmp_path, tmp_path, RowSet(described(2), tmp_path), tmp_path)
+    assert asked == [40, 60]
+    assert stored[GATE_FILE].reliability["count"].items == 60, "without items the measured ones stay"
 
 
 def described(count: int) -> list[SftRow]:

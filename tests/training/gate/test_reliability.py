@@ -86,6 +86,25 @@ def test_a_result_is_stored_next_to_what_the_card_has(tmp_path: Path) -> None:
     assert card is not None and card.gate == gate and card.reliability == {"anatomy": old, **found}
 
 
+def test_the_card_of_a_step_of_a_training_keeps_what_its_run_knows(tmp_path: Path) -> None:
+    AgentCard(role="critic", image_pixels=65_536).save(tmp_path)
+    step = tmp_path / "steps" / "checkpoint-10"
+    step.mkdir(parents=True)
+    found = {"count": reliability_of([(True, True), (False, True)] * 40)}
+    store_reliability(step, found)
+    card = read_card(step / CARD)
+    assert card is not None and card.image_pixels == 65_536 and card.reliability == found
+
+
+def test_nothing_is_stored_with_a_planner_or_without_a_folder(tmp_path: Path) -> None:
+    AgentCard(role="planner").save(tmp_path)
+    with pytest.raises(SettingsError, match="trained as a planner"):
+        store_reliability(tmp_path, {})
+    with pytest.raises(SettingsError, match="does not exist"):
+        store_reliability(tmp_path / "typo", {})
+    assert not (tmp_path / "typo").exists()
+
+
 def test_labeled_items_are_read_with_their_images(tmp_path: Path) -> None:
     page = Picture.white((8, 8))
     (tmp_path / "after.png").write_bytes(page.png())
@@ -107,6 +126,22 @@ def test_labeled_items_are_read_with_their_images(tmp_path: Path) -> None:
     path.write_text(json.dumps([rows[0] | {"truth": "perhaps"}]))
     with pytest.raises(SettingsError, match=r"0\.truth"):
         read_labeled(path)
+    (tmp_path / "folder").mkdir()
+    inner = tmp_path / "folder" / "items.json"
+    for name in ("../after.png", str(tmp_path / "after.png"), "missing.png", ""):
+        inner.write_text(json.dumps([rows[0] | {"after": name}]))
+        with pytest.raises(SettingsError, match="is not in their folder"):
+            read_labeled(inner)
+
+
+def test_an_image_of_many_items_is_opened_once(tmp_path: Path) -> None:
+    (tmp_path / "after.png").write_bytes(Picture.white((8, 8)).png())
+    row = {"after": "after.png", "prompt": "a", "item": "two boats", "truth": False}
+    (tmp_path / "items.json").write_text(json.dumps([row] * 3))
+    first, *rest = read_labeled(tmp_path / "items.json")
+    assert all(one.after is first.after for one in rest)
+    first.after.forget_pixels()
+    assert first.after.image.size == (8, 8), "pixels that were dropped are read again"
 
 
 def test_recorded_answers_that_people_judged_too_are_measured(tmp_path: Path) -> None:
