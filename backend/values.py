@@ -72,7 +72,7 @@ class Value(ValidTexts):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def written_without(written: dict[str, Any], value: Value, names: tuple[str, ...]) -> dict[str, Any]:
+def written_without(written: dict[str, Any], value: BaseModel, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the serialized fields of a value, without those of `names` that are empty."""
     return {name: one for name, one in written.items() if name not in names or getattr(value, name)}
 

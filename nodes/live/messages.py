@@ -22,6 +22,7 @@ from ...backend.report.outcomes import AttemptOutcome, Tone, outcome, stop_sente
 from ...backend.report.prompt_diff import changes
 from ...backend.report.reasoning import reasoning_alone
 from ...backend.types import Attempt, CheckedItem, RunSettings, Step, StepResult, StopReason
+from ...backend.values import written_without
 
 EVENT = "interleave-thinker"
 VERSION = 1
@@ -49,10 +50,13 @@ class LiveImage(MessagePart):
 
 
 class WaitingShown(MessagePart):
-    """What the run waits for: the plan if `step` is None. Without `approvable` the step has no image."""
+    """What the run waits for: the approval of its plan if `step` is None.
+
+    `digest` is that of the plan, or of the step's image; `None` if the step has no image.
+    """
 
     step: int | None
-    approvable: bool
+    digest: str | None
 
 
 class RunShown(MessagePart):
@@ -76,10 +80,7 @@ class RunShown(MessagePart):
     @model_serializer(mode="wrap")
     def _without_waiting(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit `waiting` from the many messages of a run that does not wait."""
-        written = fields(self)
-        if self.waiting is None:
-            written.pop("waiting", None)
-        return written
+        return written_without(fields(self), self, ("waiting",))
 
     @property
     def key(self) -> str:
@@ -193,7 +194,7 @@ class State(MessagePart):
 
 def waiting_shown(waiting: Waiting | None) -> WaitingShown | None:
     """Return the message part for what a run waits for."""
-    return waiting and WaitingShown(step=waiting.step, approvable=waiting.digest is not None)
+    return waiting and WaitingShown(step=waiting.step, digest=waiting.digest)
 
 
 def step_shown(step: Step) -> StepShown:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...backend.errors import SettingsError
 from ...backend.feedback.log import MAX_NOTE, Feedback, read_feedback, record_feedback
 from ...backend.journal.delete import delete_run
 from ...backend.journal.picks import pick, read_choices
@@ -87,9 +88,14 @@ class AskRedraw(BrowserRequest):
 
 
 class AskDecision(BrowserRequest):
-    """Decision about what a run waits for: approve it, or skip the step."""
+    """Decision about what a run waits for: approve it, or skip the step.
+
+    `step` and `digest` are those of the message that the user saw (`WaitingShown`).
+    """
 
     run: RunName
+    step: int | None = Field(ge=1)
+    digest: str | None = Field(pattern=DIGEST.pattern)
     skip: bool = False
 
 
@@ -167,9 +173,17 @@ def note_decision(asked: AskDecision) -> State:
     """Record a decision about what the run waits for, and return the choices, without messages.
 
     Raises:
-        SettingsError: The run was not found, does not wait, or has no image to approve.
+        SettingsError: The run was not found, does not wait, has no image to approve, or waits for something
+            else than the user saw, for example after a decision in another window.
     """
     folder = known_run(host.output_folder(), asked.run)
+    waiting = waiting_for(folder)
+    if waiting is not None and (waiting.step, waiting.digest) != (asked.step, asked.digest):
+        what = "its plan" if waiting.step is None else f"step {waiting.step}"
+        raise SettingsError(
+            f"The run now waits for a decision about {what}, which was not shown here.",
+            "Reload the page, and decide again.",
+        )
     approve(folder, skip=asked.skip)
     return _state(folder, [])
 

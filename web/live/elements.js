@@ -9,6 +9,12 @@ export function make(tag, className = "", properties = {}, ...children) {
   return element;
 }
 
+/** Give an element a role and a name for screen readers. */
+export function named(element, role, label) {
+  element.setAttribute("role", role);
+  element.setAttribute("aria-label", label);
+}
+
 /** Set a property only if it differs, so the browser does not touch an unchanged element. */
 export function set(element, name, value) {
   if (element[name] !== value) element[name] = value;

@@ -4,13 +4,13 @@ import { say } from "../words.js";
 import { make, setText, show, textButton } from "./elements.js";
 
 export class Notice {
-  /** `again()` queues the story; `decide(skip)` approves what the run waits for, or skips the step. */
+  /** `again()` queues the story; `decide(waiting, skip)` approves what the run waits for, or skips the step. */
   constructor(again, decide) {
     this.pending = make("span");
     this.pending.setAttribute("role", "status");
     this.again = textButton(say("Run again"), say("Queue only this story; images are generated only where they are missing or depend on a change"), again);
-    this.approve = textButton(say("Approve"), say("Use this and continue the story"), () => decide(false));
-    this.skip = textButton(say("Skip step"), say("Continue without an image for this step; the next step edits the image before it"), () => decide(true));
+    this.approve = textButton(say("Approve"), say("Use this and continue the story"), () => decide(this.paused, false));
+    this.skip = textButton(say("Skip step"), say("Continue without an image for this step; the next step edits the image before it"), () => decide(this.paused, true));
     const buttons = make("div", "it-notice-acts", {}, this.approve, this.skip, this.again);
     this.element = make("div", "it-notice", { hidden: true }, this.pending, buttons);
   }
@@ -21,13 +21,13 @@ export class Notice {
     const freed = state.order.filter((step) => state.steps.get(step)?.picked && !(step in state.choices));
     const waiting = state.redrawsWaiting.filter((step) => !state.isAt(step));
     const steps = waiting.length ? waiting : [...chosen.map(([step]) => Number(step)), ...freed];
-    const paused = state.waiting;
+    const paused = (this.paused = state.waiting);
     const asks = paused && !queued && !steps.length;
-    show(this.approve, Boolean(asks && paused.approvable));
+    show(this.approve, Boolean(asks && paused.digest));
     show(this.skip, Boolean(asks && paused.step !== null));
     const lacks = state.running ? [] : paused ? [waitingWords(paused)] : lackWords(state.about.missing ?? {});
     show(this.element, lacks.length > 0 || (steps.length > 0 && (queued || !state.running)));
-    show(this.again, !queued && !(asks && paused.approvable));
+    show(this.again, !queued && !(asks && paused.digest));
     const pending = waiting.length ? [redrawWords(queued, waiting)] : steps.length ? [pendingWords(chosen.length > 0, steps)] : [];
     setText(this.pending, [...lacks, ...pending].join(" "));
   }
@@ -41,9 +41,9 @@ function isOpen(state, step, digest) {
 }
 
 /** Sentence about what the run waits for. */
-function waitingWords({ step, approvable }) {
+function waitingWords({ step, digest }) {
   if (step === null) return say("The story waits for your approval of the plan.");
-  if (!approvable) return say("Step {step} has no image: run again, or skip it.", { step });
+  if (!digest) return say("Step {step} has no image: run again, or skip it.", { step });
   return say("Step {step} waits for you: approve it, redraw it, or use another attempt.", { step });
 }
 

@@ -45,9 +45,9 @@ export class Requests {
     return this.#post("/interleave-thinker/redraw", { run, ...request });
   }
 
-  /** Approve what a run waits for, or skip the step. Throws the server's error. */
-  decide(run, skip) {
-    return this.#post("/interleave-thinker/decision", { run, skip });
+  /** Approve what a run waits for, {step, digest}, or skip the step. Throws the server's error. */
+  decide(run, waiting, skip) {
+    return this.#post("/interleave-thinker/decision", { run, ...waiting, skip });
   }
 
   /** The URL of a small copy of an image, its longer side `size` pixels or a little more. */

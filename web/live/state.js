@@ -19,7 +19,7 @@ export class RunState {
     return this.about?.status === "running";
   }
 
-  /** What the run waits for: {step, approvable}; undefined if it does not wait, or the user has decided. */
+  /** What the run waits for: {step, digest}, see WaitingShown; undefined if it does not wait, or the user has decided. */
   get waiting() {
     return this.running || this.decided ? undefined : (this.about?.waiting ?? undefined);
   }
@@ -42,6 +42,8 @@ export class RunState {
       this.notedRun = shown.run;
       this.about = shown;
       this.share = shown.share;
+      // What the server said before was about an earlier wait.
+      this.decided = false;
     } else if (shown.kind === "step") {
       this.steps.set(shown.step, shown);
     } else if (shown.kind === "attempt") {

@@ -5,7 +5,7 @@ import { heard, say } from "../words.js";
 import { AttemptView } from "./attempt.js";
 import { Card } from "./card.js";
 import { Compare } from "./compare.js";
-import { make, set, setText, show, textButton } from "./elements.js";
+import { make, named, set, setText, show, textButton } from "./elements.js";
 import { openPictures, slidesOf } from "./lightbox.js";
 import { Notice } from "./notice.js";
 import { Room } from "./room.js";
@@ -32,7 +32,7 @@ export class RunView {
     named(this.row, "list", say("Steps"));
     this.notice = new Notice(
       () => this.#again(),
-      (skip) => this.#decide(skip),
+      (waiting, skip) => this.#decide(waiting, skip),
     );
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
@@ -150,9 +150,9 @@ export class RunView {
   }
 
   /** Approve what the run waits for, or skip the step, and queue the next run. */
-  async #decide(skip) {
+  async #decide(waiting, skip) {
     try {
-      await this.#noted(this.requests.decide(this.state.run, skip));
+      await this.#noted(this.requests.decide(this.state.run, waiting, skip));
     } catch (error) {
       setText(this.said, error.message);
       return;
@@ -283,11 +283,6 @@ export class RunView {
 
 function tryName(attempt) {
   return say("Attempt {number}", { number: attempt + 1 });
-}
-
-function named(element, role, label) {
-  element.setAttribute("role", role);
-  element.setAttribute("aria-label", label);
 }
 
 /** A few sizes, so the browser seldom requests an image. */

@@ -20,6 +20,8 @@ BODIES: tuple[bytes, ...] = (
     b'{"run": "a", "run": "b"}', b"{}" + b" " * 300_000, b'{"unknown": 1}',
 )  # fmt: skip
 
+MEMBER = {"name": "Mia", "kind": "prop", "traits": ["red"], "images": ["a.png"]}
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -45,7 +47,8 @@ def requests(run: str, picture: str) -> Iterator[Asked]:
     whole: dict[str, dict[str, Any]] = {
         "choice": {"run": run, "step": 1, "picture": picture},
         "feedback": {"run": run, "feedback": feedback},
-        "plan": {"text": "1. a"},
+        "decision": {"run": run, "step": 1, "digest": picture, "skip": False},
+        "plan": {"text": "1. a", "cast": [MEMBER]},
     }
     for route, body in whole.items():
         path = f"/interleave-thinker/{route}"
@@ -53,15 +56,15 @@ def requests(run: str, picture: str) -> Iterator[Asked]:
         for name in body:
             for value in VALUES:
                 yield Asked(f"{route}.{name} = {value!r:.30}", "POST", path, encoded({**body, name: value}))
-    for name in feedback:
+    parts: list[tuple[str, str, str, dict[str, Any]]]
+    parts = [("feedback", "feedback", name, {"run": run, "feedback": feedback}) for name in feedback]
+    parts += [("plan", "cast", name, {"text": "1. a", "cast": MEMBER}) for name in MEMBER]
+    for route, field, name, body in parts:
         for value in VALUES:
-            changed = {"run": run, "feedback": {**feedback, name: value}}
-            yield Asked(
-                f"feedback.feedback.{name} = {value!r:.30}",
-                "POST",
-                "/interleave-thinker/feedback",
-                encoded(changed),
-            )
+            part = {**body[field], name: value}
+            changed = {**body, field: [part] if field == "cast" else part}
+            path = f"/interleave-thinker/{route}"
+            yield Asked(f"{route}.{field}.{name} = {value!r:.30}", "POST", path, encoded(changed))
     for route, name in (("run", "run"), ("live", "node"), ("live", "workflow")):
         for value in VALUES:
             text = str(value)[:60_000].replace(HALF, "%ED%A0%80")

@@ -16,7 +16,9 @@ from ..server.runs import ROUTE, journals
 
 
 def decided(host: ComfyServer, folder: Path, **decision: Any) -> httpx.Response:
-    return host.post(f"{ROUTE}/decision", {"run": folder.name, **decision})
+    """Decide about what the run waits for."""
+    waiting = state(host, folder)[0].get("waiting", {"step": None, "digest": None})
+    return host.post(f"{ROUTE}/decision", {"run": folder.name, **waiting, **decision})
 
 
 def state(host: ComfyServer, folder: Path) -> tuple[dict[str, Any], bool]:
@@ -32,8 +34,12 @@ def test_every_step_waits_until_it_is_decided(host: ComfyServer) -> None:
     (folder,) = journals(host, "approved step by step")
     assert len(first["loop"]["images"]) == 1 and reasons(folder) == ["accepted"]
     run, is_decided = state(host, folder)
-    assert run["waiting"] == {"step": 1, "approvable": True} and not is_decided
+    (image,) = [path.stem for path in (folder / "pictures").glob("*.png")]
+    assert run["waiting"] == {"step": 1, "digest": image} and not is_decided
     assert run["status"] == "incomplete"
+    for other in ({"step": 2}, {"digest": "0" * 40}, {"step": None}):
+        refused = decided(host, folder, **other)
+        assert refused.status_code == 400 and "about step 1, which was not shown" in refused.json()["error"]
     host.run(graph)
     assert reasons(folder) == ["accepted"], "queued again without a decision it still waits"
     answer = decided(host, folder)
@@ -55,7 +61,7 @@ def test_only_a_rejected_step_waits(host: ComfyServer) -> None:
     host.run(graph)
     (folder,) = journals(host, "approved if rejected")
     assert reasons(folder) == ["accepted", "tries used up"]
-    assert state(host, folder)[0]["waiting"] == {"step": 2, "approvable": True}
+    assert state(host, folder)[0]["waiting"]["step"] == 2
     assert decided(host, folder).status_code == 200
     host.run(graph)
     assert reasons(folder) == ["accepted", "picked"]
@@ -69,7 +75,8 @@ def test_a_planners_plan_waits_without_an_image(host: ComfyServer) -> None:
     (folder,) = journals(host, "approved plan")
     assert reasons(folder) == [] and not (folder / "attempts").exists()
     assert "out" not in first and "board" in first
-    assert state(host, folder)[0]["waiting"] == {"step": None, "approvable": True}
+    waiting = state(host, folder)[0]["waiting"]
+    assert waiting["step"] is None and waiting["digest"]
     assert decided(host, folder, skip=True).status_code == 400
     assert decided(host, folder).status_code == 200
     done = host.run(graph)

@@ -1,0 +1,65 @@
+"""The browser's state of a run (web/live/state.js), run by node with the messages that the pack sends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interleave_thinker.backend.journal.waiting import Waiting
+from interleave_thinker.backend.loop.events import Finished, PlanReady
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker.nodes.live.live_run import LiveRun, LiveTarget
+from interleave_thinker.nodes.live.messages import LiveMessage
+
+STATE = Path(__file__).resolve().parents[2] / "web" / "live" / "state.js"
+SCRIPT = """import {RunState} from MODULE;
+const {calls} = JSON.parse(await new Response(process.stdin).text());
+const state = new RunState();
+console.log(JSON.stringify(calls.map(([name, value]) => { state[name](value); return state.waiting ?? null; })));"""
+WAITS = {"step": 1, "digest": "a" * 40}
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node runs the script")
+
+
+def waiting_after(folder: Path, *calls: tuple[str, Any]) -> list[Any]:
+    """Return what the state says the run waits for after each call of one of its methods."""
+    # node takes a file without a package.json around it for a module by its ending alone.
+    module = shutil.copy(STATE, folder / "state.mjs")
+    script = SCRIPT.replace("MODULE", json.dumps(Path(module).as_uri()))
+    answer = subprocess.run(
+        ["node", "--input-type=module", "--eval", script],
+        input=json.dumps({"calls": calls}),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return json.loads(answer.stdout)
+
+
+def messages() -> list[dict[str, Any]]:
+    """Return the messages of a run about itself: it begins, and ends with a wait for step 1."""
+    plan, sent = Plan(steps=(Step(number=1, prompt="a"),)), list[LiveMessage]()
+    live = LiveRun("run", plan, RunSettings(), False, LiveTarget(send=sent.append))
+    trajectory = Trajectory(request=Request(text="a"), plan=plan, settings=RunSettings(), results=())
+    live.follow(PlanReady(plan))
+    live.follow(Finished(trajectory, Waiting(**WAITS)))
+    return [one.model_dump(mode="json") for one in sent if one.shown.kind == "run"]
+
+
+def test_a_run_that_pauses_waits_whatever_the_server_said_before(tmp_path: Path) -> None:
+    begun, ended = messages()
+    earlier = {"decided": True}  # the answer to feedback, or to the page's first question, during the run
+    assert waiting_after(tmp_path, ("take", begun), ("noted", earlier), ("take", ended)) == [None, None, WAITS]
+
+
+def test_a_decision_ends_the_wait(tmp_path: Path) -> None:
+    begun, ended = messages()
+    restored = {"messages": [begun, ended], "decided": False}
+    calls = [("restore", restored), ("noted", {"decided": True}), ("restore", restored | {"decided": True})]
+    assert waiting_after(tmp_path, *calls) == [WAITS, None, None]
