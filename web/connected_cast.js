@@ -4,6 +4,8 @@ import { addressOf } from "./plan_images.js";
 
 const NODE = "InterleaveCast";
 const MOST = 16;
+const MUTED = 2;
+const BYPASSED = 4;
 const changed = new Set();
 
 /** Call `then` when a Cast node changes; returns a function that ends this. */
@@ -31,19 +33,22 @@ export function watchCast(node) {
   };
 }
 
-/** The members that are connected to a node's `cast`; null if nothing is connected. `shown` are the members of its last run,
+/** The members that are connected to a node's `cast`; null if there are none. `shown` are the members of its last run,
  *  which are used for what the graph does not tell: values on wires, other nodes between, images that are not files. */
 export function connectedCast(node, shown = []) {
-  if (!isLinked(node, "cast")) return null;
-  let at = nodeAt(node, "cast");
   const members = [];
-  while (at?.comfyClass === NODE && members.length < MOST) {
-    if (["name", "kind", "traits"].some((name) => isLinked(at, name))) return shown;
-    members.unshift(memberOf(at, shown));
-    if (!isLinked(at, "cast")) return members.filter((one) => one.name);
+  let at = node;
+  // The nodes are counted, because a workflow may connect them in a circle.
+  for (let count = 0; isLinked(at, "cast"); count++) {
     at = nodeAt(at, "cast");
+    if (at?.mode === MUTED) break;
+    if (at?.comfyClass !== NODE || count === MOST) return shown;
+    if (at.mode === BYPASSED) continue;
+    if (["name", "kind", "traits"].some((name) => isLinked(at, name))) return shown;
+    const member = memberOf(at, shown);
+    if (member.name) members.unshift(member);
   }
-  return shown;
+  return members.length ? members : null;
 }
 
 function memberOf(node, shown) {

@@ -49,10 +49,15 @@ function thumbnail({ name, images = [], thumbnail: small }) {
  *  prompt names. `edited()` is called after a change. */
 export function stepCast(step, edited) {
   const element = make("div", "itp-present");
+  let shown = "";
 
   function update(members, style) {
     const isShown = Boolean(step.prompt) && (members.length > 0 || step.cast?.length > 0);
     element.hidden = !isShown;
+    // Buttons that are replaced during a run would lose the focus, and a click that has begun.
+    const state = isShown ? JSON.stringify([members.map(({ name }) => name), step.cast, step.prompt, style]) : "";
+    if (state === shown) return;
+    shown = state;
     if (!isShown) return element.replaceChildren();
     const present = new Set((step.cast ?? named(members, `${style} ${step.prompt}`)).map(lower));
     const known = new Set(members.map(({ name }) => lower(name)));

@@ -80,6 +80,12 @@ export class PlanEdits {
     return readPlan(text, this.display.request, this.display.planned_style, others);
   }
 
+  /** The cast outside of the text has changed: have the server read the text with it, once the changes end. */
+  castChanged() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.read(), PAUSE);
+  }
+
   /** Have the server check the text that the list wrote, without building the list again. */
   checkSoon() {
     clearTimeout(this.timer);

@@ -28,9 +28,17 @@ export class PlanList {
       getMaxHeight: () => (this.isList ? undefined : BAR_HEIGHT)
     });
     this.widget.serialize = false;
-    const ends = [onRunChanged(() => this.updateSoon()), onCastChanged(() => this.updateSoon())];
+    const ends = [onRunChanged(() => this.updateSoon()), onCastChanged(() => this.castChanged())];
     this.dispose = () => ends.forEach((end) => end());
     this.show();
+  }
+
+  castChanged() {
+    const cast = JSON.stringify(this.otherCast());
+    if (cast === this.castRead) return;
+    this.castRead = cast;
+    this.updateSoon();
+    this.edits.castChanged();
   }
 
   /** The run has changed: update images and states of the rows with the next frame. */

@@ -13,9 +13,10 @@ from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.agents.plan_lint.lint import step_findings
-from ...backend.cast import MAX_CAST, CastMember
+from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
 from ...backend.files.step_images import image_files, with_step_images
+from ...backend.plan_editor.cast_lines import checked_cast
 from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
 from ...backend.plan_editor.json_form import plan_object, write_json
 from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
@@ -227,7 +228,8 @@ class AskPlanText(BaseModel):
     """Request of the list editor to parse a plan text, and to check it against its request.
 
     `style` is the planner's, which is used if the text has none. `cast` are the members outside of the text,
-    as far as the browser knows them; `None` if there are none.
+    as far as the browser knows them; `None` if there are none. A member that is not valid is an error of the
+    plan text, since the browser shows no other.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -235,7 +237,7 @@ class AskPlanText(BaseModel):
     text: str = Field(max_length=MAX_PLAN_TEXT)
     request: str = Field(default="", max_length=MAX_TEXT)
     style: str = Field(default="", max_length=MAX_STYLE)
-    cast: tuple[CastMember, ...] | None = Field(default=None, max_length=MAX_CAST)
+    cast: list[Any] | None = None
 
 
 class PlanTextRead(BaseModel):
@@ -258,7 +260,8 @@ def plan_text_read(asked: AskPlanText) -> PlanTextRead:
         edits = read_edits(asked.text)
         if edits is None:
             return PlanTextRead()
-        plan = apply_edits(edits, None, with_unknown(edits, asked.cast)).plan
+        connected = None if asked.cast is None else checked_cast(asked.cast)
+        plan = apply_edits(edits, None, with_unknown(edits, connected)).plan
     except PlanTextError as error:
         return PlanTextRead(error=str(error), line=error.line)
     styled = plan if plan.style else plan.model_copy(update={"style": asked.style})

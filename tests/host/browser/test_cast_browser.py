@@ -47,6 +47,13 @@ RENAME = """([old, name]) => {
   widget.value = name;
   widget.callback?.(name);
 }"""
+BYPASS = """async name => {
+  const node = app.graph._nodes.find(node => node.type === 'InterleaveCast'
+    && node.widgets.find(widget => widget.name === 'name').value === name);
+  node.mode = 4;
+  node.onConnectionsChange?.();
+  await new Promise(resolve => setTimeout(resolve, 500));
+}"""
 EDITS = """1. Evening
    draw: Mia looks out of the window
 
@@ -117,7 +124,9 @@ def test_the_cast_is_shown_and_chosen_for_each_step(
     assert present(page)[0] == ["Mia"]
     page.wait_for_timeout(600)
     assert not page.locator(".itp-fault").count(), "the server accepts names of the connected cast"
+    page.evaluate("() => { document.querySelector('.itp-chip').dataset.built = 'before' }")
     ran(page)
+    assert page.locator(".itp-chip").first.get_attribute("data-built"), "a run does not replace the buttons"
     (folder,) = journals(host, f"cast-{kind}")
     results = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"]
     told = [one["attempts"][0].get("cast", {}).get("text", "") for one in results]
@@ -130,6 +139,24 @@ def test_the_cast_is_shown_and_chosen_for_each_step(
     page.wait_for_function("() => document.querySelector('.itp-member-name')?.textContent === 'Ida'")
     assert present(page) == [[], ["lantern", "Mia"], []]
     assert second.locator(".itp-chip.itp-wrong").inner_text() == "Mia", "no member has this name now"
+
+
+def test_a_changed_cast_is_checked_again(canvas: tuple[Any, str], host: ComfyServer) -> None:
+    page, kind = canvas
+    photo = host.put_input(portrait(), f"mia checked {kind}.png")
+    page.evaluate(LAID_OUT, connected(f"Cast checked {kind}", photo))
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    page.evaluate(RENAME, ["Mia", "Mia, Tom"])
+    fault = page.locator(".itp-fault")
+    fault.wait_for()
+    assert fault.inner_text().startswith("The cast, member 'Mia, Tom', name: a name is one line of text")
+    page.evaluate(RENAME, ["Mia, Tom", "Mia"])
+    fault.wait_for(state="detached")
+    assert len(table(page)) == 2 and present(page)[0] == ["Mia"]
+    page.evaluate(BYPASS, "lantern")
+    assert [row.split(" | ")[0] for row in table(page)] == ["Mia"], "a bypassed node adds no member"
+    page.evaluate(BYPASS, "Mia")
+    page.wait_for_function("() => document.querySelectorAll('.itp-member').length === 0")
 
 
 def test_the_cast_of_the_text_is_in_the_table_too(canvas: tuple[Any, str], host: ComfyServer) -> None:

@@ -142,7 +142,14 @@ def test_the_list_editor_gets_the_cast_with_thumbnails(
     assert "'Mia', who is not in the cast" in refused["error"]
     read = host.post("/interleave-thinker/plan", asked | {"cast": [mia]}).json()
     assert not read["error"] and "cast" not in read["plan"], "the text has no member of its own"
-    assert host.post("/interleave-thinker/plan", asked | {"cast": [mia] * 17}).status_code == 400
+    wrong = {
+        "The cast, member 'A, B', name: a name is one line": [mia, {"name": "A, B"}],
+        "The cast, member 'Mia', kind: ": [mia | {"kind": "5"}],
+        "The cast: ": [{"name": f"M{number}"} for number in range(17)],
+    }
+    for error, cast in wrong.items():
+        refused = host.post("/interleave-thinker/plan", asked | {"cast": cast}).json()
+        assert refused["error"].startswith(error), refused
 
 
 def tiny_loop() -> Graph:
