@@ -95,7 +95,9 @@ class Cancelled(InterleaveError):
 OUT_OF_MEMORY_PHRASES = (
     "out of memory",
     "not enough memory",
-    "can't allocate memory",
+    "can't allocate",
+    "cannot allocate",
+    "unable to allocate",
     "allocation on device",
     "alloc_failed",
 )

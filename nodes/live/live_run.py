@@ -1,7 +1,7 @@
 """Live view of one execution of the loop, and the states of the latest ones for browsers that connect later.
 
 Messages are created from the loop's events only. The critic's tokens are collected and sent in few parts, at
-growing intervals, so an attempt always takes under 20 kB.
+growing intervals, so an attempt always takes under 20 kB, and its checklist under 16 kB more.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ...backend.loop.events import (
 )
 from ...backend.report.completeness import Lack, lacks
 from ...backend.types import Attempt, Plan, RunSettings, StopReason, Trajectory
+from .clipped_text import LINE_BYTES, clip
 from .messages import (
-    LINE_BYTES,
     AttemptShown,
     LiveMessage,
     RunShown,
@@ -36,7 +36,6 @@ from .messages import (
     attempt_begun,
     attempt_done,
     attempt_drawn,
-    clip,
     step_done,
     step_shown,
     waiting_shown,

@@ -8,7 +8,6 @@ the run folder.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
@@ -19,20 +18,15 @@ from ...backend.loop.events import AttemptStarted
 from ...backend.pictures import Picture
 from ...backend.report.completeness import Lack
 from ...backend.report.outcomes import AttemptOutcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
-from ...backend.report.prompt_diff import changes
 from ...backend.report.reasoning import reasoning_alone
 from ...backend.types import Attempt, CheckedItem, RunSettings, Step, StepResult, StopReason
 from ...backend.values import written_without
+from .clipped_text import LINE_BYTES, PROMPT_BYTES, Pieces, clip, marked
 
 EVENT = "interleave-thinker"
 VERSION = 1
-PROMPT_BYTES = 1200
-PIECES_BYTES = 1800
 REASONING_BYTES = 2800
-LINE_BYTES = 400
 ENHANCED_BYTES = 540
-
-Pieces = list[tuple[Literal["same", "ins", "del"], str]]
 
 
 class MessagePart(BaseModel):
@@ -279,24 +273,3 @@ def _enhanced(attempt: Attempt) -> str:
 def image_shown(picture: Picture | None) -> LiveImage | None:
     """Return the reference to an image in a message, `None` for no image."""
     return picture and LiveImage(digest=picture.digest, width=picture.size[0], height=picture.size[1])
-
-
-def marked(before: str, after: str) -> Pieces:
-    """Return the later prompt with insertions and deletions marked, or unmarked if that is too long."""
-    old, new = clip(before, PROMPT_BYTES), clip(after, PROMPT_BYTES)
-    pieces: Pieces = [(piece.kind, piece.text) for piece in changes(old, new)]
-    if len(json.dumps(pieces)) > PIECES_BYTES:
-        return [("same", new)]
-    return pieces
-
-
-def clip(text: str, limit: int) -> str:
-    """Return the text, cut with an ellipsis if its JSON has more than `limit` bytes."""
-    if len(text) * 6 <= limit or len(json.dumps(text)) <= limit:
-        return text
-    room = limit - len(json.dumps(" …"))
-    for index, character in enumerate(text):
-        room -= len(json.dumps(character)) - 2
-        if room < 0:
-            return text[:index] + " …"
-    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .messages import clip
+from .clipped_text import clip
 
 WORDS_BYTES = 4500
 WORDS_MESSAGES = 16

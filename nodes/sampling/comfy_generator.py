@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ...backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
+from ...backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError, is_out_of_memory
 from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
 from ...backend.generators.protocol import bounded_identity
 from ...backend.pictures import Picture
@@ -46,7 +46,6 @@ MISMATCH = (
 )
 TEXTS = ("denoise", "negative")
 """Step settings that are also sampling settings."""
-OUT_OF_MEMORY = ("out of memory", "can't allocate", "not enough memory")
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,7 @@ class ComfyGenerator:
 def _explained(error: Exception, model: str) -> GeneratorError:
     """Return the host's error as one with advice."""
     message = " ".join(str(error).split()) or type(error).__name__
-    if any(sign in message.lower() for sign in OUT_OF_MEMORY):
+    if is_out_of_memory(error):
         hint = "Use a smaller width and height, or start ComfyUI with --lowvram."
         return GeneratorError(f"{WHERE}: the image does not fit into memory ({message[:200]}).", hint)
     if isinstance(error, (RuntimeError, ValueError, KeyError, AttributeError, TypeError)) and any(

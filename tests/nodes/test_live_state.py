@@ -20,7 +20,8 @@ STATE = Path(__file__).resolve().parents[2] / "web" / "live" / "state.js"
 SCRIPT = """import {RunState} from MODULE;
 const {calls} = JSON.parse(await new Response(process.stdin).text());
 const state = new RunState();
-console.log(JSON.stringify(calls.map(([name, value]) => { state[name](value); return state.waiting ?? null; })));"""
+const after = ([name, value]) => { state[name](value); return state.waiting ?? null; };
+console.log(JSON.stringify(calls.map(after)));"""
 WAITS = {"step": 1, "digest": "a" * 40}
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node runs the script")
@@ -55,7 +56,11 @@ def messages() -> list[dict[str, Any]]:
 def test_a_run_that_pauses_waits_whatever_the_server_said_before(tmp_path: Path) -> None:
     begun, ended = messages()
     earlier = {"decided": True}  # the answer to feedback, or to the page's first question, during the run
-    assert waiting_after(tmp_path, ("take", begun), ("noted", earlier), ("take", ended)) == [None, None, WAITS]
+    assert waiting_after(tmp_path, ("take", begun), ("noted", earlier), ("take", ended)) == [
+        None,
+        None,
+        WAITS,
+    ]
 
 
 def test_a_decision_ends_the_wait(tmp_path: Path) -> None:

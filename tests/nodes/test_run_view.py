@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from support.stories import make_trajectory
 
+from interleave_thinker.backend.checklist import MAX_ITEMS
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
@@ -26,8 +27,9 @@ from interleave_thinker.backend.types import (
     Verdict,
 )
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
+from interleave_thinker.nodes.live.clipped_text import LINE_BYTES, clip, marked
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
-from interleave_thinker.nodes.live.messages import LINE_BYTES, LiveMessage, clip, marked
+from interleave_thinker.nodes.live.messages import LiveMessage
 from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
 from interleave_thinker.nodes.live.thumbnails import Thumbnails
 
@@ -59,7 +61,7 @@ def test_a_judged_attempt_has_its_items_apart_from_the_reasoning() -> None:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_an_attempt_takes_under_20_kB_for_any_text(text: str) -> None:
+def test_an_attempt_takes_under_20_kB_and_its_checklist_16_for_any_text(text: str) -> None:
     plan = Plan(steps=(Step(number=1, name=text, prompt=text, auxiliary_text=text),))
     sent: list[LiveMessage] = []
     now = [0.0]
@@ -84,6 +86,10 @@ def test_an_attempt_takes_under_20_kB_for_any_text(text: str) -> None:
     live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": verdict})))
     assert sum(map(size, sent[before:])) < 20_000
     assert max(map(size, sent)) < 8_000
+    items = tuple(CheckedItem(text=f"{index} {text[:190]}", probability=1 / 3) for index in range(MAX_ITEMS))
+    checked = verdict.model_copy(update={"items": items})
+    live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": checked})))
+    assert size(sent[-1]) - size(sent[-2]) < 16_000
 
 
 def test_the_newest_messages_contain_the_whole_state() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .shapes import Box, Point
+from .pages import INK, TextBlock
+from .shapes import WHITE, Box, Point, Shape
 from .typesetting import Block, wrap
 
 SAID = re.compile(r"“([^”]+)”|\"([^\"]+)\"|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」|『([^』]+)』")
@@ -89,7 +90,7 @@ def balloons(said: list[str], size: tuple[int, int], letters: int) -> list[Ballo
 
 def _placed(said: list[str], size: tuple[int, int], letters: int) -> list[Balloon]:
     width, height = size
-    edge, pad, found = round(width * 0.03), round(letters * 0.8), []
+    edge, pad, found = round(width * 0.03), _pad(letters), []
     top = round(height * 0.03)
     for number, words in enumerate(said):
         block = wrap(words, letters, max(letters, round(width * MAX_WIDTH) - 2 * pad), ALL, ALL)
@@ -101,3 +102,21 @@ def _placed(said: list[str], size: tuple[int, int], letters: int) -> list[Balloo
         found.append(Balloon(box, tail, block, letters))
         top = box[3] + round(height * 0.03)
     return found
+
+
+def _pad(letters: int) -> int:
+    return round(letters * 0.8)
+
+
+def outline_of(balloon: Balloon, left: int, top: int, line: int) -> Shape:
+    """Return the outline of a balloon in an image at this position of the page, in pixels."""
+    box, tail = balloon.box, (balloon.tail[0] + left, balloon.tail[1] + top)
+    placed = box[0] + left, box[1] + top, box[2] + left, box[3] + top
+    return Shape(placed, WHITE, INK, line, round=round(balloon.size * 1.3), tail=tail)
+
+
+def text_of(balloon: Balloon, left: int, top: int) -> TextBlock:
+    """Return the text of a balloon in an image at this position of the page, in pixels."""
+    pad = _pad(balloon.size)
+    x, y = balloon.box[0] + left + pad, balloon.box[1] + top + pad - balloon.size // 6
+    return TextBlock(balloon.block, x, y, balloon.size, INK, WHITE)

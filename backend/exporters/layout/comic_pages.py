@@ -15,10 +15,10 @@ from typing import Literal, get_args
 from ...errors import SettingsError
 from ...pictures import Picture
 from ...report.audience import Panel
-from .balloons import Balloon, balloons, speech
+from .balloons import Balloon, balloons, outline_of, speech, text_of
 from .pages import INK, SOFT, Box, Page, TextBlock
 from .panel_rows import even_rows, page_groups, row_breaks, shot_groups
-from .shapes import Shape
+from .shapes import WHITE, Color, Shape
 from .typesetting import Block, wrap
 
 Lettering = Literal["captions", "balloons", "none", "shots"]
@@ -32,7 +32,7 @@ TITLE_SIZES = (0.085, 0.07, 0.058, 0.048, 0.04, 0.032)
 LETTER_SIZES = (1.0, 0.9, 0.8, 0.7)
 MAX_CAPTION = 0.8
 """Maximum height of a caption as a share of its image's height."""
-WHITE, CREAM = (255, 255, 255), (255, 251, 235)
+CREAM = (255, 251, 235)
 ALL = 1_000_000
 COLUMNS = 2
 """Images in a row of a storyboard."""
@@ -58,6 +58,11 @@ class _Cell:
     letters: int
     mark: Block | None
     balloons: tuple[Balloon, ...] = ()
+
+    @property
+    def paper(self) -> Color:
+        """Color behind the text."""
+        return CREAM if self.panel.picture is None else WHITE
 
 
 Row = list[_Cell]
@@ -235,31 +240,21 @@ class _Book:
         right, bottom, below = left + cell.size[0], top + cell.size[1], top + cell.picture[1]
         shapes = []
         if below < bottom:
-            paper = CREAM if cell.panel.picture is None else WHITE
-            shapes.append(Shape((left, below, right, bottom), paper, INK, self.line))
+            shapes.append(Shape((left, below, right, bottom), cell.paper, INK, self.line))
         shapes.append(Shape((left, top, right, bottom), None, INK, self.line * 2))
         begin = self._picture_box(cell, left, top)[0]
-        for one in cell.balloons:
-            box = one.box[0] + begin, one.box[1] + top, one.box[2] + begin, one.box[3] + top
-            tail = one.tail[0] + begin, one.tail[1] + top
-            shapes.append(Shape(box, WHITE, INK, self.line, round=round(one.size * 1.3), tail=tail))
-        return shapes
+        return [*shapes, *(outline_of(one, begin, top, self.line) for one in cell.balloons)]
 
     def _texts(self, cell: _Cell, left: int, top: int) -> list[TextBlock]:
         texts, y = [], top + cell.picture[1] + self.pad
-        paper = CREAM if cell.panel.picture is None else WHITE
         if cell.caption:
-            texts.append(TextBlock(cell.caption, left + self.pad, y, cell.letters, INK, paper))
+            texts.append(TextBlock(cell.caption, left + self.pad, y, cell.letters, INK, cell.paper))
             y += cell.caption.height
         if cell.mark:
             low = top + cell.size[1] - cell.mark.height - self.pad // 2
-            texts.append(TextBlock(cell.mark, left + self.pad, low, self.small, SOFT, paper))
+            texts.append(TextBlock(cell.mark, left + self.pad, low, self.small, SOFT, cell.paper))
         begin = self._picture_box(cell, left, top)[0]
-        for one in cell.balloons:
-            pad = round(one.size * 0.8)
-            place = one.box[0] + begin + pad, one.box[1] + top + pad - one.size // 6
-            texts.append(TextBlock(one.block, *place, one.size, INK, WHITE))
-        return texts
+        return [*texts, *(text_of(one, begin, top) for one in cell.balloons)]
 
     def _cover(self, height: int, picture: Picture | None) -> Page:
         """Return the cover: the title above the story's last image, as large as possible."""

@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 Color = tuple[int, int, int]
 Box = tuple[int, int, int, int]
 Point = tuple[float, float]
+WHITE: Color = (255, 255, 255)
 SMOOTH = 4
 """Supersampling factor at which a shape is drawn before it is scaled down."""
 CORNER_LINES = 8

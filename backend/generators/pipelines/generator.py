@@ -7,7 +7,6 @@ pipeline that can only edit (Qwen-Image-Edit) gets a white image as long as no s
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...counters import count
-from ...errors import Cancelled, GeneratorError, OutOfMemory, boundary
+from ...errors import Cancelled, GeneratorError, boundary
 from ...pictures import Picture
 from ...types import StepSettings
 from ...values import shown_beside
@@ -24,9 +23,8 @@ from ..protocol import bounded_identity
 from .batches import BatchedPipeline
 from .image_sizes import fit_area, resized
 from .kinds import PipelinePair, arguments_of, images_of
+from .memory_error import raise_if_out_of_memory
 from .options import PipelineOptions, check_strength
-
-OUT_OF_MEMORY = re.compile(r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.I)
 
 
 class DiffusersGenerator:
@@ -239,7 +237,7 @@ class DiffusersGenerator:
                     self._stop_if_interrupted()
                     images, is_blacked_out = images_of(pipeline, arguments)
             except RuntimeError as error:
-                self._explain_memory(error, arguments)
+                raise_if_out_of_memory(error, arguments)
                 raise
         if is_blacked_out:
             raise GeneratorError(
@@ -289,17 +287,3 @@ class DiffusersGenerator:
     def _stop_if_interrupted(self) -> None:
         if self.interrupted is not None and self.interrupted():
             raise Cancelled("The generation was stopped.")
-
-    def _explain_memory(self, error: Exception, arguments: dict[str, Any]) -> None:
-        import torch
-
-        if not OUT_OF_MEMORY.search(str(error)):
-            return
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        width, height = arguments.get("width"), arguments.get("height")
-        area = f"{width}x{height}" if width else "the pipeline's own size"
-        raise OutOfMemory(
-            f"Out of memory while generating at {area} ({str(error).splitlines()[0]}).",
-            "Reduce the size, set dtype=bfloat16 or device=cpu, or use a smaller model.",
-        ) from error

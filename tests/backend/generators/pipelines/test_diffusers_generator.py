@@ -432,13 +432,14 @@ def test_generation_failures_raise_typed_errors_with_advice(
     with pytest.raises(GeneratorError, match="too small"):
         generator.draw("a boat", scene(size=(8, 8)), 1)
     pipeline = generator._pair.edit
+    for reason in ("CUDA out of memory. Tried to allocate 20 GiB", "Allocation on device"):
 
-    def exhaust(*_: object, **__: object) -> None:
-        raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
+        def exhaust(*_: object, reason: str = reason, **__: object) -> None:
+            raise RuntimeError(reason)
 
-    monkeypatch.setattr(pipeline.transformer, "forward", exhaust)
-    with pytest.raises(GeneratorError, match=r"Out of memory while generating at 64x64.*Reduce the size"):
-        generator.draw("a boat", None, 1)
+        monkeypatch.setattr(pipeline.transformer, "forward", exhaust)
+        with pytest.raises(GeneratorError, match=r"Out of memory while generating at 64x64.*Reduce the size"):
+            generator.draw("a boat", None, 1)
 
 
 def test_a_step_can_set_denoise_and_negative_if_the_pipeline_uses_them(
