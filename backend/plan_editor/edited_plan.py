@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from ..answers.answer_models import reason_of
 from ..cast import Cast
 from ..errors import SettingsError
-from ..types import MAX_STEPS, MAX_STYLE, MAX_TEXT, Step, Value
+from ..types import MAX_STEPS, MAX_STYLE, Step, Value
 
 MAX_PLAN_TEXT = 1_000_000
 """Maximum length of a plan text, in characters."""
@@ -120,12 +120,7 @@ def make_step(fields: dict[str, object], line: int) -> Step:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = f", {named(first['loc'])}" if first["loc"] else ""
-        if first["type"] == "string_too_long":
-            reason = f"it is longer than {MAX_TEXT} characters"
-        elif where:
-            reason = reason_of(first)
-        else:
-            reason = "it has neither a prompt nor a text"
+        reason = reason_of(first) if where else "it has neither a prompt nor a text"
         raise PlanTextError(
             f", step {fields['number']}{where}: {reason}.",
             "" if where else "Add a line that starts with draw: or text:.",
