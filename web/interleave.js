@@ -19,6 +19,7 @@ import { Requests } from "./live/requests.js";
 import { runChanged, views } from "./live/shown_runs.js";
 import { RunState } from "./live/state.js";
 import { RunView } from "./live/view.js";
+import { say } from "./words.js";
 
 const EVENT = "interleave-thinker";
 const VERSION = 1;
@@ -87,9 +88,15 @@ async function queueStory(node, state) {
   return await queueOutputs(targets);
 }
 
+/** The line of a node without a run. Whether the plan needs a generator is known only when it is planned. */
+function idleLine(node) {
+  const isWithout = node.inputs?.some((input) => input.name === "generator" && input.link == null);
+  return isWithout ? say("No generator is connected: only a plan of text-only steps can run.") : say("The steps appear here during a run.");
+}
+
 function attach(node) {
   const state = new RunState();
-  const view = new RunView(state, requests, { again: () => queueStory(node, state) });
+  const view = new RunView(state, requests, { again: () => queueStory(node, state), idle: () => idleLine(node) });
   const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
     serialize: false,
     hideOnZoom: true,
@@ -106,6 +113,11 @@ function attach(node) {
     const run = output?.[RUNS]?.at(-1);
     // A run that was followed is shown already. For a cached result, the host sends only the display.
     if (run && run !== state.run) recallRun(node, run).catch(warn);
+  };
+  const connections = node.onConnectionsChange;
+  node.onConnectionsChange = function (...values) {
+    connections?.apply(this, values);
+    view.update();
   };
   const removed = node.onRemoved;
   node.onRemoved = function (...values) {

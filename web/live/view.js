@@ -13,7 +13,8 @@ import { Room } from "./room.js";
 const SMALL = 256;
 
 export class RunView {
-  /** `acts`: {again()} queues the story again; false, or a promise of it, if the host did not accept it. */
+  /** `acts`: {again()} queues the story again; false, or a promise of it, if the host did not accept it. {idle()} returns the line
+   *  of a node without a run. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
     // Absolute URLs: compared with the source of an image element, an unchanged one is left alone.
@@ -22,7 +23,7 @@ export class RunView {
       full: (digest) => whole(requests.picture(state.run, digest)),
       small: (digest, pixels = SMALL) => whole(requests.thumbnail(state.run, digest, sizeFor(pixels))),
     };
-    this.line = make("p", "it-line", {}, say("The steps appear here during a run."));
+    this.line = make("p", "it-line");
     this.line.setAttribute("role", "status");
     this.bar = make("div", "it-bar-fill");
     this.barFrame = make("div", "it-bar", {}, this.bar);
@@ -99,11 +100,11 @@ export class RunView {
   draw() {
     const { state } = this;
     for (const part of [this.barFrame, this.row, this.detail]) show(part, !state.isEmpty);
-    if (state.isEmpty) return;
-    this.element.dataset.status = state.about.status;
-    const line = heard(state.about.line);
+    const line = state.isEmpty ? this.acts.idle() : heard(state.about.line);
     setText(this.line, line);
     set(this.line, "title", line);
+    if (state.isEmpty) return;
+    this.element.dataset.status = state.about.status;
     this.bar.style.width = `${Math.round(100 * (state.about.status === "finished" ? 1 : state.share))}%`;
     this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * (state.about.status === "finished" ? 1 : state.share))));
     this.#queueMissed();

@@ -54,6 +54,7 @@ BYPASS = """async name => {
   node.onConnectionsChange?.();
   await new Promise(resolve => setTimeout(resolve, 500));
 }"""
+HOSTILE = '<img src=x onerror="window.hacked = 1">'
 EDITS = """1. Evening
    draw: Mia looks out of the window
 
@@ -153,6 +154,13 @@ def test_a_changed_cast_is_checked_again(canvas: tuple[Any, str], host: ComfySer
     page.evaluate(RENAME, ["Mia, Tom", "Mia"])
     fault.wait_for(state="detached")
     assert len(table(page)) == 2 and present(page)[0] == ["Mia"]
+    page.evaluate(RENAME, ["Mia", HOSTILE])
+    page.wait_for_function(
+        "name => document.querySelector('.itp-member-name')?.textContent === name", arg=HOSTILE
+    )
+    assert page.locator(".itp-chip").first.inner_text() == HOSTILE
+    assert page.evaluate("() => window.hacked") is None, "a name is text, never markup"
+    page.evaluate(RENAME, [HOSTILE, "Mia"])
     page.evaluate(BYPASS, "lantern")
     assert [row.split(" | ")[0] for row in table(page)] == ["Mia"], "a bypassed node adds no member"
     page.evaluate(BYPASS, "Mia")

@@ -74,6 +74,17 @@ def test_the_live_view_follows_a_story_during_generation(
     setting(host, "Comfy.ColorPalette", "dark")
 
 
+def test_a_loop_without_a_generator_says_so_before_a_run(page: Any) -> None:
+    opened_graph(page, story("without a generator", ["a"], SIZE))
+    line = page.locator(".it-live .it-line")
+    assert line.inner_text() == "The steps appear here during a run."
+    slot = f"{LOOP}.inputs.findIndex(input => input.name === 'generator')"
+    page.evaluate(f"() => {LOOP}.disconnectInput({slot})")
+    page.wait_for_function(
+        "() => document.querySelector('.it-line').innerText.startsWith('No generator is connected: only')"
+    )
+
+
 FIRST_WORD_TAKES_LONG = """() => {
   const whole = window.fetch;
   let words = 0;
