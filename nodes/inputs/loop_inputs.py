@@ -61,7 +61,7 @@ def strictness_input() -> io.Combo.Input:
 
 
 def derive_checklist_input() -> io.Boolean.Input:
-    """Return the input for derived checklists; off where a workflow does not have it."""
+    """Return the input for derived checklists. Default: off, so that old workflows run unchanged."""
     return io.Boolean.Input(
         "derive_checklist",
         default=False,
@@ -85,7 +85,7 @@ def keep_input() -> io.Combo.Input:
 
 
 def pause_input() -> io.Combo.Input:
-    """Return the input for the pauses; never where a workflow does not have it."""
+    """Return the input for the pauses. Default: never, so that old workflows run unchanged."""
     return io.Combo.Input(
         "pause",
         options=["never", "after the plan", "at rejected steps", "every step"],

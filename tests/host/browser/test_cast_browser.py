@@ -54,6 +54,8 @@ BYPASS = """async name => {
   node.onConnectionsChange?.();
   await new Promise(resolve => setTimeout(resolve, 500));
 }"""
+KINDS = """() => app.graph._nodes.filter(node => node.type === 'InterleaveCast')
+  .map(node => node.widgets.find(widget => widget.name === 'kind')._displayValue)"""
 HOSTILE = '<img src=x onerror="window.hacked = 1">'
 EDITS = """1. Evening
    draw: Mia looks out of the window
@@ -193,6 +195,7 @@ def test_the_cast_is_shown_in_chinese(page: Any, host: ComfyServer, tmp_path: Pa
         page.evaluate(LAID_OUT, connected("Cast zh", photo))
         page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
         assert [row.split(" | ")[1] for row in table(page)] == ["角色", "道具"]
+        assert page.evaluate(KINDS) == ["角色", "道具"], "the choices of the nodes"
         chip = page.locator(".itp-chip").first
         assert chip.get_attribute("title") == "在这一步中。点击可移除。"
         screenshot(page, "cast-zh", tmp_path)

@@ -1,0 +1,42 @@
+// Labels of the choices of the pack's nodes, in the language of the front end.
+//
+// The front end reads names and tooltips of inputs from locales/, but not the labels of choices. The values of widgets stay as
+// they are saved.
+
+import { app } from "../../scripts/app.js";
+import { api } from "../../scripts/api.js";
+import { language as chosenLanguage } from "./host.js";
+import { resolved } from "./languages.js";
+
+const OURS = "Interleave";
+
+let language = "";
+let nodeDefs = {};
+
+/** Load the labels of the front end's language, unless loaded. Without them the values are shown. */
+async function fetchLabels() {
+  const wanted = resolved(chosenLanguage());
+  if (wanted === language) return;
+  try {
+    const answer = await api.fetchApi("/i18n");
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    nodeDefs = (await answer.json())[wanted]?.nodeDefs ?? {};
+    language = wanted;
+  } catch (error) {
+    console.warn(`InterleaveThinker: cannot load the choices for ${wanted}: ${error.message}`);
+  }
+}
+
+app.registerExtension({
+  name: "InterleaveThinker.Choices",
+  init: fetchLabels,
+  // After a change of the language, the host rebuilds all nodes of the graph.
+  beforeConfigureGraph: fetchLabels,
+  nodeCreated(node) {
+    if (!node.comfyClass?.startsWith(OURS)) return;
+    for (const widget of node.widgets ?? []) {
+      const labels = new Map(Object.entries(nodeDefs[node.comfyClass]?.inputs?.[widget.name]?.options ?? {}));
+      if (labels.size && widget.options) widget.options.getOptionLabel = (value) => labels.get(value) ?? value ?? "";
+    }
+  },
+});
