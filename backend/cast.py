@@ -70,6 +70,11 @@ class CastMember(Value):
         return written_without(fields(self), self, ("traits", "images"))
 
     @property
+    def newest(self) -> Picture | None:
+        """The newest loaded image; `None` if none is loaded."""
+        return next((image.picture for image in reversed(self.images) if image.picture), None)
+
+    @property
     def as_written(self) -> dict[str, Any]:
         """The member as a user writes it: images by their file names."""
         images = {"images": [one.name for one in self.images]} if self.images else {}
@@ -173,12 +178,6 @@ def newest_images(members: Sequence[CastMember], source: Picture | None) -> list
 def pictures_of(cast: Sequence[CastMember]) -> list[Picture]:
     """Return all loaded images of the members."""
     return [image.picture for member in cast for image in member.images if image.picture]
-
-
-def members_with_images(cast: Sequence[CastMember]) -> list[tuple[CastMember, Picture | None]]:
-    """Return each member with its newest loaded image."""
-    pictures = [[image.picture for image in member.images if image.picture] for member in cast]
-    return [(member, one[-1] if one else None) for member, one in zip(cast, pictures, strict=True)]
 
 
 def named_in(name: str, text: str) -> Iterator[re.Match[str]]:

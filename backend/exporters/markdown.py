@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..cast import members_with_images
 from ..report.audience import panels_of
 from ..report.export_options import PLAIN, ExportOptions
 from ..report.made_by import made_by
@@ -89,9 +88,9 @@ def _run(trajectory: Trajectory, pictures: PictureFolder, words: Words) -> list[
 def _cast(cast: Sequence[CastMember], pictures: PictureFolder, words: Words) -> list[str]:
     """Return a section with the newest image and the traits of each member; nothing without a cast."""
     lines = [f"## {words.say('The cast')}", ""] if cast else []
-    for number, (member, newest) in enumerate(members_with_images(cast), start=1):
-        if newest:
-            lines += [f"![{_line(member.name)}]({pictures.add(newest, f'cast-{number:02d}')})", ""]
+    for number, member in enumerate(cast, start=1):
+        if member.newest:
+            lines += [f"![{_line(member.name)}]({pictures.add(member.newest, f'cast-{number:02d}')})", ""]
         traits = f": {_line(', '.join(member.traits))}" if member.traits else ""
         lines += [f"**{_line(member.name)}** ({words.say(member.kind)}){traits}", ""]
     return lines

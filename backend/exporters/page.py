@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.plan_lint.lint import step_findings
-from ..cast import members_with_images
 from ..pictures import Picture
 from ..report.audience import panels_of
 from ..report.drift import StepDrift, drift_of_steps
@@ -80,8 +79,8 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
         request=trajectory.request,
         request_images=request_images,
         cast=[
-            (member, newest and images.show(newest, STORY_SIDE, tallest=GALLERY_HEIGHT))
-            for member, newest in members_with_images(trajectory.plan.cast)
+            (member, member.newest and images.show(member.newest, STORY_SIDE, tallest=GALLERY_HEIGHT))
+            for member in trajectory.plan.cast
         ],
         summary=words.heard(summarize(trajectory).sentence),
         reasoning=trajectory.plan.reasoning,

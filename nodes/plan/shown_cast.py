@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from ...backend.cast import CastMember, members_with_images
+from ...backend.cast import CastMember
 from ...backend.plan_editor.edited_plan import EditedPlan
 from ..live.thumbnails import small_webp
 
@@ -16,9 +16,8 @@ PIXELS = 96
 def shown_member(member: CastMember) -> dict[str, Any]:
     """Return a member as JSON values, with its newest image as a data address of a few kilobytes."""
     shown: dict[str, Any] = {"name": member.name, "kind": member.kind, "traits": list(member.traits)}
-    ((_, newest),) = members_with_images([member])
-    if newest:
-        small = small_webp(newest, PIXELS)
+    if member.newest:
+        small = small_webp(member.newest, PIXELS)
         shown["thumbnail"] = f"data:image/webp;base64,{b64encode(small).decode()}"
     return shown
 
