@@ -39,7 +39,8 @@ DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "mp4", "sheet"
 """Exports whose text is rendered here, in a font of this machine."""
 AS_THE_INTERFACE = "as the interface"
 """The browser replaces it with its language (web/exports.js). Sent by a program, it means English."""
-PICTURES = (".png", ".gif", ".webp", ".mp4")
+PREVIEWED = (".png", ".gif", ".webp", ".mp4")
+"""Endings of files that the host shows on the node."""
 
 
 class Export(io.ComfyNode):
@@ -190,7 +191,7 @@ def display_of(path: Path, kind: str) -> dict[str, Any]:
         "text": (str(path),),
         "interleave_files": ({**saved, "format": kind, "url": host.view_link(saved)},),
     }
-    if path.suffix in PICTURES:
+    if path.suffix in PREVIEWED:
         shown |= {"images": [saved], "animated": (path.suffix in (".webp", ".mp4"),)}
     return shown
 
