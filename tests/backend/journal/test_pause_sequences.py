@@ -155,10 +155,13 @@ class Person:
         self.story.edit(*self.steps)
 
 
-def test_random_sequences_end_like_the_story_in_one_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(30), pytest.param(range(30, 200), marks=pytest.mark.stress)], ids=["30", "others of 200"]
+)
+def test_random_sequences_end_like_the_story_in_one_go(tmp_path: Path, seeds: range) -> None:
     kinds: dict[str, int] = {}
     kills = 0
-    for seed in range(200):
+    for seed in seeds:
         person = Person(tmp_path / str(seed), seed)
         ended = person.directs()
         decisions = [person.decisions.get(step.number, Decision()) for step in person.steps]
@@ -170,7 +173,7 @@ def test_random_sequences_end_like_the_story_in_one_go(tmp_path: Path) -> None:
         kills += person.kills
         for kind in person.kinds:
             kinds[kind] = kinds.get(kind, 0) + 1
-    assert kills > 100 and min(kinds.values()) > 30, (kills, kinds)
+    assert kills > len(seeds) / 2 and min(kinds.values()) > len(seeds) / 10, (kills, kinds)
 
 
 def decide(folder: Path, step: int | None) -> None:

@@ -135,6 +135,7 @@ def test_a_start_without_a_novice_is_rejected_before_training(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.stress
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("importable")
 def test_a_miniature_run_has_every_row_and_can_be_resumed(tmp_path: Path) -> None:
