@@ -332,12 +332,21 @@ class StopReason(str, Enum):
 
 
 class StepResult(Value):
-    """A step with all its attempts. `chosen` is an index into `attempts`, or None without an image."""
+    """A step with all its attempts. `chosen` is an index into `attempts`, or None without an image.
+
+    `approved`: the user picked the attempt that the run kept itself, so no other image was chosen.
+    """
 
     step: Step
     attempts: Several[Attempt] = Field(default=(), max_length=MAX_ATTEMPTS)
     chosen: int | None = None
     stop_reason: StopReason
+    approved: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_approval(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `approved` if it is false, so that earlier versions can read the result."""
+        return written_without(fields(self), self, ("approved",))
 
     @model_validator(mode="after")
     def _chosen_exists(self) -> StepResult:

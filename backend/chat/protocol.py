@@ -268,6 +268,16 @@ class MaySee(Protocol):
 
 
 @runtime_checkable
+class MayCheckStories(Protocol):
+    """A chat backend that knows whether its model can read a sheet of several images."""
+
+    @property
+    def checks_stories(self) -> bool:
+        """Whether the model can check a story."""
+        ...
+
+
+@runtime_checkable
 class ChecksRequests(Protocol):
     """A chat backend that knows in advance which requests it cannot plan."""
 

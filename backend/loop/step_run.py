@@ -71,7 +71,8 @@ class StepRun:
         found = [user_selected(self.attempts, digest) for digest in picks]
         picked = next((index for index in found if index is not None), None)
         if picked is not None:
-            return self.result(StopReason.picked, picked)
+            kept = self.result(reason, redrawn).chosen
+            return self.result(StopReason.picked, picked).model_copy(update={"approved": picked == kept})
         return self.result(ended or reason, redrawn)
 
     def result(self, reason: StopReason, chosen: int | None = None) -> StepResult:

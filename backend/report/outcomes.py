@@ -72,7 +72,8 @@ class Summary(Value):
         images: Generated images.
         drawn_steps: Steps that generated an image or tried to.
         accepted_steps: Steps whose image the critic accepted, also if the user picked or approved it.
-        picked_steps: Steps whose attempt the user picked or approved.
+        picked_steps: Steps for which the user picked another attempt.
+        approved_steps: Steps whose attempt the user approved.
         seconds: Wall time in seconds.
         unjudged_steps: Steps of `drawn_steps` that were not judged.
         unused: Settings without effect.
@@ -85,6 +86,7 @@ class Summary(Value):
     accepted_steps: int
     picked_steps: int
     seconds: float
+    approved_steps: int = 0
     unjudged_steps: int = 0
     unused: Several[UnusedSetting] = ()
     incomplete_steps: int = 0
@@ -102,6 +104,8 @@ class Summary(Value):
             parts.append(f"{self.accepted_steps} of {_count(self.drawn_steps, 'image')} accepted")
         if self.picked_steps:
             parts.append(f"{self.picked_steps} picked by hand")
+        if self.approved_steps:
+            parts.append(f"{self.approved_steps} approved by hand")
         return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
 
 
@@ -126,7 +130,7 @@ def stop_sentence(result: StepResult) -> str:
     return {
         StopReason.accepted: f"Accepted at attempt {chosen}",
         StopReason.attempts_used_up: f"Never accepted: {attempts} used up{kept}",
-        StopReason.picked: f"Attempt {chosen} picked by hand",
+        StopReason.picked: f"Attempt {chosen} {_picked_word(result)}",
         StopReason.redrawn: f"Generated again by hand at attempt {chosen}, not accepted",
         StopReason.unjudged: "Not judged by a critic",
         StopReason.text_only: "Text only",
@@ -166,7 +170,11 @@ def kept_word(result: StepResult, index: int) -> str:
     """Return the mark of attempt `index` (from 0) if it is the step's result, else an empty string."""
     if index != result.chosen:
         return ""
-    return "picked by hand" if result.stop_reason is StopReason.picked else "kept"
+    return _picked_word(result) if result.stop_reason is StopReason.picked else "kept"
+
+
+def _picked_word(result: StepResult) -> str:
+    return "approved" if result.approved else "picked by hand"
 
 
 def story_steps(trajectory: Trajectory) -> list[StoryStep]:
@@ -186,8 +194,9 @@ def summarize(trajectory: Trajectory) -> Summary:
         images=sum(attempt.image is not None for attempt in attempts),
         drawn_steps=len(drawn),
         accepted_steps=sum(_is_accepted(result, trajectory.settings) for result in drawn),
-        picked_steps=sum(result.stop_reason is StopReason.picked for result in drawn),
+        picked_steps=sum(one.stop_reason is StopReason.picked and not one.approved for one in drawn),
         seconds=sum(attempt.seconds for attempt in attempts),
+        approved_steps=sum(result.approved for result in drawn),
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
         unused=trajectory.unused,
         incomplete_steps=sum(len(numbers) for numbers in lacks(trajectory).values()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..types import FindingKind, Trajectory
+from ..types import FindingKind, StoryCheck, Trajectory
 from .words import Words
 
 FOUND: dict[FindingKind, str] = {
@@ -12,6 +12,13 @@ FOUND: dict[FindingKind, str] = {
     "style": "Story check, style, attempt {number}: {text}",
 }
 NOT_CHECKED = "The story was not checked: {text}"
+
+
+def check_line(check: StoryCheck) -> str:
+    """Return the result of one story check in a line, without its texts."""
+    count = len(check.findings)
+    found = "no findings" if not count else f"{count} finding{'s' if count > 1 else ''}"
+    return f"Story check: {'failed' if check.warning else found}"
 
 
 def check_lines(trajectory: Trajectory, words: Words) -> list[tuple[int | None, str]]:

@@ -102,7 +102,7 @@ def _digits(probability: float, accept_at: float | None) -> str:
 
 def step_line(result: StepResult) -> str:
     """Return why a step ended and which image it has."""
-    reason = STOP_REASONS[result.stop_reason]
+    reason = "approved" if result.approved else STOP_REASONS[result.stop_reason]
     if result.stop_reason in (StopReason.text_only, StopReason.skipped):
         return reason
     if result.image is None or result.chosen is None:

@@ -9,12 +9,22 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.generators.protocol import DrawsSeveral, EnhancesPrompts, FollowsAnchor
 from ...backend.generators.wrapper import GeneratorWrapper
 from ...backend.pictures import Picture
-from ...backend.types import CheckedItem, ChecklistItem, Enhancement, Verdict
+from ...backend.types import (
+    CheckedItem,
+    ChecklistItem,
+    Enhancement,
+    Request,
+    StepResult,
+    StoryFinding,
+    Verdict,
+)
 from .. import host
 from .reply_inputs import settings_of
 
 if TYPE_CHECKING:
     from ...backend.agents.critic import Critic
+    from ...backend.pipeline.story_check.checker import StoryChecker
+    from ...backend.pipeline.story_check.review import StoryReview
 
 
 class InterruptibleGenerator(GeneratorWrapper):
@@ -138,6 +148,48 @@ class ListenedCritic:
     def _hear(self, text: str) -> None:
         host.stop_if_interrupted()
         self._listener(text)
+
+
+class ListenedChecker:
+    """Wraps a story checker: `on_start` is called before a check, which does not start after cancel."""
+
+    def __init__(self, checker: StoryChecker, on_start: Callable[[], None]) -> None:
+        self._checker, self._on_start = checker, on_start
+
+    @property
+    def identity(self) -> str:
+        """Identity for cache keys."""
+        return self._checker.identity
+
+    def check(self, request: Request, pages: Sequence[StepResult]) -> tuple[StoryFinding, ...]:
+        """Return the images that do not fit the story.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            AnswerError: The replies cannot be used.
+            ChatError: The agent failed.
+        """
+        host.stop_if_interrupted()
+        self._on_start()
+        return self._checker.check(request, pages)
+
+
+def review_with(chat: ChatModel, most: int, on_start: Callable[[], None]) -> StoryReview:
+    """Return the story check by this agent.
+
+    Args:
+        chat: The agent.
+        most: Maximum number of images that are generated again.
+        on_start: Called before each check.
+
+    Raises:
+        SettingsError: The agent cannot check stories, or `most` is out of range.
+    """
+    from ...backend.pipeline.story_check.checker import StoryChecker
+    from ...backend.pipeline.story_check.review import StoryReview
+
+    checker = StoryChecker(chat, settings_of(chat), staying=[chat])
+    return StoryReview(ListenedChecker(checker, on_start), most)
 
 
 def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: None) -> ListenedCritic:

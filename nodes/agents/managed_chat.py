@@ -16,6 +16,7 @@ from ...backend.chat.protocol import (
     MAX_TOKENS,
     ChatModel,
     ChecksRequests,
+    MayCheckStories,
     MaySee,
     Message,
     RepliesTogether,
@@ -107,6 +108,11 @@ class ManagedChat:
     def sees_images(self) -> bool:
         """Whether the agent's model accepts images; true if unknown."""
         return self._chat.sees_images if isinstance(self._chat, MaySee) else True
+
+    @property
+    def checks_stories(self) -> bool:
+        """Whether the agent's model can read a sheet of several images; true if unknown."""
+        return self._chat.checks_stories if isinstance(self._chat, MayCheckStories) else True
 
     def is_at(self, residence: host.ManagedModel) -> bool:
         """Return whether these are this agent's weights."""

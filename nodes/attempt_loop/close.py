@@ -32,6 +32,7 @@ from ..inputs.loop_inputs import (
     critic_input,
     keep_input,
     max_attempts_input,
+    pause_between_nodes_input,
     strictness_input,
 )
 from ..inputs.run_folder import RUNS, run_folder
@@ -87,6 +88,7 @@ class AttemptClose(io.ComfyNode):
                 keep_input(),
                 candidates_input(),
                 strictness_input(),
+                pause_between_nodes_input(),
             ],
             outputs=closed_outputs(lists=True),
         )

@@ -16,6 +16,7 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
+from ...backend.loop.events import Finished
 from ...backend.loop.external_run.attempts import ExternalAttempts
 from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawRequest, ExternalDrawResult
 from ...backend.report.completeness import is_complete
@@ -28,7 +29,7 @@ from ..inputs.images import OverflowedImage, to_pictures
 from ..inputs.run_folder import RunWatch
 from ..live.live_run import LiveTarget
 from .open import OpenedAttempt
-from .results import closed_outputs, results
+from .results import closed_outputs, paused, results
 from .shown import ShownAttempts
 from .subgraph import AttemptBody, FurtherAttempt, lay_out
 
@@ -83,12 +84,18 @@ def begin(story: PendingRun, critic: ChatModel | None, target: LiveTarget) -> Sh
 def go_on(
     node: type[io.ComfyNode], carried: Carried, images: torch.Tensor | None, held: object | None
 ) -> io.NodeOutput:
-    """Judge the images of an attempt, if there are any, then return the results or the next attempt."""
+    """Judge the images of an attempt, if there are any, then return the results or the next attempt.
+
+    A run that waits for the user ends this, so the runs after it begin after the decision.
+    """
     while True:
-        missing = _follow(carried, images)
-        if isinstance(missing, ExternalDrawRequest):
-            return _further(node, carried, missing, held)
-        done = (*carried.done, missing)
+        ended = _follow(carried, images)
+        if isinstance(ended, ExternalDrawRequest):
+            return _further(node, carried, ended, held)
+        if ended.waiting is not None:
+            watch.incomplete(carried.body.closed)
+            return paused(ended.trajectory, carried.story.attempts.folder)
+        done = (*carried.done, ended.trajectory)
         if len(done) == len(carried.stories):
             folders = [story.attempts.folder for story in carried.stories]
             if not all(map(_is_complete, carried.stories, done)):
@@ -105,8 +112,8 @@ def _is_complete(story: PendingRun, trajectory: Trajectory) -> bool:
     return is_complete(trajectory, [step.number for step in story.attempts.external_run.steps])
 
 
-def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | ExternalDrawRequest:
-    """Return the trajectory of the current run, or the attempt that it needs next."""
+def _follow(carried: Carried, images: torch.Tensor | None) -> Finished | ExternalDrawRequest:
+    """Return how the current run ended, or the attempt that it needs next."""
     given = None
     if images is not None:
         given = given_of(carried.wanted, images, time.monotonic() - carried.began)

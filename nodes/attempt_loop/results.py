@@ -65,13 +65,14 @@ def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
     others one value per run.
 
     Raises:
-        GeneratorError: A run has no image.
+        GeneratorError: A run has no image, and none of its steps was skipped.
     """
     columns: list[list[Any]] = [[] for _ in closed_outputs(lists=True)]
     files: list[Path] = []
     for trajectory, folder in ended:
         drawn = [result for result in trajectory.results if result.image is not None]
-        if not drawn:
+        skipped = any(result.stop_reason is StopReason.skipped for result in trajectory.results)
+        if not drawn and not skipped:
             raise GeneratorError("No image was generated.", why_nothing_was_drawn(trajectory))
         chosen = [result.attempts[result.chosen or 0] for result in drawn]
         images = [attempt.image for attempt in chosen if attempt.image]
@@ -87,17 +88,34 @@ def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
             [report(trajectory)],
             [passed],
             [to_batch(picture.image) for picture in attempts],
-            [chosen[-1].prompt],
+            [chosen[-1].prompt if chosen else ""],
             [trajectory],
-            image_texts(trajectory.results),
+            image_texts(trajectory.results) if drawn else [],
         ]
         for column, values in zip(columns, row, strict=True):
             column += values
     return io.NodeOutput(
-        *columns,
+        *(column or host.nothing() for column in columns),
         ui={
             **host.shown_files(files),
             "text": tuple(columns[1]),
             RUNS: tuple(folder.name for _, folder in ended),
+        },
+    )
+
+
+def paused(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
+    """Return empty outputs and the display of a run that waits for the user.
+
+    The nodes behind Attempt End are skipped: the next Attempt Start must not go on from an image that is not
+    approved.
+    """
+    images = [result.image for result in trajectory.results if result.image]
+    return io.NodeOutput(
+        *(host.nothing() for _ in closed_outputs(lists=True)),
+        ui={
+            **host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
+            "text": (report(trajectory),),
+            RUNS: (folder.name,),
         },
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ...backend.journal.waiting import Waiting
 from ...backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -22,7 +23,7 @@ from ...backend.loop.events import (
 from ...backend.loop.external_run.attempts import ExternalAttempts, first_events
 from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawResult
 from ...backend.loop.loop import CriticLike
-from ...backend.types import Plan, StopReason, Trajectory
+from ...backend.types import Plan, StopReason
 from .. import host
 from ..live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
 from ..live.messages import EVENT
@@ -58,8 +59,8 @@ class ShownAttempts:
         for event in first_events(self._attempts.external_run):
             self._show(event)
 
-    def follow(self, critic: CriticLike | None, given: ExternalDrawResult | None) -> Trajectory:
-        """Call `ExternalAttempts.follow` and show new events.
+    def follow(self, critic: CriticLike | None, given: ExternalDrawResult | None) -> Finished:
+        """Call `ExternalAttempts.follow`, show new events, and return how the run ended.
 
         Raises:
             DrawNeeded: The run needs another image.
@@ -67,9 +68,12 @@ class ShownAttempts:
         """
         place = 0
         ends: list[Event] = []
+        waiting: Waiting | None = None
 
         def take(event: Event) -> None:
-            nonlocal place
+            nonlocal place, waiting
+            if isinstance(event, Finished):
+                waiting = event.waiting
             if _ends_early(event):
                 ends.append(event)
                 return
@@ -79,7 +83,7 @@ class ShownAttempts:
             place += 1
 
         try:
-            return self._attempts.follow(critic, given, take)
+            return Finished(self._attempts.follow(critic, given, take), waiting)
         except DrawNeeded:
             raise
         except BaseException as error:

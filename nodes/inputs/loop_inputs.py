@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
+from ...backend.pipeline.story_check.review import MAX_REOPENED
 from ...backend.types import MAX_BATCH
 from .sockets import AgentSocket
 from .strictness import CHOICES, CUSTOM
@@ -95,6 +96,33 @@ def pause_input() -> io.Combo.Input:
         tooltip="When to end and wait for you. Decide in the view of the run, which then queues the story "
         "again: approve, redraw, use another attempt or skip the step. every step: after the planner's plan "
         "and after each image.",
+    )
+
+
+def pause_between_nodes_input() -> io.Combo.Input:
+    """Return the input for the pauses of Attempt End, whose plan comes over a wire and needs no approval."""
+    return io.Combo.Input(
+        "pause",
+        options=["never", "at rejected steps", "every step"],
+        default="never",
+        optional=True,
+        advanced=True,
+        tooltip="When to end and wait for you; the nodes after this one wait too. Decide in the view of the "
+        "run, which then queues the graph again: approve, redraw, use another attempt or skip the step.",
+    )
+
+
+def check_story_input() -> io.Int.Input:
+    """Return the input for the story check. Default: off, so that old workflows run unchanged."""
+    return io.Int.Input(
+        "check_story",
+        default=0,
+        min=0,
+        max=MAX_REOPENED,
+        optional=True,
+        advanced=True,
+        tooltip="After the last step, show the critic all images together, and generate up to this number of "
+        "images that do not fit the story again, each with the later steps that depend on it. 0: no check.",
     )
 
 

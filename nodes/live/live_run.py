@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...backend.errors import InterleaveError
@@ -23,24 +23,22 @@ from ...backend.loop.events import (
     Finished,
     PlanReady,
     StepFinished,
+    StoryChecked,
 )
 from ...backend.report.completeness import Lack, lacks
-from ...backend.types import Attempt, Plan, RunSettings, StopReason, Trajectory
+from ...backend.types import Plan, RunSettings, StopReason, StoryCheck, Trajectory
 from .clipped_text import LINE_BYTES, clip
-from .messages import (
-    AttemptShown,
-    LiveMessage,
-    RunShown,
-    StepShown,
-    WordsShown,
+from .messages import AnyShown, AttemptShown, LiveMessage, RunShown, WordsShown
+from .progress import RunView
+from .shown import (
     attempt_begun,
     attempt_done,
     attempt_drawn,
+    check_shown,
     step_done,
     step_shown,
     waiting_shown,
 )
-from .progress import RunView
 from .streamed_text import StreamedText
 
 MAX_RUNS = 64
@@ -98,6 +96,7 @@ class LiveRun:
         self._attempts: dict[Place, AttemptShown] = {}
         self._words: dict[Place, StreamedText] = {}
         self._last_prompts: dict[int, str] = {}
+        self._check: StoryCheck | None = None
 
     def follow(self, event: Event) -> None:
         """Process one event of the loop and send the changes."""
@@ -116,6 +115,10 @@ class LiveRun:
             self._settle(event)
         elif isinstance(event, StepFinished):
             self._finish_step(event)
+        elif isinstance(event, StoryChecked):
+            self._check = event.check
+        if isinstance(event, (StoryChecked, Finished)):
+            self._show_check()
         if isinstance(event, Finished):
             missing = lacks(event.trajectory)
             ended = "incomplete" if missing or event.waiting else "finished"
@@ -123,6 +126,11 @@ class LiveRun:
             self._send_run(status, missing, event.waiting)
         else:
             self._send_run("running")
+
+    def check(self) -> None:
+        """Note that all images of the story are being checked together."""
+        self.view.check()
+        self._send_run("running")
 
     def hear(self, text: str) -> None:
         """Process a part of the critic's text on the current attempt."""
@@ -164,6 +172,7 @@ class LiveRun:
         begun = attempt_begun(event, before)
         if event.attempt == 0:
             self._forget(step)
+            self._forget_shown(step)
             self._show(step_shown(event.step).model_copy(update={"status": "running"}))
         self._attempts[step, event.attempt] = begun
         self._show(begun)
@@ -191,6 +200,22 @@ class LiveRun:
         self._attempts = {place: one for place, one in self._attempts.items() if place[0] != step}
         self._words = {place: one for place, one in self._words.items() if place[0] != step}
 
+    def _forget_shown(self, step: int) -> None:
+        """Remove the attempts of a step that is generated again. The browser does so by itself."""
+        with self._lock:
+            for key, message in list(self._state.items()):
+                if isinstance(message.shown, (AttemptShown, WordsShown)) and message.shown.step == step:
+                    del self._state[key]
+
+    def _show_check(self) -> None:
+        """Show the newest story check. At the end, without findings about images that were replaced."""
+        if self._check is None:
+            return
+        attempts = [one.shown for one in self.state() if isinstance(one.shown, AttemptShown)]
+        shown = check_shown(self._check, attempts)
+        if shown is not None:
+            self._show(shown)
+
     def _send_run(
         self, status: str, missing: Mapping[Lack, list[int]] | None = None, waiting: Waiting | None = None
     ) -> None:
@@ -211,9 +236,7 @@ class LiveRun:
             )
         )
 
-    def _show(
-        self, shown: RunShown | StepShown | AttemptShown | WordsShown, whole: str | None = None
-    ) -> None:
+    def _show(self, shown: AnyShown, whole: str | None = None) -> None:
         with self._lock:
             self._seq += 1
             message = LiveMessage(
@@ -247,34 +270,6 @@ class LiveRuns:
 
 
 LIVE_RUNS = LiveRuns()
-
-
-def replayed(run: str, trajectory: Trajectory, waiting: Waiting | None = None) -> LiveRun:
-    """Return the live view of a run that has ended, and waits for the user if it paused."""
-    judged = any(attempt.verdict for result in trajectory.results for attempt in result.attempts)
-    live = LiveRun(run, trajectory.plan, trajectory.settings, judged)
-    live.follow(PlanReady(trajectory.plan))
-    for result in trajectory.results:
-        of = batches_of(result.attempts)
-        for number, attempt in enumerate(result.attempts):
-            begun = AttemptStarted(result.step, number, attempt.prompt, attempt.seed, attempt.redraw)
-            live.follow(begun)
-            live.follow(AttemptDrawn(result.step, number, attempt, of=of[number]))
-            if attempt.verdict or (attempt.error and attempt.image):
-                live.follow(AttemptJudged(result.step, number, attempt))
-        live.follow(StepFinished(result))
-    live.follow(Finished(trajectory, waiting))
-    return live
-
-
-def batches_of(attempts: Sequence[Attempt]) -> list[int]:
-    """Return for every attempt the number of images generated together with it."""
-    sizes: list[int] = []
-    for attempt in attempts:
-        if attempt.place == 0 or not sizes:
-            sizes.append(0)
-        sizes[-1] += 1
-    return [size for size in sizes for _ in range(size)]
 
 
 def was_cancelled(trajectory: Trajectory) -> bool:

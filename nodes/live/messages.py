@@ -13,20 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...backend.feedback.log import Feedback
-from ...backend.journal.waiting import Waiting
-from ...backend.loop.events import AttemptStarted
-from ...backend.pictures import Picture
 from ...backend.report.completeness import Lack
-from ...backend.report.outcomes import AttemptOutcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
-from ...backend.report.reasoning import reasoning_alone
-from ...backend.types import Attempt, CheckedItem, RunSettings, Step, StepResult, StopReason
+from ...backend.report.outcomes import Tone
+from ...backend.types import CheckedItem, FindingKind
 from ...backend.values import written_without
-from .clipped_text import LINE_BYTES, PROMPT_BYTES, Pieces, clip, marked
+from .clipped_text import Pieces
 
 EVENT = "interleave-thinker"
 VERSION = 1
-REASONING_BYTES = 2800
-ENHANCED_BYTES = 540
 
 
 class MessagePart(BaseModel):
@@ -95,6 +89,7 @@ class StepShown(MessagePart):
     sentence: str = ""
     chosen: int | None = None
     picked: bool = False
+    approved: bool = False
 
     @property
     def key(self) -> str:
@@ -112,6 +107,7 @@ class AttemptShown(MessagePart):
         refined: The critic's refined prompt.
         place: Index of the image, from 0, among the `of` images generated together.
         redraw: Number of the redraw requested by the user, 0 for the loop's own attempts.
+        checked: The attempt was requested by the story check.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -136,6 +132,12 @@ class AttemptShown(MessagePart):
     place: int = 0
     of: int = 1
     redraw: int = 0
+    checked: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_checked(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `checked` from the messages of other attempts, which are many."""
+        return written_without(fields(self), self, ("checked",))
 
     @property
     def key(self) -> str:
@@ -158,7 +160,35 @@ class WordsShown(MessagePart):
         return f"words {self.step} {self.attempt}"
 
 
-Shown = Annotated[RunShown | StepShown | AttemptShown | WordsShown, Field(discriminator="kind")]
+class FindingShown(MessagePart):
+    """What a story check found about the image of an attempt (from 1)."""
+
+    step: int
+    attempt: int
+    kind: FindingKind
+    problem: str
+
+
+class CheckShown(MessagePart):
+    """The newest story check: its findings about images of the run, and the step that it reopened.
+
+    `more` is the number of findings that are left out, and `warning` says why the story was not checked.
+    """
+
+    kind: Literal["check"] = "check"
+    findings: tuple[FindingShown, ...] = ()
+    more: int = 0
+    reopened: int | None = None
+    warning: str = ""
+
+    @property
+    def key(self) -> str:
+        """Key of the message; a newer one with the same key replaces it."""
+        return self.kind
+
+
+AnyShown = RunShown | StepShown | AttemptShown | WordsShown | CheckShown
+Shown = Annotated[AnyShown, Field(discriminator="kind")]
 
 
 class LiveMessage(MessagePart):
@@ -184,92 +214,3 @@ class State(MessagePart):
     redraws: dict[int, int] = {}
     feedback: list[Feedback] = []
     decided: bool = False
-
-
-def waiting_shown(waiting: Waiting | None) -> WaitingShown | None:
-    """Return the message part for what a run waits for."""
-    return waiting and WaitingShown(step=waiting.step, digest=waiting.digest)
-
-
-def step_shown(step: Step) -> StepShown:
-    """Return the message for a step that was not reached yet."""
-    return StepShown(
-        step=step.number,
-        name=clip(step.name or step.instruction or step.prompt or "", 200),
-        text=clip(step.auxiliary_text or "", LINE_BYTES),
-        prompt=clip(step.prompt or "", LINE_BYTES),
-    )
-
-
-def step_done(result: StepResult) -> StepShown:
-    """Return the message for a finished step, with the reason."""
-    return step_shown(result.step).model_copy(
-        update={
-            "status": "done",
-            "tone": tone_of(result),
-            "sentence": stop_sentence(result),
-            "chosen": result.chosen,
-            "picked": result.stop_reason is StopReason.picked,
-        }
-    )
-
-
-def attempt_begun(event: AttemptStarted, before: str) -> AttemptShown:
-    """Return the message for an attempt that is being generated; `before` is the previous prompt."""
-    return AttemptShown(
-        step=event.step.number,
-        attempt=event.attempt,
-        status="drawing",
-        prompt=marked(before, event.prompt),
-        clipped=clip(event.prompt, PROMPT_BYTES) != event.prompt,
-        seed=event.seed,
-        redraw=event.redraw.number if event.redraw else 0,
-    )
-
-
-def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) -> AttemptShown:
-    """Return the message with the image, one of `of` generated together, or with the error."""
-    failed = attempt.image is None
-    return begun.model_copy(
-        update={
-            "status": "done" if failed else "judging",
-            "source": image_shown(attempt.source),
-            "image": image_shown(attempt.image),
-            "reused": reused,
-            "outcome": AttemptOutcome.failed.value if failed else "",
-            "tone": "bad" if failed else "quiet",
-            "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
-            "seconds": round(attempt.seconds, 3),
-            "place": attempt.place,
-            "of": of,
-        }
-    )
-
-
-def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -> AttemptShown:
-    """Return the message with the critic's verdict, if there is one."""
-    what, verdict = outcome(attempt, settings), attempt.verdict
-    changed = verdict is not None and verdict.refined_prompt not in ("", attempt.prompt)
-    return drawn.model_copy(
-        update={
-            "status": "done",
-            "outcome": what.label,
-            "tone": tone_of_attempt(what),
-            "probability": verdict.probability if verdict else None,
-            "enhanced": clip(_enhanced(attempt), ENHANCED_BYTES),
-            "items": verdict.items if verdict else (),
-            "reasoning": clip(reasoning_alone(verdict), REASONING_BYTES),
-            "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],
-            "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
-            "seconds": round(attempt.seconds, 3),
-        }
-    )
-
-
-def _enhanced(attempt: Attempt) -> str:
-    return (attempt.enhancement.warning or attempt.enhancement.prompt) if attempt.enhancement else ""
-
-
-def image_shown(picture: Picture | None) -> LiveImage | None:
-    """Return the reference to an image in a message, `None` for no image."""
-    return picture and LiveImage(digest=picture.digest, width=picture.size[0], height=picture.size[1])

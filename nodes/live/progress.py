@@ -15,9 +15,11 @@ from ...backend.loop.events import (
     Finished,
     PlanReady,
     StepFinished,
+    StoryChecked,
 )
 from ...backend.loop.step_rules import max_attempts_in, max_attempts_of
 from ...backend.report.outcomes import stop_sentence, summarize
+from ...backend.report.story_checks import check_line
 from ...backend.report.text import attempt_words
 from ...backend.types import Plan, RunSettings, Step
 
@@ -61,8 +63,14 @@ class RunView:
         elif isinstance(event, StepFinished):
             self.share = self._position(event.result.step.number, self.max_attempts)
             self.line = f"Step {event.result.step.number}: {stop_sentence(event.result)}"
+        elif isinstance(event, StoryChecked):
+            self.line = check_line(event.check)
         elif isinstance(event, Finished):
             self.line = summarize(event.trajectory).sentence
+
+    def check(self) -> None:
+        """Note that all images of the story are being checked together."""
+        self.line = "Story check: all images together"
 
     def stop(self) -> None:
         """Note that the run ended during an attempt."""

@@ -23,8 +23,9 @@ from ...backend.pictures import DIGEST
 from ...backend.pipeline.approval import approve
 from .. import host
 from ..inputs.run_folder import PARENT, known_run
-from .live_run import LIVE_RUNS, replayed
+from .live_run import LIVE_RUNS
 from .messages import EVENT, LiveMessage, State
+from .replayed import replayed
 from .story_list import StoryList, list_stories
 from .thumbnails import SIZES, THUMBNAILS
 

@@ -8,9 +8,10 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.errors import GeneratorError
+from ...backend.errors import GeneratorError, SettingsError
 from ...backend.generators.protocol import Generator
 from ...backend.journal.files import PICTURES
+from ...backend.pipeline.story_check.review import MAX_REOPENED
 from ...backend.report.completeness import is_complete
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
@@ -21,6 +22,7 @@ from ..inputs.images import to_batch
 from ..inputs.loop_inputs import (
     accept_at_input,
     candidates_input,
+    check_story_input,
     critic_input,
     derive_checklist_input,
     keep_input,
@@ -37,7 +39,7 @@ from ..inputs.sockets import (
     TrajectorySocket,
 )
 from ..inputs.strictness import CUSTOM, accept_at_of
-from ..inputs.validation import checked, only_text
+from ..inputs.validation import checked, in_range, only_text
 from ..plan.outline_text import step_text
 from .live_loop import carry_out
 
@@ -122,6 +124,7 @@ class CriticLoop(io.ComfyNode):
                 strictness_input(),
                 derive_checklist_input(),
                 pause_input(),
+                check_story_input(),
             ],
             outputs=[
                 io.Image.Output(
@@ -161,6 +164,7 @@ class CriticLoop(io.ComfyNode):
         critic: ChatModel | None = None,
         time_budget: float = NO_LIMIT,
         strictness: str = CUSTOM,
+        check_story: int = 0,
         **settings: Any,
     ) -> io.NodeOutput:
         """Run the loop."""
@@ -168,6 +172,12 @@ class CriticLoop(io.ComfyNode):
         check_optional("Critic Loop", GENERATOR, generator=generator)
         check_optional("Critic Loop", AGENT, critic=critic)
         only_text("Critic Loop", strictness=strictness)
+        in_range("Critic Loop", 0, MAX_REOPENED, check_story=check_story)
+        if check_story and critic is None:
+            raise SettingsError(
+                "Critic Loop: check_story is set, but no critic is connected that could check the story.",
+                "Connect a critic, or set check_story to 0.",
+            )
         own = {
             "accept_at": accept_at_of(critic, strictness, accept_at),
             "time_budget": time_budget or None,
@@ -177,8 +187,9 @@ class CriticLoop(io.ComfyNode):
         node = cls.hidden.unique_id or ""
         watch.runs(node, folder)
         with host.host_interrupts():
-            ended = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden))
-        if ended.waiting or not is_complete(ended.trajectory):
+            ended = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden), check_story)
+        checks = ended.trajectory.checks
+        if ended.waiting or not is_complete(ended.trajectory) or (checks and checks[-1].warning):
             watch.incomplete(node)
         return results(ended.trajectory, folder, ended.waiting is not None)
 

@@ -16,7 +16,7 @@ from ...backend.loop.protocols import PlannedBefore
 from ...backend.loop.step_rules import max_attempts_in
 from ...backend.types import RunSettings
 from .. import host
-from ..agents.interruptible import InterruptibleGenerator, critic_with
+from ..agents.interruptible import InterruptibleGenerator, critic_with, review_with
 from ..agents.managed_chat import offload_others
 from ..inputs.sockets import PlannedRequest
 from ..live.live_run import LIVE_RUNS, LiveRun, LiveTarget
@@ -33,8 +33,11 @@ def carry_out(
     settings: RunSettings,
     folder: Path,
     workflow: str | None = None,
+    check_story: int = 0,
 ) -> Finished:
     """Run the loop with its journal in `folder`, show it on the node, and return how it ended.
+
+    `check_story`: maximum number of images that are generated again because they do not fit the story.
 
     Raises:
         Cancelled: The user pressed cancel.
@@ -53,6 +56,7 @@ def carry_out(
         prompt=host.running_prompt(),
     )
     live = LiveRun(folder.name, plan.plan, settings, judged, target)
+    reviewer = review_with(chat, check_story, live.check) if chat is not None and check_story else None
     offload_others(chat)
     LIVE_RUNS.begin(live)
     critic = None if chat is None else critic_with(chat, live.hear)
@@ -62,7 +66,17 @@ def carry_out(
         with host.listening_to_steps(bar.sampling):
             drawer = InterruptibleGenerator(generator) if generator is not None else None
             planner = PlannedBefore(plan.planner, plan.prompt_set) if plan.planner else None
-            for event in run(plan.request, planner, drawer, critic, settings, Journal(folder), plan.plan):
+            events = run(
+                plan.request,
+                planner,
+                drawer,
+                critic,
+                settings,
+                Journal(folder),
+                plan.plan,
+                reviewer=reviewer,
+            )
+            for event in events:
                 live.follow(event)
                 bar.follow(event)
                 if isinstance(event, Finished):

@@ -28,6 +28,7 @@ from interleave_thinker.backend.loop.events import (
     AttemptStarted,
     PlanReady,
     StepFinished,
+    StoryChecked,
 )
 from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
@@ -47,10 +48,12 @@ from interleave_thinker.backend.types import (
     Step,
     StepResult,
     StopReason,
+    StoryCheck,
+    StoryFinding,
     Trajectory,
 )
-from interleave_thinker.nodes.live.live_run import replayed
 from interleave_thinker.nodes.live.progress import RunView
+from interleave_thinker.nodes.live.replayed import replayed
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 WORDS = LANGUAGES[1:]
@@ -109,6 +112,8 @@ def lines_of_the_server() -> Iterator[str]:
             yield stop_sentence(ended)
             yield stop_sentence(ended.model_copy(update={"chosen": None}))
     yield stop_sentence(StepResult(step=Step(number=1, prompt="a"), stop_reason=StopReason.budget))
+    approved = {"stop_reason": StopReason.picked, "approved": True}
+    yield stop_sentence(trajectory.results[0].model_copy(update=approved))
     yield from (outcome.value for outcome in AttemptOutcome)
     yield from lines_of_a_run(trajectory)
     yield from (summarize(one).sentence for one in sums(trajectory))
@@ -188,6 +193,13 @@ def lines_of_a_run(trajectory: Trajectory) -> Iterator[str]:
     yield view.line
     view.stop()
     yield view.line
+    view.check()
+    yield view.line
+    findings = tuple(StoryFinding(step=number, kind="state", problem="A hat.") for number in (1, 2))
+    for update in ({}, {"findings": findings[:1]}, {"findings": findings}, {"warning": "No reply."}):
+        check = StoryCheck(key="a", checker="a", images={}).model_copy(update=update)
+        view.follow(StoryChecked(check))
+        yield view.line
     for message in replayed("run", trajectory).state():
         if message.shown.kind == "run":
             yield message.shown.line
@@ -201,7 +213,8 @@ def sums(trajectory: Trajectory) -> Iterator[Trajectory]:
     picked = first.model_copy(
         update={"stop_reason": StopReason.picked, "attempts": first.attempts[1:], "chosen": 0}
     )
-    yield trajectory.model_copy(update={"results": (picked, *others)})
+    for one in (picked, picked.model_copy(update={"approved": True})):
+        yield trajectory.model_copy(update={"results": (one, *others)})
     alone = trajectory.model_copy(update={"results": (others[0],), "plan": Plan(steps=(others[0].step,))})
     yield alone
     drawn = [result for result in trajectory.results if result.attempts]

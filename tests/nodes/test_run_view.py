@@ -28,9 +28,10 @@ from interleave_thinker.backend.types import (
 )
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
 from interleave_thinker.nodes.live.clipped_text import LINE_BYTES, clip, marked
-from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
+from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget
 from interleave_thinker.nodes.live.messages import LiveMessage
 from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
+from interleave_thinker.nodes.live.replayed import replayed
 from interleave_thinker.nodes.live.thumbnails import Thumbnails
 
 NASTY = ['x" \\ ' * 4000, "猫" * 9000, "\x00\x1f" * 5000, "word " * 5000]

@@ -17,7 +17,9 @@ ROLES = ("planner", "critic")
 
 
 class TinyWorldChat(TransformersChat):
-    """A local checkpoint that runs on one thread."""
+    """A local checkpoint that runs on one thread. It reads single small images and no sheet of several."""
+
+    checks_stories = False
 
     def check_request(self, text: str) -> None:
         """Check that the planner knows all words of a request.

@@ -140,11 +140,15 @@ export class AttemptView {
     this.better.setAttribute("aria-pressed", String(Boolean(word?.better_prompt)));
     const picked = this.state.choices[attempt.step];
     const isPicked = picked !== undefined && picked === attempt.image?.digest;
-    setText(this.use, isPicked ? say("Picked") : say("Use this attempt"));
+    const shown = this.state.steps.get(attempt.step);
+    const isApproved = isPicked && chosen && (shown.approved || !shown.picked);
+    setText(this.use, isApproved ? say("Approved") : isPicked ? say("Picked") : say("Use this attempt"));
     set(this.use, "disabled", picked === undefined && chosen && !this.state.running);
-    this.use.title = isPicked
-      ? say("Let the critic choose again")
-      : say("Make it the step's result with the next run");
+    this.use.title = isApproved
+      ? say("Withdraw the approval")
+      : isPicked
+        ? say("Let the critic choose again")
+        : say("Make it the step's result with the next run");
     this.use.setAttribute("aria-pressed", String(isPicked));
   }
 
@@ -246,6 +250,7 @@ function nameOf(attempt) {
   const parts = [say("Attempt {number}", { number: attempt.attempt + 1 })];
   if (attempt.of > 1) parts.push(say("image {place} of {of}", { place: attempt.place + 1, of: attempt.of }));
   if (attempt.redraw) parts.push(say("redraw"));
+  if (attempt.checked) parts.push(say("story check"));
   return parts.join(" · ");
 }
 

@@ -1,4 +1,5 @@
-// A line with buttons that start the next run: what the run waits for or lacks, images that the user chose, and steps to redraw.
+// Lines about the whole run: what the story check found; and, with buttons that start the next run, what it waits for or lacks,
+// images that the user chose, and steps to redraw.
 
 import { say } from "../words.js";
 import { make, setText, show, textButton } from "./elements.js";
@@ -86,4 +87,53 @@ function redrawWords(queued, steps) {
   const values = { steps: steps.join(", ") };
   if (queued) return say("Queued: step {steps} and the steps that depend on it are generated again.", values);
   return say("Step {steps} is generated again with the next run.", values);
+}
+
+const FOUND = {
+  identity: (values) => say("Story check, identity, attempt {number}: {text}", values),
+  state: (values) => say("Story check, state, attempt {number}: {text}", values),
+  order: (values) => say("Story check, order, attempt {number}: {text}", values),
+  style: (values) => say("Story check, style, attempt {number}: {text}", values),
+};
+
+/** What the story check found: one line per finding, and the step that is generated again because of it. */
+export class StoryCheckView {
+  /** `select(step)` shows the attempts of a step. */
+  constructor(select) {
+    this.select = select;
+    this.result = make("p", "it-check-result");
+    this.result.setAttribute("role", "status");
+    this.list = make("ul", "it-check-findings");
+    this.element = make("div", "it-check", { hidden: true }, this.list, this.result);
+  }
+
+  update(state) {
+    const { check } = state;
+    show(this.element, Boolean(check));
+    if (check) setText(this.result, resultWords(check, state.running));
+    if (check === this.shown) return;
+    this.shown = check;
+    const findings = check?.findings ?? [];
+    const lines = findings.map((one) => make("li", "", {}, this.#finding(one, state)));
+    if (check?.more) lines.push(make("li", "", {}, say("More findings: {number}.", { number: check.more })));
+    this.list.replaceChildren(...lines);
+    show(this.list, lines.length > 0);
+  }
+
+  /** A finding as a button that shows its step. */
+  #finding({ step, attempt, kind, problem }, state) {
+    const name = state.steps.get(step)?.name ?? "";
+    const text = FOUND[kind]({ number: attempt, text: problem });
+    const title = make("span", "it-check-step", {}, `${step}. ${name}`);
+    return make("button", "it-check-finding", { type: "button", onclick: () => this.select(step) }, title, text);
+  }
+}
+
+function resultWords({ findings, reopened, warning }, running) {
+  if (warning) return say("The story was not checked: {text}", { text: warning });
+  if (reopened !== null) {
+    if (running) return say("Step {step} is generated again, then the later steps that depend on it.", { step: reopened });
+    return say("Step {step} was generated again, with the later steps that depend on it.", { step: reopened });
+  }
+  return findings.length ? say("No step is generated again.") : say("Story check: every image fits the story.");
 }

@@ -46,6 +46,10 @@ export class RunState {
       this.decided = false;
     } else if (shown.kind === "step") {
       this.steps.set(shown.step, shown);
+      // It is generated from its first attempt again: with a story check, for the second time in this run.
+      if (shown.status === "running") this.#forgetAttempts(shown.step);
+    } else if (shown.kind === "check") {
+      this.check = shown;
     } else if (shown.kind === "attempt") {
       const attempts = this.attempts.get(shown.step) ?? [];
       attempts[shown.attempt] = shown;
@@ -117,8 +121,14 @@ export class RunState {
     return image ?? attempts.findLast((attempt) => attempt?.image)?.image;
   }
 
+  #forgetAttempts(step) {
+    this.attempts.delete(step);
+    for (const key of this.words.keys()) if (key.startsWith(`${step} `)) this.words.delete(key);
+  }
+
   #clear(id) {
     this.id = id;
+    this.check = undefined;
     this.about = null;
     this.share = 0;
     this.current = null;

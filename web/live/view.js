@@ -7,7 +7,7 @@ import { Card } from "./card.js";
 import { Compare } from "./compare.js";
 import { make, named, set, setText, show, textButton } from "./elements.js";
 import { openPictures, slidesOf } from "./lightbox.js";
-import { Notice } from "./notice.js";
+import { Notice, StoryCheckView } from "./notice.js";
 import { Room } from "./room.js";
 
 const SMALL = 256;
@@ -35,6 +35,7 @@ export class RunView {
       () => this.#again(),
       (waiting, skip) => this.#decide(waiting, skip),
     );
+    this.check = new StoryCheckView((step) => this.#show(step));
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
     this.caption = make("p", "it-caption");
@@ -56,10 +57,10 @@ export class RunView {
       this.compare.element,
     );
     named(this.detail, "group", say("Selected step"));
-    this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.row, this.detail);
+    this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.check.element, this.row, this.detail);
     named(this.element, "region", say("Steps of the story"));
     // The wheel scrolls what can scroll here, and zooms the graph everywhere else.
-    for (const scrolled of [this.row, this.list, this.detail])
+    for (const scrolled of [this.row, this.list, this.detail, this.check.element])
       scrolled.addEventListener("wheel", (event) => keepWheel(event, scrolled), { passive: true });
     this.element.addEventListener("pointerdown", (event) => event.button === 0 && event.stopPropagation());
     this.room = new Room(this.detail, this.list, this.compare.element);
@@ -109,6 +110,7 @@ export class RunView {
     this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * (state.about.status === "finished" ? 1 : state.share))));
     this.#queueMissed();
     this.notice.update(state, this.queuedAfter === state.id);
+    this.check.update(state);
     this.#drawCards();
     this.#drawDetail(this.#shownStep());
   }
@@ -196,11 +198,10 @@ export class RunView {
 
   #card(step) {
     const open = () => {
-      this.selected = step;
-      this.draw();
+      this.#show(step);
       this.#open(step);
     };
-    return new Card(step, { select: () => this.#select(step), open });
+    return new Card(step, { select: () => this.#show(this.selected === step ? null : step), open });
   }
 
   /** Scroll the row only when another step is shown: the user may look around in the meantime. */
@@ -216,8 +217,8 @@ export class RunView {
     this.cards.delete(step);
   }
 
-  #select(step) {
-    this.selected = this.selected === step ? null : step;
+  #show(step) {
+    this.selected = step;
     this.draw();
   }
 

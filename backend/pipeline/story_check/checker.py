@@ -20,7 +20,7 @@ from ...answers.agent_texts import check_text
 from ...answers.answer_models import unfit
 from ...answers.reading import answers_in, only_value
 from ...answers.reply_text import split_reply
-from ...chat.protocol import ChatModel, MaySee, Message, ReplySettings
+from ...chat.protocol import ChatModel, MayCheckStories, MaySee, Message, ReplySettings
 from ...errors import AnswerError, SettingsError
 from ...prompts import TEMPLATES
 from ...prompts.enhancer import read_template
@@ -60,7 +60,7 @@ class StoryChecker(Writer):
     """Checks stories. Its arguments are those of `Writer`.
 
     Raises:
-        SettingsError: The model cannot see images.
+        SettingsError: The model cannot see images, or cannot read a sheet of several.
     """
 
     max_tokens = 4096
@@ -74,7 +74,15 @@ class StoryChecker(Writer):
                 "to its .gguf file.",
                 "Put the mmproj file of the same model into its folder, or choose another story checker.",
             )
-        super().__init__(chat, settings or ReplySettings(max_pixels=MAX_AREA), staying)
+        if isinstance(chat, MayCheckStories) and not chat.checks_stories:
+            raise SettingsError(
+                "The tiny world's agents cannot check stories: they read single small images.",
+                "Choose another story checker.",
+            )
+        given = settings or ReplySettings()
+        if "max_pixels" not in given.model_fields_set:
+            given = given.model_copy(update={"max_pixels": MAX_AREA})
+        super().__init__(chat, given, staying)
         self._template = read_template(TEMPLATE)
 
     @property

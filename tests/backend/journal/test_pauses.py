@@ -298,5 +298,5 @@ def test_approved_images_count_as_the_critic_judged_them(tmp_path: Path) -> None
         approve(tmp_path)
         ended = story()
     sums = summarize(ended.trajectory)
-    assert (sums.accepted_steps, sums.picked_steps) == (2, 3)
+    assert (sums.accepted_steps, sums.picked_steps, sums.approved_steps) == (2, 0, 3)
     assert "2 of 3 images accepted" in sums.sentence
