@@ -125,7 +125,7 @@ export class StoryCheckView {
     const name = state.steps.get(step)?.name ?? "";
     const text = FOUND[kind]({ number: attempt, text: problem });
     const title = make("span", "it-check-step", {}, `${step}. ${name}`);
-    return make("button", "it-check-finding", { type: "button", onclick: () => this.select(step) }, title, text);
+    return make("button", "it-check-finding", { type: "button", onclick: () => this.select(step) }, title, " ", text);
   }
 }
 

@@ -59,6 +59,8 @@ def scenarios() -> dict[str, dict[str, Any]]:
         "chain none": scenario("none", chain(5, "other ")),
         "all steps": scenario("classic", *[all_steps("all")] * 2),
         "all steps none": scenario("none", all_steps("each")),
+        "paused": scenario("classic", *[waiting("paused")] * 2),
+        "paused none": scenario("none", *[waiting("paused none")] * 2),
         "no critic": scenario("classic", alone(pair("no critic", None))),
         "last": scenario("classic", with_body(pair("keep last", None, 3), "close", keep="last")),
         "strict": scenario("classic", with_body(pair("strict", 1), "close", accept_at=0.95)),
@@ -88,6 +90,11 @@ def always_new(graph: Graph) -> Graph:
 
 def alone(graph: Graph) -> Graph:
     return without(graph, "close", "critic")
+
+
+def waiting(words: str) -> Graph:
+    """Accept attempt 2, and wait for the user."""
+    return with_body(pair(words, 2), "close", pause="every step")
 
 
 def editing(graph: Graph) -> Graph:
@@ -311,6 +318,14 @@ def test_a_list_gives_one_story_per_item(ran: Answers, name: str, attempts: int)
 
 def test_a_list_of_images_for_one_attempt_is_rejected(ran: Answers) -> None:
     assert "a list of 2 batches instead of one" in ran["list of images"][0]["error"]
+
+
+@pytest.mark.parametrize("name", ["paused", "paused none"])
+def test_a_pause_runs_nothing_behind_it(ran: Answers, name: str) -> None:
+    first, again = ran[name]
+    assert [answer["error"] for answer in (first, again)] == ["", ""]
+    assert count(first) == (1, 2, 2) and count(again) == (0, 0, 0)
+    assert not {"out", "attempts", "text", "final"} & (first["outputs"].keys() | again["outputs"].keys())
 
 
 def test_without_a_critic_one_image_is_generated(ran: Answers) -> None:

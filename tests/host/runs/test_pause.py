@@ -1,4 +1,4 @@
-"""A Critic Loop that pauses for the user in the real host: it ends, waits, and continues after a decision."""
+"""Critic Loop and Attempt End that pause in the real host: they end, wait, and continue after a decision."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 
 from ..graphs.klein import node
-from ..graphs.pauses import paused, reasons
+from ..graphs.pauses import paused, paused_pair, reasons
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
-from ..server.runs import ROUTE, journals
+from ..server.runs import ROUTE, journals, made, ran_in
 
 
 def decided(host: ComfyServer, folder: Path, **decision: Any) -> httpx.Response:
@@ -81,3 +81,102 @@ def test_a_planners_plan_waits_without_an_image(host: ComfyServer) -> None:
     assert decided(host, folder).status_code == 200
     done = host.run(graph)
     assert reasons(folder) == ["accepted", "accepted"] and len(done["out"]["images"]) == 2
+
+
+def test_a_step_is_redrawn_or_another_attempt_used_at_a_pause(host: ComfyServer) -> None:
+    graph = paused("decided otherwise", "every step", True, False, True, True)
+    host.run(graph)
+    (folder,) = journals(host, "decided otherwise")
+    first = results(folder)[0]["attempts"][0]["image"]
+    asked = {"run": folder.name, "step": 1, "prompt": "a red house", "picture": None, "feedback": None}
+    assert host.post(f"{ROUTE}/redraw", asked).json()["decided"], "a redraw is a decision too"
+    host.run(graph)
+    (step,) = results(folder)
+    assert [one["prompt"] for one in step["attempts"]] == ["a house", "a red house"]
+    assert step["chosen"] == 1 and step["stop_reason"] == "redrawn"
+    assert state(host, folder)[0]["waiting"] == {"step": 1, "digest": step["attempts"][1]["image"]}
+    answer = host.post(f"{ROUTE}/choice", {"run": folder.name, "step": 1, "picture": first})
+    assert answer.json()["decided"]
+    host.run(graph)
+    step, following = results(folder)
+    assert (step["chosen"], step["stop_reason"]) == (0, "picked") and "approved" not in step
+    assert following["attempts"][0]["source"] == first
+    assert state(host, folder)[0]["waiting"]["step"] == 2
+
+
+def test_the_rest_of_the_plan_is_edited_at_a_pause(host: ComfyServer) -> None:
+    graph = paused("edited while it waits", "every step")
+    host.run(graph)
+    (folder,) = journals(host, "edited while it waits")
+    first = made(host, "edited while it waits")
+    assert decided(host, folder).status_code == 200
+    graph["plan"]["inputs"]["prompts"] = "a house\na boat\na lake"
+    host.run(graph)
+    assert [one["step"]["prompt"] for one in results(folder)] == ["a house", "a boat"]
+    assert [one.get("approved") for one in results(folder)] == [True, None]
+    assert first.items() <= made(host, "edited while it waits").items(), "what was generated stays"
+    assert state(host, folder)[0]["waiting"]["step"] == 2
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    return json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"]
+
+
+def test_attempt_end_waits_and_nothing_behind_it_runs(host: ComfyServer) -> None:
+    graph = paused_pair("nodes step by step", "every step")
+    first = host.run(graph)
+    (folder,) = journals(host, "nodes step by step")
+    assert reasons(folder) == ["accepted"] and not {"out", "text", "accepted", "final"} & first.keys()
+    assert len(first["close"]["images"]) == 1 and "approved" not in first["close"]["text"][0]
+    assert state(host, folder)[0]["waiting"]["step"] == 1
+    painted = ran_in(host).count("paint")
+    again = host.run(graph)
+    assert "out" not in again and ran_in(host).count("paint") == painted, "it still waits"
+    assert decided(host, folder).status_code == 200
+    host.run(graph)
+    assert reasons(folder) == ["picked", "accepted"] and ran_in(host).count("paint") == painted + 1
+    assert decided(host, folder, skip=True).status_code == 200
+    done = host.run(graph)
+    assert reasons(folder) == ["picked", "skipped"]
+    assert len(done["out"]["images"]) == 1 and done["accepted"]["text"] == ["True"]
+    assert "Attempt 1 approved" in done["text"]["text"][0] and "picked" not in done["text"]["text"][0]
+    run, is_decided = state(host, folder)
+    assert "waiting" not in run and is_decided and run["status"] == "finished"
+
+
+def test_only_a_rejected_step_of_attempt_end_waits(host: ComfyServer) -> None:
+    graph = paused_pair("nodes if rejected", "at rejected steps", True, False, False, True)
+    host.run(graph)
+    (folder,) = journals(host, "nodes if rejected")
+    assert reasons(folder) == ["accepted", "tries used up"]
+    asked = {"run": folder.name, "step": 2, "prompt": "a taller tree", "picture": None, "feedback": None}
+    assert host.post(f"{ROUTE}/redraw", asked).status_code == 200
+    done = host.run(graph)
+    assert reasons(folder) == ["accepted", "accepted"] and len(done["out"]["images"]) == 2
+    assert done["final"]["text"] == ["a taller tree"]
+
+
+def test_the_next_pair_does_not_continue_from_an_image_that_waits(host: ComfyServer) -> None:
+    graph = paused_pair("nodes of two pairs", "every step", step=1)
+    follower = {f"{name}2": one for name, one in paused_pair("x", "never", step=2).items()}
+    for one in follower.values():
+        links = {key: value for key, value in one["inputs"].items() if isinstance(value, list)}
+        one["inputs"] |= {key: [f"{name}2", number] for key, (name, number) in links.items()}
+    del follower["open2"]["inputs"]["plan"], follower["plan2"]
+    follower["open2"]["inputs"]["story"] = ["close", 5]
+    host.run(graph | follower)
+    (folder,) = journals(host, "nodes of two pairs")
+    assert reasons(folder) == ["accepted"]
+    assert decided(host, folder).status_code == 200
+    done = host.run(graph | follower)
+    assert reasons(folder) == ["picked", "accepted"] and {"out", "out2"} <= done.keys()
+
+
+def test_everything_skipped_gives_no_image_and_no_error(host: ComfyServer) -> None:
+    graph = paused_pair("nodes all skipped", "every step", step=1)
+    host.run(graph)
+    (folder,) = journals(host, "nodes all skipped")
+    assert decided(host, folder, skip=True).status_code == 200
+    done = host.run(graph)
+    assert reasons(folder) == ["skipped"] and "out" not in done
+    assert "Skipped by hand" in done["text"]["text"][0]
