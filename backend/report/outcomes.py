@@ -24,7 +24,7 @@ from ..types import (
     UnusedSetting,
     Value,
 )
-from .completeness import lacks
+from .completeness import lacks, only_waits
 
 TITLE_LENGTH = 80
 LIKELY = 0.985
@@ -78,6 +78,7 @@ class Summary(Value):
         unjudged_steps: Steps of `drawn_steps` that were not judged.
         unused: Settings without effect.
         incomplete_steps: Planned steps that are not complete.
+        waits: The run only waits for the user, so the incomplete steps are those after that.
     """
 
     steps: int
@@ -90,13 +91,15 @@ class Summary(Value):
     unjudged_steps: int = 0
     unused: Several[UnusedSetting] = ()
     incomplete_steps: int = 0
+    waits: bool = False
 
     @property
     def sentence(self) -> str:
         """All totals in one line."""
         parts = [_count(self.steps, "step")]
         if self.incomplete_steps:
-            parts.append(f"{_count(self.incomplete_steps, 'step')} not complete")
+            lack = "not reached yet" if self.waits else "not complete"
+            parts.append(f"{_count(self.incomplete_steps, 'step')} {lack}")
         parts.append(f"{_count(self.images, 'image')} generated")
         if self.drawn_steps and self.unjudged_steps == self.drawn_steps:
             parts.append(f"{_count(self.drawn_steps, 'image')}, not judged")
@@ -126,11 +129,13 @@ def stop_sentence(result: StepResult) -> str:
     """Return why the step ended, as a short sentence."""
     attempts = _count(len(result.attempts), "attempt")
     chosen = (result.chosen or 0) + 1
+    if result.approved:
+        return f"Approved at attempt {chosen}"
     kept = "" if result.chosen is None else f", attempt {chosen} kept"
     return {
         StopReason.accepted: f"Accepted at attempt {chosen}",
         StopReason.attempts_used_up: f"Never accepted: {attempts} used up{kept}",
-        StopReason.picked: f"Attempt {chosen} {_picked_word(result)}",
+        StopReason.picked: f"Attempt {chosen} picked by hand",
         StopReason.redrawn: f"Generated again by hand at attempt {chosen}, not accepted",
         StopReason.unjudged: "Not judged by a critic",
         StopReason.text_only: "Text only",
@@ -170,11 +175,9 @@ def kept_word(result: StepResult, index: int) -> str:
     """Return the mark of attempt `index` (from 0) if it is the step's result, else an empty string."""
     if index != result.chosen:
         return ""
-    return _picked_word(result) if result.stop_reason is StopReason.picked else "kept"
-
-
-def _picked_word(result: StepResult) -> str:
-    return "approved" if result.approved else "picked by hand"
+    if result.approved:
+        return "approved"
+    return "picked by hand" if result.stop_reason is StopReason.picked else "kept"
 
 
 def story_steps(trajectory: Trajectory) -> list[StoryStep]:
@@ -200,6 +203,7 @@ def summarize(trajectory: Trajectory) -> Summary:
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
         unused=trajectory.unused,
         incomplete_steps=sum(len(numbers) for numbers in lacks(trajectory).values()),
+        waits=only_waits(trajectory),
     )
 
 

@@ -215,6 +215,11 @@ def sums(trajectory: Trajectory) -> Iterator[Trajectory]:
     )
     for one in (picked, picked.model_copy(update={"approved": True})):
         yield trajectory.model_copy(update={"results": (one, *others)})
+    pausing = trajectory.settings.model_copy(update={"pause": "every step"})
+    for count in (1, 2):
+        steps = tuple(Step(number=number, prompt="a") for number in range(1, count + 1))
+        waits = {"plan": Plan(steps=steps), "results": (), "settings": pausing}
+        yield trajectory.model_copy(update=waits)
     alone = trajectory.model_copy(update={"results": (others[0],), "plan": Plan(steps=(others[0].step,))})
     yield alone
     drawn = [result for result in trajectory.results if result.attempts]

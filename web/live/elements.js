@@ -52,3 +52,10 @@ export function marked(pieces) {
 export function picture(className, onclick, ...children) {
   return make("button", `it-picture ${className}`, { type: "button", onclick }, ...children);
 }
+
+/** Keep a wheel event from the graph if the element can scroll. */
+export function keepWheel(event, element) {
+  if (event.ctrlKey || event.metaKey) return;
+  const along = element.scrollHeight > element.clientHeight || element.scrollWidth > element.clientWidth;
+  if (along) event.stopPropagation();
+}

@@ -26,7 +26,9 @@ export class Notice {
     const asks = paused && !queued && !steps.length;
     show(this.approve, Boolean(asks && paused.digest));
     show(this.skip, Boolean(asks && paused.step !== null));
-    const lacks = state.running ? [] : paused ? [waitingWords(paused)] : lackWords(state.about.missing ?? {});
+    const decided = !paused && state.about.waiting;
+    const ended = paused ? [waitingWords(paused)] : decided ? decidedWords(queued, steps) : lackWords(state.about.missing ?? {});
+    const lacks = state.running ? [] : ended;
     show(this.element, lacks.length > 0 || (steps.length > 0 && (queued || !state.running)));
     show(this.again, !queued && !(asks && paused.digest));
     const pending = waiting.length ? [redrawWords(queued, waiting)] : steps.length ? [pendingWords(chosen.length > 0, steps)] : [];
@@ -46,6 +48,12 @@ function waitingWords({ step, digest }) {
   if (step === null) return say("The story waits for your approval of the plan.");
   if (!digest) return say("Step {step} has no image: run again, or skip it.", { step });
   return say("Step {step} waits for you: approve it, redraw it, or use another attempt.", { step });
+}
+
+/** Sentence about a run whose wait the user has ended; nothing if a choice or a redraw says more. */
+function decidedWords(queued, steps) {
+  if (steps.length) return [];
+  return [queued ? say("Queued: the story continues.") : say("You have decided: the story continues with the next run.")];
 }
 
 /** Sentences about what a finished run lacks; empty if it is complete. */

@@ -5,7 +5,7 @@ import { heard, say } from "../words.js";
 import { AttemptView } from "./attempt.js";
 import { Card } from "./card.js";
 import { Compare } from "./compare.js";
-import { make, named, set, setText, show, textButton } from "./elements.js";
+import { keepWheel, make, named, set, setText, show, textButton } from "./elements.js";
 import { openPictures, slidesOf } from "./lightbox.js";
 import { Notice, StoryCheckView } from "./notice.js";
 import { Room } from "./room.js";
@@ -152,6 +152,13 @@ export class RunView {
     return "";
   }
 
+  /** Choose an image as a step's result. If the run waits at this step, that is the user's decision, and the story is queued. */
+  async #choose(step, digest) {
+    const waited = this.state.waiting?.step === step;
+    await this.#noted(this.requests.choose(this.state.run, step, digest));
+    if (waited && digest) this.#again();
+  }
+
   /** Approve what the run waits for, or skip the step, and queue the next run. */
   async #decide(waiting, skip) {
     try {
@@ -264,7 +271,7 @@ export class RunView {
     const known = this.attempts.get(key);
     if (known?.run === this.state.id && known.attempt?.seed === attempt.seed) return known;
     const view = new AttemptView(this.state, this.pictures, {
-      choose: (step, digest) => this.#noted(this.requests.choose(this.state.run, step, digest)),
+      choose: (step, digest) => this.#choose(step, digest),
       say: (word) => this.#noted(this.requests.say(this.state.run, word)),
       redraw: (request) => this.#redraw(request),
       open: (attempt) => this.#open(attempt.step, attempt.attempt),
@@ -290,10 +297,4 @@ function tryName(attempt) {
 /** A few sizes, so the browser seldom requests an image. */
 function sizeFor(pixels) {
   return [256, 512, 1024].find((one) => one >= pixels) ?? 1024;
-}
-
-function keepWheel(event, element) {
-  if (event.ctrlKey || event.metaKey) return;
-  const along = element.scrollHeight > element.clientHeight || element.scrollWidth > element.clientWidth;
-  if (along) event.stopPropagation();
 }

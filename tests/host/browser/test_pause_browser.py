@@ -1,4 +1,4 @@
-"""A story that waits for the user in a real browser: approved and skipped with the buttons of the live view.
+"""A story that waits for the user in a real browser: directed with the buttons of the live view.
 
 The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..graphs.pauses import paused, reasons
+from ..graphs.pauses import paused, paused_pair, reasons
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
 from .page import FINISHED, REOPENED, TALL, opened_graph, ran, screenshot
+from .test_attempt_browser import opened as opened_pair
 
 WAITS = "() => document.querySelector('.it-notice')?.innerText.includes('Step {step} waits for you')"
 
@@ -39,10 +40,84 @@ def test_a_story_is_directed_with_the_buttons(
     assert reasons(folder) == ["picked", "accepted"]
     page.wait_for_timeout(500)
     screenshot(page, f"pause-{how}-approved", tmp_path)
+    assert "1 approved by hand" in page.locator(".it-line").inner_text()
+    assert page.locator(".it-card-state").first.inner_text() == "Approved at attempt 1"
     notice.get_by_text("Skip step", exact=True).click()
     page.wait_for_selector(FINISHED)
     assert reasons(folder) == ["picked", "skipped"]
     page.wait_for_timeout(500)
     screenshot(page, f"pause-{how}-skipped", tmp_path)
     assert not notice.is_visible()
+    page.locator(".it-card-head").first.click()
+    assert page.get_by_role("button", name="Approved", exact=True).is_visible()
+    assert "picked" not in page.locator(".it-live").inner_text()
+    assert page.outside == [] and page.faults == []
+
+
+def test_a_waiting_story_is_redrawn_and_another_attempt_used(
+    page: Any, host: ComfyServer, tmp_path: Path
+) -> None:
+    opened_graph(page, paused("directed otherwise", "every step"))
+    ran(page)
+    page.wait_for_function(WAITS.replace("{step}", "1"))
+    page.wait_for_timeout(500)
+    screenshot(page, "pause-board", tmp_path)
+    assert page.locator(".p-toast-message").count() == 0, "a story that waits is not called incomplete"
+    page.evaluate(TALL)
+    (folder,) = journals(host, "directed otherwise")
+    page.get_by_text("Better prompt", exact=True).click()
+    page.locator(".it-editor textarea").fill("a red house")
+    page.get_by_text("Redraw with it").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-attempt').length === 2")
+    page.wait_for_function(WAITS.replace("{step}", "1"))
+    assert reasons(folder) == ["accepted"]
+    screenshot(page, "pause-redrawn", tmp_path)
+    page.locator(".it-attempt").first.locator("summary").click()
+    page.locator(".it-attempt").first.get_by_text("Use this attempt").click()
+    page.wait_for_function(WAITS.replace("{step}", "2"))
+    assert reasons(folder) == ["picked", "accepted"], "using another attempt continues the story"
+    page.wait_for_timeout(500)
+    screenshot(page, "pause-other-attempt", tmp_path)
+    assert page.locator(".it-card-state").first.inner_text() == "Attempt 1 picked by hand"
+    assert page.outside == [] and page.faults == []
+
+
+def test_a_decision_is_not_called_incomplete_while_the_story_is_queued(
+    page: Any, host: ComfyServer, tmp_path: Path
+) -> None:
+    graph = paused("directed while it is queued", "every step")
+    del graph["board"], graph["report"]  # they would cover the buttons
+    opened_graph(page, graph)
+    ran(page)
+    page.wait_for_function(WAITS.replace("{step}", "1"))
+    page.evaluate(TALL)
+    page.evaluate("() => { app.api.queuePrompt = () => new Promise(() => {}) }")
+    notice = page.locator(".it-notice")
+    notice.get_by_text("Approve", exact=True).click()
+    notice.get_by_text("Queued: the story continues.").wait_for()
+    screenshot(page, "pause-queued", tmp_path)
+    assert notice.get_by_role("button").count() == 0
+    assert page.faults == []
+
+
+def test_a_pair_of_attempt_nodes_waits_for_the_buttons(
+    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
+) -> None:
+    page, how = canvas
+    request = f"pair directed in {how}"
+    opened_pair(page, paused_pair(request, "every step"))
+    ran(page)
+    page.wait_for_function(WAITS.replace("{step}", "1"))
+    (folder,) = journals(host, request)
+    page.wait_for_timeout(500)
+    screenshot(page, f"pause-pair-{how}-waits", tmp_path)
+    notice = page.locator(".it-notice")
+    notice.get_by_text("Approve", exact=True).click()
+    page.wait_for_function(WAITS.replace("{step}", "2"))
+    assert reasons(folder) == ["picked", "accepted"]
+    notice.get_by_text("Skip step", exact=True).click()
+    page.wait_for_selector(FINISHED)
+    assert reasons(folder) == ["picked", "skipped"]
+    page.wait_for_timeout(500)
+    screenshot(page, f"pause-pair-{how}-skipped", tmp_path)
     assert page.outside == [] and page.faults == []

@@ -139,7 +139,7 @@ def test_attempt_end_waits_and_nothing_behind_it_runs(host: ComfyServer) -> None
     done = host.run(graph)
     assert reasons(folder) == ["picked", "skipped"]
     assert len(done["out"]["images"]) == 1 and done["accepted"]["text"] == ["True"]
-    assert "Attempt 1 approved" in done["text"]["text"][0] and "picked" not in done["text"]["text"][0]
+    assert "Approved at attempt 1" in done["text"]["text"][0] and "picked" not in done["text"]["text"][0]
     run, is_decided = state(host, folder)
     assert "waiting" not in run and is_decided and run["status"] == "finished"
 
