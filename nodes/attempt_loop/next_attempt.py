@@ -94,7 +94,7 @@ def go_on(
             return _further(node, carried, ended, held)
         if ended.waiting is not None:
             watch.incomplete(carried.body.closed)
-            return paused(ended.trajectory, carried.story.attempts.folder)
+            return paused(ended, carried.story.attempts.folder)
         done = (*carried.done, ended.trajectory)
         if len(done) == len(carried.stories):
             folders = [story.attempts.folder for story in carried.stories]

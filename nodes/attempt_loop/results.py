@@ -15,6 +15,7 @@ from comfy_api.latest import io
 
 from ...backend.errors import GeneratorError
 from ...backend.journal.files import PICTURES
+from ...backend.loop.events import Finished
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
 from ...backend.types import StopReason, Trajectory
@@ -22,6 +23,7 @@ from .. import host
 from ..inputs.images import to_batch
 from ..inputs.run_folder import RUNS
 from ..inputs.sockets import TrajectorySocket
+from ..live.shown import waiting_in_display
 from ..loop.critic_loop import why_nothing_was_drawn
 
 
@@ -104,18 +106,19 @@ def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
     )
 
 
-def paused(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
+def paused(ended: Finished, folder: Path) -> io.NodeOutput:
     """Return empty outputs and the display of a run that waits for the user.
 
     The nodes behind Attempt End are skipped: the next Attempt Start must not go on from an image that is not
     approved.
     """
-    images = [result.image for result in trajectory.results if result.image]
+    images = [result.image for result in ended.trajectory.results if result.image]
     return io.NodeOutput(
         *(host.nothing() for _ in closed_outputs(lists=True)),
         ui={
             **host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
-            "text": (report(trajectory),),
+            "text": (report(ended.trajectory),),
             RUNS: (folder.name,),
+            **waiting_in_display(ended.waiting),
         },
     )

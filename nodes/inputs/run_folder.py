@@ -21,6 +21,8 @@ from ...backend.types import Request
 PARENT = "interleave-thinker"
 RUNS = "interleave_runs"
 """Key of a node's display with the names of its runs, for a browser that has not followed them."""
+WAITING = "interleave_waiting"
+"""Key of a node's display with what its run waits for (`WaitingShown`), for programs that decide."""
 MAX_OLD_NAME = 40
 
 Stamp = tuple[int, int] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.events import AttemptStarted
@@ -10,6 +11,7 @@ from ...backend.pictures import Picture
 from ...backend.report.outcomes import AttemptOutcome, outcome, stop_sentence, tone_of, tone_of_attempt
 from ...backend.report.reasoning import reasoning_alone
 from ...backend.types import Attempt, RunSettings, Step, StepResult, StopReason, StoryCheck
+from ..inputs.run_folder import WAITING
 from .clipped_text import LINE_BYTES, PROMPT_BYTES, clip, marked
 from .messages import AttemptShown, CheckShown, FindingShown, LiveImage, StepShown, WaitingShown
 
@@ -21,6 +23,12 @@ MOST_FINDINGS = 20
 def waiting_shown(waiting: Waiting | None) -> WaitingShown | None:
     """Return the message part for what a run waits for."""
     return waiting and WaitingShown(step=waiting.step, digest=waiting.digest)
+
+
+def waiting_in_display(waiting: Waiting | None) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return the addition to a node's display for a run that waits for the user."""
+    shown = waiting_shown(waiting)
+    return {WAITING: (shown.model_dump(),)} if shown else {}
 
 
 def step_shown(step: Step) -> StepShown:

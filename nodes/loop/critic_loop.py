@@ -11,6 +11,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
 from ...backend.generators.protocol import Generator
 from ...backend.journal.files import PICTURES
+from ...backend.journal.waiting import Waiting
 from ...backend.pipeline.story_check.review import MAX_REOPENED
 from ...backend.report.completeness import is_complete
 from ...backend.report.image_texts import image_texts
@@ -40,6 +41,7 @@ from ..inputs.sockets import (
 )
 from ..inputs.strictness import CUSTOM, accept_at_of
 from ..inputs.validation import checked, in_range, only_text
+from ..live.shown import waiting_in_display
 from ..plan.outline_text import step_text
 from .live_loop import carry_out
 
@@ -191,23 +193,23 @@ class CriticLoop(io.ComfyNode):
         checks = ended.trajectory.checks
         if ended.waiting or not is_complete(ended.trajectory) or (checks and checks[-1].warning):
             watch.incomplete(node)
-        return results(ended.trajectory, folder, ended.waiting is not None)
+        return results(ended.trajectory, folder, ended.waiting)
 
 
-def results(trajectory: Trajectory, folder: Path, is_waiting: bool = False) -> io.NodeOutput:
+def results(trajectory: Trajectory, folder: Path, waiting: Waiting | None = None) -> io.NodeOutput:
     """Return the outputs and the display of a run whose journal is in `folder`.
 
     Args:
         trajectory: The run.
         folder: Its folder.
-        is_waiting: Whether the run waits for the user. It may then have no image yet.
+        waiting: What the run waits for. It may then have no image yet.
 
     Raises:
         GeneratorError: The plan has steps to generate, and none has an image or was skipped.
     """
     images = [result.image for result in trajectory.results if result.image]
     skipped = any(result.stop_reason is StopReason.skipped for result in trajectory.results)
-    if not images and not is_waiting and not skipped and any(step.prompt for step in trajectory.plan.steps):
+    if not images and not waiting and not skipped and any(step.prompt for step in trajectory.plan.steps):
         raise GeneratorError("No image was generated.", why_nothing_was_drawn(trajectory))
     return io.NodeOutput(
         [to_batch(picture.image) for picture in images] or host.nothing(),
@@ -218,6 +220,7 @@ def results(trajectory: Trajectory, folder: Path, is_waiting: bool = False) -> i
         ui={
             **host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
             RUNS: (folder.name,),
+            **waiting_in_display(waiting),
         },
     )
 

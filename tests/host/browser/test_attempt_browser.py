@@ -12,34 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..graphs.attempt_pairs import pair, with_body
-from ..graphs.klein import Graph
 from ..graphs.replies import verdict
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals, ran_in
+from .attempt_page import CLOSE_UP, opened
 from .page import RUN, screenshot
 
-CLOSE = "app.graph._nodes.find(one => one.type === 'InterleaveTryClose')"
-CLOSE_UP = f"""() => {{
-  const node = {CLOSE}, scale = 1.1;
-  app.canvas.ds.scale = scale;
-  app.canvas.ds.offset[0] = 600 / scale - node.pos[0];
-  app.canvas.ds.offset[1] = 120 / scale - node.pos[1];
-  app.canvas.setDirty(true, true);
-}}"""
-APART = """async () => {
-  const columns = [['agent', 'loader'], ['open'], ['paint'], ['tint', 'preview'], ['close'],
-    ['out', 'attempts', 'text', 'accepted', 'final']];
-  const graph = app.graph.serialize();
-  columns.forEach((ids, column) => ids.forEach((id, row) => {
-    const node = graph.nodes.find(one => String(one.id) === id);
-    if (!node) return;
-    node.pos = [column * 460 + (column > 4 ? 120 : 0), row * 330];
-    if (id === 'close') node.size = [420, 720];
-    if (['out', 'attempts'].includes(id)) node.size = [240, 260];
-  }));
-  // Where the front end lays nodes out itself, a node has its place only if it came into the graph with it.
-  await app.loadGraphData(graph);
-}"""
 STARTED = "() => { app.queuePrompt(0, 1) }"
 REOPENED = "async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }"
 FORGOTTEN = """async () => {
@@ -54,14 +32,6 @@ INTO_ONE_NODE = """() => {
   const { node } = app.graph.convertToSubgraph(new Set(inside));
   return Object.keys(app.graph._nodes.find(one => one.id === node.id).subgraph._nodes);
 }"""
-
-
-def opened(page: Any, graph: Graph) -> None:
-    page.evaluate("async graph => await app.loadApiJson(graph, 'pair')", graph)
-    page.evaluate(APART)
-    page.wait_for_function(f"() => {CLOSE}")  # on a busy machine the graph comes later
-    page.wait_for_timeout(500)
-    page.evaluate(CLOSE_UP)
 
 
 def ran(page: Any) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from ..graphs.pauses import paused, paused_pair, reasons
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
+from .attempt_page import opened as opened_pair
 from .page import FINISHED, REOPENED, TALL, opened_graph, ran, screenshot
-from .test_attempt_browser import opened as opened_pair
 
 WAITS = "() => document.querySelector('.it-notice')?.innerText.includes('Step {step} waits for you')"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from ..graphs.klein import node
 from ..graphs.pauses import paused, paused_pair, reasons
@@ -116,6 +117,29 @@ def test_the_rest_of_the_plan_is_edited_at_a_pause(host: ComfyServer) -> None:
     assert [one.get("approved") for one in results(folder)] == [True, None]
     assert first.items() <= made(host, "edited while it waits").items(), "what was generated stays"
     assert state(host, folder)[0]["waiting"]["step"] == 2
+
+
+@pytest.mark.parametrize("node_of", ["loop", "close"])
+def test_a_program_directs_a_story_with_what_the_queue_answers(host: ComfyServer, node_of: str) -> None:
+    request = f"directed by a program at {node_of}"
+    graph = (paused if node_of == "loop" else paused_pair)(request, "every step", False, False, True, True)
+    seen = []
+    # After a further attempt, Attempt End's display is that of an expanded node.
+    while shown := [one for one in host.run(graph).values() if "interleave_waiting" in one]:
+        (shown,) = shown
+        (waiting,), (run,) = shown["interleave_waiting"], shown["interleave_runs"]
+        seen.append(waiting["step"])
+        assert waiting["digest"] in {image["filename"].partition(".")[0] for image in shown["images"]}
+        # The first step is rejected twice: one more attempt with the program's own prompt, then approve.
+        if len(seen) == 1:
+            answer = host.post(f"{ROUTE}/redraw", {"run": run, "step": 1, "prompt": "a red house"})
+        else:
+            answer = host.post(f"{ROUTE}/decision", {"run": run, **waiting})
+        assert answer.status_code == 200, answer.text
+    assert seen == [1, 1, 2]
+    (folder,) = journals(host, request)
+    assert reasons(folder) == ["picked", "picked"]
+    assert results(folder)[0]["attempts"][2]["prompt"] == "a red house"
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
