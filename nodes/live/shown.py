@@ -17,7 +17,7 @@ from .messages import AttemptShown, CheckShown, FindingShown, LiveImage, StepSho
 
 REASONING_BYTES = 2800
 ENHANCED_BYTES = 540
-MOST_FINDINGS = 20
+MOST_FINDINGS = 12
 
 
 def waiting_shown(waiting: Waiting | None) -> WaitingShown | None:

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from interleave_thinker.backend.journal.waiting import Waiting
-from interleave_thinker.backend.loop.events import Finished, PlanReady
+from interleave_thinker.backend.loop.events import AttemptStarted, Finished, PlanReady
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveTarget
-from interleave_thinker.nodes.live.messages import LiveMessage
+from interleave_thinker.nodes.live.messages import AttemptShown, LiveMessage
 
 STATE = Path(__file__).resolve().parents[2] / "web" / "live" / "state.js"
 SCRIPT = """import {RunState} from MODULE;
 const {calls} = JSON.parse(await new Response(process.stdin).text());
 const state = new RunState();
-const after = ([name, value]) => { state[name](value); return state.waiting ?? null; };
+const after = ([name, value]) => { state[name](value); return VALUE; };
 console.log(JSON.stringify(calls.map(after)));"""
 WAITS = {"step": 1, "digest": "a" * 40}
 
@@ -29,9 +29,14 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node runs 
 
 def waiting_after(folder: Path, *calls: tuple[str, Any]) -> list[Any]:
     """Return what the state says the run waits for after each call of one of its methods."""
+    return after_each(folder, "state.waiting ?? null", *calls)
+
+
+def after_each(folder: Path, value: str, *calls: tuple[str, Any]) -> list[Any]:
+    """Return the value of an expression about `state` after each call of one of its methods."""
     # node takes a file without a package.json around it for a module by its ending alone.
     module = shutil.copy(STATE, folder / "state.mjs")
-    script = SCRIPT.replace("MODULE", json.dumps(Path(module).as_uri()))
+    script = SCRIPT.replace("MODULE", json.dumps(Path(module).as_uri())).replace("VALUE", value)
     answer = subprocess.run(
         ["node", "--input-type=module", "--eval", script],
         input=json.dumps({"calls": calls}),
@@ -68,3 +73,17 @@ def test_a_decision_ends_the_wait(tmp_path: Path) -> None:
     restored = {"messages": [begun, ended], "decided": False}
     calls = [("restore", restored), ("noted", {"decided": True}), ("restore", restored | {"decided": True})]
     assert waiting_after(tmp_path, *calls) == [WAITS, None, None]
+
+
+def test_a_step_that_is_generated_again_shows_none_of_its_earlier_attempts(tmp_path: Path) -> None:
+    step, sent = Step(number=1, prompt="a"), list[LiveMessage]()
+    plan = Plan(steps=(step,))
+    live = LiveRun("run", plan, RunSettings(), False, LiveTarget(send=sent.append))
+    live.follow(PlanReady(plan))
+    for number in (0, 1, 0):
+        live.follow(AttemptStarted(step, number, "a", number))
+    calls = [("take", one.model_dump(mode="json")) for one in sent if one.shown.kind != "run"]
+    counts = after_each(tmp_path, "state.attempts.get(1)?.length ?? 0", *calls)
+    assert counts[-5:] == [0, 1, 2, 0, 1]
+    kept = [one.shown.attempt for one in live.state() if isinstance(one.shown, AttemptShown)]
+    assert kept == [0], "a browser that connects later gets the same"

@@ -13,7 +13,13 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.checklist import MAX_ITEMS
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.journal.files import RunFiles
-from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
+from interleave_thinker.backend.loop.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    PlanReady,
+    StoryChecked,
+)
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.completeness import Lack
 from interleave_thinker.backend.types import (
@@ -24,6 +30,8 @@ from interleave_thinker.backend.types import (
     Redraw,
     RunSettings,
     Step,
+    StoryCheck,
+    StoryFinding,
     Verdict,
 )
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
@@ -91,6 +99,29 @@ def test_an_attempt_takes_under_20_kB_and_its_checklist_16_for_any_text(text: st
     checked = verdict.model_copy(update={"items": items})
     live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": checked})))
     assert size(sent[-1]) - size(sent[-2]) < 16_000
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_story_check_takes_under_8_kB_and_names_attempts_of_the_run(text: str) -> None:
+    trajectory = make_trajectory()
+    live = replayed("run", trajectory)
+    result = trajectory.results[0]
+    number, image = result.step.number, result.attempts[1].image
+    assert image and not any(one.shown.kind == "check" for one in live.state())
+    found = tuple(
+        StoryFinding(step=number, kind="order", problem=f"{one} {text[:5000]}") for one in range(100)
+    )
+    check = StoryCheck(
+        key="a", checker="a", images={number: image.digest}, findings=found, warning=text[:9000]
+    )
+    live.follow(StoryChecked(check))
+    message = newest(live.state())["check"]
+    assert size(message) < 8_000
+    assert {(one.step, one.attempt) for one in message.shown.findings} == {(number, 2)}
+    assert len(message.shown.findings) + message.shown.more == 100
+    for images in ({number: "0" * 40}, {99: image.digest}):
+        live.follow(StoryChecked(check.model_copy(update={"images": images, "findings": ()})))
+        assert newest(live.state())["check"] == message, "a check of images that the run does not have"
 
 
 def test_the_newest_messages_contain_the_whole_state() -> None:

@@ -10,6 +10,7 @@ from support.paused_runs import PLAN, REQUEST, Paused, images
 from support.small_agents import Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
 from interleave_thinker.backend.errors import InterleaveError, SettingsError
+from interleave_thinker.backend.exporters.page import export
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
 from interleave_thinker.backend.journal.records.run_record import plan_digest
@@ -20,8 +21,9 @@ from interleave_thinker.backend.loop.policy import choose, waiting_of
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pipeline.approval import approve, approve_overdue
 from interleave_thinker.backend.report.completeness import all_accepted, only_waits
-from interleave_thinker.backend.report.outcomes import summarize
+from interleave_thinker.backend.report.outcomes import stop_sentence, summarize
 from interleave_thinker.backend.types import Plan, RunSettings, Step, StopReason
+from interleave_thinker.cli.progress.sentences import step_line
 from interleave_thinker.nodes.story.incomplete import incomplete_line
 
 
@@ -300,3 +302,43 @@ def test_approved_images_count_as_the_critic_judged_them(tmp_path: Path) -> None
     sums = summarize(ended.trajectory)
     assert (sums.accepted_steps, sums.picked_steps, sums.approved_steps) == (2, 0, 3)
     assert "2 of 3 images accepted" in sums.sentence
+
+
+def test_an_approved_image_is_not_called_picked_by_hand(tmp_path: Path) -> None:
+    story = Paused(tmp_path / "run", max_attempts=2)
+    story.critic = Verdicts(True, False, False, True)
+    ended = story()
+    assert "3 steps not reached yet" in summarize(ended.trajectory).sentence
+    while ended.waiting:
+        if ended.waiting.step == 2:  # both attempts were rejected
+            approve(tmp_path / "run", use=3 - (ended.waiting.attempt or 0))
+        else:
+            approve(tmp_path / "run")
+        ended = story()
+    results = ended.trajectory.results
+    assert [one.approved for one in results] == [True, False, True]
+    assert [stop_sentence(one) for one in results] == [
+        "Approved at attempt 1",
+        "Attempt 1 picked by hand",
+        "Approved at attempt 1",
+    ]
+    assert [step_line(one).partition(":")[0] for one in results] == ["approved", "picked by hand", "approved"]
+    assert "1 picked by hand · 2 approved by hand" in summarize(ended.trajectory).sentence
+    written = json.loads((tmp_path / "run" / "trajectory.json").read_text(encoding="utf-8"))["results"]
+    assert [one.get("approved") for one in written] == [True, None, True]
+    assert load_trajectory(tmp_path / "run") == ended.trajectory
+    save_trajectory(ended.trajectory, tmp_path / "copy")
+    assert [one.approved for one in load_trajectory(tmp_path / "copy").results] == [True, False, True]
+    page = export(ended.trajectory, tmp_path / "page").read_text(encoding="utf-8")
+    assert page.count("Approved at attempt 1") == 2 * page.count("Attempt 1 picked by hand") > 0
+
+
+def test_an_approved_redraw_is_approved(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "at rejected steps", max_attempts=2)
+    story.critic = Verdicts(False, False, False, *[True] * 4)
+    ended = story()
+    approve(tmp_path, redraw="another image")
+    ended = story()
+    assert ended.waiting and (ended.waiting.step, ended.waiting.attempt) == (1, 3)
+    approve(tmp_path)
+    assert stop_sentence(story().trajectory.results[0]) == "Approved at attempt 3"

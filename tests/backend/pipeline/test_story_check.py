@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from support.small_agents import Counting, OnePlan
 
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.protocol import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
@@ -375,6 +375,22 @@ def test_a_pipeline_checks_its_stories() -> None:
     ):
         with pytest.raises(SettingsError, match=message):
             Pipeline(OnePlan(PLAN), Counting(), critic, check_story=1)("a story")
+
+
+def test_the_sheet_is_large_unless_the_agent_has_a_limit_of_its_own() -> None:
+    for given, largest in ((None, MAX_AREA), (ReplySettings(temperature=0.5), MAX_AREA)):
+        assert StoryChecker(ScriptedChat([]), given).settings.max_pixels == largest
+    limited = StoryChecker(ScriptedChat([]), ReplySettings(max_pixels=65_536))
+    assert limited.settings.max_pixels == 65_536
+    assert limited.settings.max_tokens == StoryChecker.max_tokens
+
+
+def test_a_model_that_cannot_read_a_sheet_is_refused() -> None:
+    class Small(ScriptedChat):
+        checks_stories = False
+
+    with pytest.raises(SettingsError, match="cannot check stories"):
+        StoryChecker(Small([]))
 
 
 def answer(*findings: tuple[object, str, str]) -> str:
