@@ -126,6 +126,14 @@ export function addNodes(classes) {
   return nodes;
 }
 
+/** Show a node in the middle of the canvas, selected. */
+export function goTo(node) {
+  if (!app.canvas?.centerOnNode) return missing("canvas.centerOnNode", "a waiting story does not show its Edit Plan");
+  app.canvas.centerOnNode(node);
+  app.canvas.selectNodes?.([node]);
+  redraw();
+}
+
 /** Receive a file dropped on the graph before the front end does; `take` returns whether it has handled it. */
 export function onDroppedFile(take) {
   const before = app.handleFile;

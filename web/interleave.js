@@ -6,6 +6,7 @@ import { api } from "../../scripts/api.js";
 import {
   changingWidgets,
   flatGraph,
+  goTo,
   holdsElements,
   isOutputClass,
   laysOutNodes,
@@ -16,7 +17,7 @@ import {
 } from "./host.js";
 import { branchOf, neededFor } from "./live/branch.js";
 import { Requests } from "./live/requests.js";
-import { runChanged, views } from "./live/shown_runs.js";
+import { planEditorBefore, runChanged, views } from "./live/shown_runs.js";
 import { RunState } from "./live/state.js";
 import { RunView } from "./live/view.js";
 import { say } from "./words.js";
@@ -96,7 +97,12 @@ function idleLine(node) {
 
 function attach(node) {
   const state = new RunState();
-  const view = new RunView(state, requests, { again: () => queueStory(node, state), idle: () => idleLine(node) });
+  const view = new RunView(state, requests, {
+    again: () => queueStory(node, state),
+    idle: () => idleLine(node),
+    isPlanEditable: () => Boolean(planEditorBefore(node)),
+    editPlan: () => goTo(planEditorBefore(node)),
+  });
   const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
     serialize: false,
     hideOnZoom: true,

@@ -52,7 +52,8 @@ def in_range(node: str, lowest: float, highest: float, **values: float) -> None:
         SettingsError: One is not.
     """
     for name, value in values.items():
-        if not math.isfinite(value) or not lowest <= value <= highest:
+        is_number = isinstance(value, (int, float)) and math.isfinite(value)
+        if not is_number or not lowest <= value <= highest:
             raise SettingsError(
                 f"{node}, field {name!r}: {value!r:.40} is not between {lowest:g} and {highest:g}.",
                 "Check what is connected to it.",

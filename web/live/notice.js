@@ -5,19 +5,20 @@ import { say } from "../words.js";
 import { make, setText, show, textButton } from "./elements.js";
 
 export class Notice {
-  /** `again()` queues the story; `decide(waiting, skip)` approves what the run waits for, or skips the step. */
-  constructor(again, decide) {
+  /** `again()` queues the story; `decide(waiting, skip)` approves what the run waits for, or skips the step; `edit()` goes to the plan. */
+  constructor(again, decide, edit) {
     this.pending = make("span");
     this.pending.setAttribute("role", "status");
     this.again = textButton(say("Run again"), say("Queue only this story; images are generated only where they are missing or depend on a change"), again);
     this.approve = textButton(say("Approve"), say("Use this and continue the story"), () => decide(this.paused, false));
     this.skip = textButton(say("Skip step"), say("Continue without an image for this step; the next step edits the image before it"), () => decide(this.paused, true));
-    const buttons = make("div", "it-notice-acts", {}, this.approve, this.skip, this.again);
+    this.edit = textButton(say("Edit plan"), say("Go to Edit Plan: change the steps that are not generated yet, and queue the graph; approved steps stay"), edit);
+    const buttons = make("div", "it-notice-acts", {}, this.approve, this.skip, this.edit, this.again);
     this.element = make("div", "it-notice", { hidden: true }, this.pending, buttons);
   }
 
-  /** `queued`: the run that will take it over is already queued. */
-  update(state, queued) {
+  /** `queued`: the run that will take it over is already queued. `isEditable`: the plan comes from an Edit Plan. */
+  update(state, queued, isEditable) {
     const chosen = Object.entries(state.choices).filter(([step, digest]) => isOpen(state, Number(step), digest));
     const freed = state.order.filter((step) => state.steps.get(step)?.picked && !(step in state.choices));
     const waiting = state.redrawsWaiting.filter((step) => !state.isAt(step));
@@ -26,6 +27,7 @@ export class Notice {
     const asks = paused && !queued && !steps.length;
     show(this.approve, Boolean(asks && paused.digest));
     show(this.skip, Boolean(asks && paused.step !== null));
+    show(this.edit, Boolean(asks && isEditable));
     const decided = !paused && state.about.waiting;
     const ended = paused ? [waitingWords(paused)] : decided ? decidedWords(queued, steps) : lackWords(state.about.missing ?? {});
     const lacks = state.running ? [] : ended;

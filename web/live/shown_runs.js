@@ -4,6 +4,8 @@
 
 import { rootGraph } from "../host.js";
 
+const EDITOR = "InterleaveEditPlan";
+
 /** node -> {state, view} */
 export const views = new Map();
 const listeners = new Set();
@@ -37,6 +39,28 @@ export function runAfter(node) {
   return undefined;
 }
 
+/** The nearest Edit Plan in the same graph that a node needs; undefined if there is none. */
+export function planEditorBefore(node) {
+  const waiting = [node];
+  const seen = new Set(waiting);
+  while (waiting.length) {
+    const one = waiting.shift();
+    if (one.comfyClass === EDITOR) return one;
+    for (const input of one.inputs ?? []) {
+      const link = linkOf(one.graph, input.link);
+      const origin = link && one.graph.getNodeById?.(link.origin_id);
+      if (!origin || seen.has(origin)) continue;
+      seen.add(origin);
+      waiting.push(origin);
+    }
+  }
+  return undefined;
+}
+
+function linkOf(graph, id) {
+  return graph?.getLink?.(id) ?? graph?.links?.get?.(id) ?? graph?.links?.[id];
+}
+
 /** The nodes behind the outputs of a node; for a subgraph its nodes, and for its outputs the uses of the subgraph. */
 function following(node) {
   const { graph } = node;
@@ -46,7 +70,7 @@ function following(node) {
 }
 
 function targetsOf(graph, id) {
-  const link = graph?.getLink?.(id) ?? graph?.links?.get?.(id) ?? graph?.links?.[id];
+  const link = linkOf(graph, id);
   if (!link) return [];
   const target = graph.getNodeById?.(link.target_id);
   return target ? [target] : usesOf(graph).flatMap((use) => following({ graph: use.graph, outputs: use.outputs }));

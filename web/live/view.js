@@ -13,8 +13,8 @@ import { Room } from "./room.js";
 const SMALL = 256;
 
 export class RunView {
-  /** `acts`: {again()} queues the story again; false, or a promise of it, if the host did not accept it. {idle()} returns the line
-   *  of a node without a run. */
+  /** `acts`: {again()} queues the story again; false, or a promise of it, if the host did not accept it. {idle()}: the line of a node
+   *  without a run. {isPlanEditable()}: whether {editPlan()} finds the node to edit the plan in, and goes there. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
     // Absolute URLs: compared with the source of an image element, an unchanged one is left alone.
@@ -31,10 +31,7 @@ export class RunView {
     for (const [name, value] of [["aria-valuemin", "0"], ["aria-valuemax", "100"]]) this.barFrame.setAttribute(name, value);
     this.row = make("ol", "it-cards");
     named(this.row, "list", say("Steps"));
-    this.notice = new Notice(
-      () => this.#again(),
-      (waiting, skip) => this.#decide(waiting, skip),
-    );
+    this.notice = new Notice(() => this.#again(), (waiting, skip) => this.#decide(waiting, skip), () => this.acts.editPlan());
     this.check = new StoryCheckView((step) => this.#show(step));
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
@@ -109,7 +106,7 @@ export class RunView {
     this.bar.style.width = `${Math.round(100 * (state.about.status === "finished" ? 1 : state.share))}%`;
     this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * (state.about.status === "finished" ? 1 : state.share))));
     this.#queueMissed();
-    this.notice.update(state, this.queuedAfter === state.id);
+    this.notice.update(state, this.queuedAfter === state.id, this.acts.isPlanEditable());
     this.check.update(state);
     this.#drawCards();
     this.#drawDetail(this.#shownStep());

@@ -5,9 +5,11 @@ The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+from ..graphs.klein import node
 from ..graphs.pauses import paused, paused_pair, reasons
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
@@ -15,6 +17,18 @@ from .attempt_page import opened as opened_pair
 from .page import FINISHED, REOPENED, TALL, opened_graph, ran, screenshot
 
 WAITS = "() => document.querySelector('.it-notice')?.innerText.includes('Step {step} waits for you')"
+
+SELECTED = "() => Object.values(app.canvas.selected_nodes).map(node => node.type)"
+REWORDED = """text => {
+  const node = app.graph._nodes.find(one => one.type === 'InterleaveEditPlan');
+  const widget = node.widgets.find(one => one.name === 'edits');
+  widget.value = widget.value.replace('a tree', text);
+}"""
+
+
+def prompts(folder: Path) -> list[str]:
+    results = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"]
+    return [one["step"]["prompt"] for one in results]
 
 
 def test_a_story_is_directed_with_the_buttons(
@@ -120,4 +134,34 @@ def test_a_pair_of_attempt_nodes_waits_for_the_buttons(
     assert reasons(folder) == ["picked", "skipped"]
     page.wait_for_timeout(500)
     screenshot(page, f"pause-pair-{how}-skipped", tmp_path)
+    assert page.outside == [] and page.faults == []
+
+
+def test_the_rest_of_the_plan_is_edited_from_the_view(
+    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
+) -> None:
+    page, how = canvas
+    request = f"edited at a pause in {how}"
+    graph = paused(request, "every step")
+    del graph["board"], graph["report"]
+    outline = "1. One\n   draw: a house\n\n2. Two\n   draw: a tree"
+    graph["plan"] = node("InterleaveEditPlan", edits=outline, request=request)
+    opened_graph(page, graph)
+    if how == "vue":
+        page.evaluate(REOPENED)
+    ran(page)
+    page.wait_for_function(WAITS.replace("{step}", "1"))
+    page.evaluate(TALL)
+    (folder,) = journals(host, request)
+    notice = page.locator(".it-notice")
+    notice.get_by_text("Edit plan", exact=True).click()
+    page.wait_for_timeout(500)
+    screenshot(page, f"pause-{how}-edit-plan", tmp_path)
+    assert page.evaluate(SELECTED) == ["InterleaveEditPlan"]
+    page.evaluate(REWORDED, "a tall tree")
+    page.evaluate(TALL)
+    notice.get_by_text("Approve", exact=True).click()
+    page.wait_for_function(WAITS.replace("{step}", "2"))
+    assert reasons(folder) == ["picked", "accepted"]
+    assert prompts(folder) == ["a house", "a tall tree"]
     assert page.outside == [] and page.faults == []
