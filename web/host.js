@@ -126,11 +126,10 @@ export function addNodes(classes) {
   return nodes;
 }
 
-/** Show a node in the middle of the canvas, selected. */
+/** Show a node in the middle of the canvas. */
 export function goTo(node) {
   if (!app.canvas?.centerOnNode) return missing("canvas.centerOnNode", "a waiting story does not show its Edit Plan");
   app.canvas.centerOnNode(node);
-  app.canvas.selectNodes?.([node]);
   redraw();
 }
 

@@ -18,7 +18,10 @@ from .page import FINISHED, REOPENED, TALL, opened_graph, ran, screenshot
 
 WAITS = "() => document.querySelector('.it-notice')?.innerText.includes('Step {step} waits for you')"
 
-SELECTED = "() => Object.values(app.canvas.selected_nodes).map(node => node.type)"
+CENTER = """() => {
+  const node = app.graph._nodes.find(one => one.type === 'InterleaveEditPlan'), { ds } = app.canvas;
+  return [0, 1].map(axis => (node.pos[axis] + node.size[axis] / 2 + ds.offset[axis]) * ds.scale);
+}"""
 REWORDED = """text => {
   const node = app.graph._nodes.find(one => one.type === 'InterleaveEditPlan');
   const widget = node.widgets.find(one => one.name === 'edits');
@@ -157,7 +160,8 @@ def test_the_rest_of_the_plan_is_edited_from_the_view(
     notice.get_by_text("Edit plan", exact=True).click()
     page.wait_for_timeout(500)
     screenshot(page, f"pause-{how}-edit-plan", tmp_path)
-    assert page.evaluate(SELECTED) == ["InterleaveEditPlan"]
+    across, down = page.evaluate(CENTER)
+    assert 500 < across < 1100 and 300 < down < 700, "in the middle of 1600 x 1000 pixels"
     page.evaluate(REWORDED, "a tall tree")
     page.evaluate(TALL)
     notice.get_by_text("Approve", exact=True).click()
