@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,11 +28,19 @@ from interleave_thinker.nodes.agents import folders as agent_folders
 from interleave_thinker.nodes.inputs import requirements
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
 from interleave_thinker.nodes.inputs.run_folder import known_run, run_folder
+from interleave_thinker.nodes.inputs.validation import in_range
 from interleave_thinker.nodes.live.progress import RunView
 from interleave_thinker.nodes.plan.outline_text import plan_text
 from interleave_thinker.nodes.sampling.weights_identity import weights_identity
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
+
+
+@pytest.mark.parametrize("value", [-1, 21, float("nan"), float("inf"), "3", None, [3]])
+def test_a_number_out_of_range_or_another_value_names_node_and_field(value: Any) -> None:
+    in_range("Critic Loop", 0, 20, check_story=20)
+    with pytest.raises(SettingsError, match="Critic Loop, field 'check_story': .* is not between 0 and 20"):
+        in_range("Critic Loop", 0, 20, check_story=value)
 
 
 def test_images_are_unchanged_by_conversion_and_back() -> None:

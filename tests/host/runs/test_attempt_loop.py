@@ -71,6 +71,7 @@ def scenarios() -> dict[str, dict[str, Any]]:
         "list": scenario("classic", *[listed("list", 3)] * 2),
         "list previewed": scenario("classic", listed("list previewed", 2, preview=True)),
         "list none": scenario("none", listed("list none", 2)),
+        "list paused": scenario("classic", with_body(listed("list paused", 2), "close", pause="every step")),
         "list of images": scenario("classic", list_of_images("list of images")),
     } | {f"wrong {name}": scenario("classic", graph) for name, (graph, _) in WRONG.items()}  # fmt: skip
 
@@ -326,6 +327,11 @@ def test_a_pause_runs_nothing_behind_it(ran: Answers, name: str) -> None:
     assert [answer["error"] for answer in (first, again)] == ["", ""]
     assert count(first) == (1, 2, 2) and count(again) == (0, 0, 0)
     assert not {"out", "attempts", "text", "final"} & (first["outputs"].keys() | again["outputs"].keys())
+
+
+def test_the_stories_of_a_list_wait_for_the_one_that_pauses(ran: Answers) -> None:
+    (answer,) = ran["list paused"]
+    assert answer["error"] == "" and count(answer) == (1, 2, 2) and "out" not in answer["outputs"]
 
 
 def test_without_a_critic_one_image_is_generated(ran: Answers) -> None:
