@@ -39,7 +39,7 @@ WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 @pytest.mark.parametrize("value", [-1, 21, float("nan"), float("inf"), "3", None, [3]])
 def test_a_number_out_of_range_or_another_value_names_node_and_field(value: Any) -> None:
     in_range("Critic Loop", 0, 20, check_story=20)
-    with pytest.raises(SettingsError, match="Critic Loop, field 'check_story': .* is not between 0 and 20"):
+    with pytest.raises(SettingsError, match=r"Critic Loop, field 'check_story': .* is not between 0 and 20"):
         in_range("Critic Loop", 0, 20, check_story=value)
 
 
