@@ -142,14 +142,19 @@ export class AttemptView {
     const isPicked = picked !== undefined && picked === attempt.image?.digest;
     const shown = this.state.steps.get(attempt.step);
     const isApproved = isPicked && chosen && (shown.approved || !shown.picked);
-    setText(this.use, isApproved ? say("Approved") : isPicked ? say("Picked") : say("Use this attempt"));
+    const [name, title] = this.#useWords(attempt, isPicked, isApproved);
+    setText(this.use, name);
+    this.use.title = title;
     set(this.use, "disabled", picked === undefined && chosen && !this.state.running);
-    this.use.title = isApproved
-      ? say("Withdraw the approval")
-      : isPicked
-        ? say("Let the critic choose again")
-        : say("Make it the step's result with the next run");
     this.use.setAttribute("aria-pressed", String(isPicked));
+  }
+
+  /** Name and explanation of the button that uses the attempt. At a pause it continues the story at once. */
+  #useWords(attempt, isPicked, isApproved) {
+    if (isApproved) return [say("Approved"), say("Withdraw the approval")];
+    if (isPicked) return [say("Picked"), say("Let the critic choose again")];
+    const waits = this.state.waiting?.step === attempt.step;
+    return [say("Use this attempt"), waits ? say("Use this and continue the story") : say("Make it the step's result with the next run")];
   }
 
   #edit() {
