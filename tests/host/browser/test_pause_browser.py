@@ -157,6 +157,7 @@ def test_the_rest_of_the_plan_is_edited_from_the_view(
     page.evaluate(TALL)
     (folder,) = journals(host, request)
     notice = page.locator(".it-notice")
+    screenshot(page, f"pause-{how}-three-buttons", tmp_path)
     notice.get_by_text("Edit plan", exact=True).click()
     page.wait_for_timeout(500)
     screenshot(page, f"pause-{how}-edit-plan", tmp_path)
