@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .pictures import Picture
     from .pipeline.approval import approve, approve_overdue
     from .pipeline.pipeline import Pipeline
+    from .pipeline.published import published_settings
     from .pipeline.story import Story, StoryStream
     from .prompts import PromptSet
     from .scorers import open_scorer
@@ -125,6 +126,7 @@ __all__ = [
     "open_chat",
     "open_generator",
     "open_scorer",
+    "published_settings",
     "waiting_for",
 ]
 
@@ -147,6 +149,7 @@ _MODULES = {
     ".pictures": "Picture",
     ".pipeline.approval": "approve approve_overdue",
     ".pipeline.pipeline": "Pipeline",
+    ".pipeline.published": "published_settings",
     ".pipeline.story": "Story StoryStream",
     ".prompts": "PromptSet",
     ".scorers": "open_scorer",

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...backend.errors import SettingsError
 from ...backend.files.atomic import remove, write_text
 from ...backend.files.bounded_reader import read_json
+from ...backend.pipeline.published import BENCHMARK_SETTINGS
 from ...backend.prompts.published import ENDING
 from ...backend.types import RunSettings
 from ..benchmarks import open_benchmark
@@ -34,8 +35,7 @@ Preset = Literal["ours", "paper", "released"]
 PUBLISHED_PRESET: Preset = "released"
 PRESETS: dict[Preset, dict[str, Any]] = {
     "ours": {"max_attempts": 3, "keep": "best", "judge_last": True},
-    "paper": {"max_attempts": 5, "keep": "last", "judge_last": False},
-    "released": {"max_attempts": 3, "keep": "last", "judge_last": False},
+    **BENCHMARK_SETTINGS,
 }
 
 

@@ -13,7 +13,7 @@ from .markdown import code, note, page, table, text
 GROUPS = {
     "Run a story": (
         "Pipeline", "Story", "StoryStream", "load_trajectory", "export_by_name",
-        "Waiting", "waiting_for", "approve", "approve_overdue",
+        "Waiting", "waiting_for", "approve", "approve_overdue", "published_settings",
     ),
     "Open models by name": ("open_chat", "open_generator", "open_scorer"),
     "Agents": ("Planner", "Critic", "PlanConstraints", "PromptSet", "ReplySettings", "Message", "Reply"),

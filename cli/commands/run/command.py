@@ -11,6 +11,7 @@ from ....backend.agents.plan_constraints import PlanConstraints
 from ....backend.errors import SettingsError
 from ....backend.pipeline.approval import approve_overdue
 from ....backend.pipeline.plan_file import read_plan_file
+from ....backend.pipeline.published import PublishedSystem
 from ....backend.pipeline.request import read_request
 from ....backend.types import RunSettings
 from ...options.model_options import (
@@ -27,6 +28,7 @@ from ...options.panels import AUTOMATION, LIMITS, PLANNER
 from ...options.teachers import TeacherOptions, run_requests
 from ...run_request import ModelOptions, carry_out
 from .decide import ask, is_interactive, say_approved
+from .published import chosen, with_published
 from .resume import last_run
 
 ROLES = {
@@ -86,6 +88,15 @@ def command(
             rich_help_panel=PLANNER,
         ),
     ] = None,
+    published: Annotated[
+        PublishedSystem | None,
+        typer.Option(
+            "--as",
+            help="Set attempts, kept attempt, judgment of the last attempt and seeds as the released code or "
+            "the paper does. Options next to it replace its values, and the run lists them.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
     approve_after: Annotated[
         float | None,
         typer.Option(
@@ -108,6 +119,7 @@ def command(
     """
     if request is not None and requests is not None:
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
+    typed = typed_options(called)
     if requests is not None:
         own = (cast, rewriting, story_check) != (CastOptions(), RewritingOptions(), StoryCheckOptions())
         if image or plan or as_json or own or settings.pause != "never" or approve_after is not None:
@@ -116,19 +128,20 @@ def command(
                 "--check-story and --story-checker cannot be combined with --requests.",
                 "Remove them.",
             )
+        settings = with_published(published, settings, typed)
         teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
         raise typer.Exit(run_requests(requests, out, teachers, settings, parallel))
     before = None
     if request is None:
-        typed = typed_options(called)
         before = last_run(out, typed, ROLES)
         if image:
             raise SettingsError("--image needs a request.", "Give the request too, or remove --image.")
-        settings = before.settings.model_copy(update=_chosen(settings, typed))
-        constraints = before.constraints.model_copy(update=_chosen(constraints, typed))
+        settings = before.settings.model_copy(update=chosen(settings, typed))
+        constraints = before.constraints.model_copy(update=chosen(constraints, typed))
         asked = before.request
     else:
         asked = read_request(request, image or [])
+    settings = with_published(published, settings, typed, as_json)
     given = read_plan_file(plan) if plan else None
     models = ModelOptions(planning, constraints, judging, drawing, local, cast, rewriting, story_check)
     if approve_after is not None:
@@ -136,8 +149,3 @@ def command(
     asks = None if as_json or not is_interactive() else ask
     outcome = carry_out(asked, out, settings, models, given, as_json, before, asks)
     raise typer.Exit(outcome.code)
-
-
-def _chosen(settings: RunSettings | PlanConstraints, typed: set[str]) -> dict[str, object]:
-    """Return the settings that are on the command line."""
-    return {name: getattr(settings, name) for name in type(settings).model_fields if name in typed}

@@ -1,0 +1,102 @@
+"""`run --as`: the settings of the released code or the paper, and options that replace them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cli_calls import Scripts, call
+
+from interleave_thinker import published_settings
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pipeline.published import BENCHMARK_SETTINGS, STORY_SETTINGS
+from interleave_thinker.evaluation.runs.settings import BenchmarkOptions
+
+
+@pytest.fixture
+def rejected(tmp_path: Path) -> list[str]:
+    """Return the models of a story that is never accepted."""
+    return Scripts(tmp_path).story(*[False] * 20)
+
+
+def test_released_keeps_the_last_of_three_attempts_that_share_a_seed(
+    tmp_path: Path, rejected: list[str]
+) -> None:
+    out = tmp_path / "out"
+    result = call("run", "a house", "--as", "released", "--out", out, *rejected)
+    assert result.exit_code == 3, result.output
+    assert (
+        'Settings as in the released code: --max-attempts 3, --keep last, --seed-rule "every step".'
+        in result.output
+    )
+    trajectory = load_trajectory(out)
+    assert trajectory.settings == published_settings("released")
+    attempts = trajectory.results[0].attempts
+    assert len(attempts) == 3 and len({one.seed for one in attempts}) == 1
+    assert trajectory.results[0].chosen == 2
+    assert all(one.verdict is not None for one in attempts)
+
+
+def test_paper_keeps_the_last_of_five_attempts_and_does_not_judge_it(
+    tmp_path: Path, rejected: list[str]
+) -> None:
+    out = tmp_path / "out"
+    assert call("run", "a house", "--as", "paper", "--out", out, *rejected).exit_code == 3
+    trajectory = load_trajectory(out)
+    attempts = trajectory.results[0].attempts
+    assert len(attempts) == len({one.seed for one in attempts}) == 5
+    assert [one.verdict is not None for one in attempts] == [True] * 4 + [False]
+    assert trajectory.results[0].chosen == 4
+
+
+def test_an_option_next_to_it_wins_and_the_run_says_so(tmp_path: Path, rejected: list[str]) -> None:
+    command = ["run", "a house", "--as", "paper", "--out", tmp_path / "out", *rejected]
+    result = call(*command, "--max-attempts", 2, "--judge-last", "--seed", 7)
+    (line,) = [one for one in result.stdout.splitlines() if one.startswith("Not as in")]
+    assert line == (
+        "Not as in the paper, as you asked: --max-attempts 2 (paper: --max-attempts 5), "
+        "--judge-last (paper: --no-judge-last)."
+    )
+    assert load_trajectory(tmp_path / "out").settings == published_settings(
+        "paper", max_attempts=2, judge_last=True, seed=7
+    )
+    events = [json.loads(one) for one in call(*command, "--candidates", 2, "--json").stdout.splitlines()]
+    assert events[0]["event"] == "published_settings" and events[0]["replaced"] == {"candidates": 2}
+    assert "Not as in" not in call(*command, "--keep", "last").stdout
+
+
+def test_a_resumed_run_gets_all_settings_of_the_published_system(tmp_path: Path, rejected: list[str]) -> None:
+    out = tmp_path / "out"
+    other = ["--candidates", 2, "--accept-at", 0.5, "--seed-rule", "every step", "--seed", 3]
+    call("run", "a house", "--out", out, *rejected, *other)
+    result = call("run", "--as", "paper", "--out", out, *rejected)
+    assert "--accept-at not set (was 0.5)" in result.output
+    assert load_trajectory(out).settings == published_settings("paper", seed=3)
+
+
+def test_an_unknown_name_is_refused(tmp_path: Path, rejected: list[str]) -> None:
+    result = call("run", "a house", "--as", "published", "--out", tmp_path / "out", *rejected)
+    assert result.exit_code == 2 and "'released'" in result.output and "'paper'" in result.output
+
+
+def test_requests_of_a_file_use_it_too(tmp_path: Path, rejected: list[str]) -> None:
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text(json.dumps({"id": "one", "user_input": "a house"}))
+    result = call(
+        "run", "--requests", requests, "--as", "released", "--out", tmp_path / "all", *rejected, "--seed", 5
+    )
+    assert "Settings as in the released code" in result.output, result.output
+    (run,) = (tmp_path / "all").rglob("run.json")
+    settings = load_trajectory(run.parent).settings
+    assert settings.model_copy(update={"seed": 0}) == published_settings("released")
+
+
+def test_benchmark_presets_are_the_same_values() -> None:
+    for name, values in BENCHMARK_SETTINGS.items():
+        settings = BenchmarkOptions(preset=name).run_settings()
+        assert {key: getattr(settings, key) for key in values} == values
+        story = STORY_SETTINGS[name]
+        assert {key: story[key] for key in ("max_attempts", "keep")} == {
+            key: values[key] for key in ("max_attempts", "keep")
+        }
