@@ -33,6 +33,10 @@ COMMANDS = {
         ".benchmark.app:app",
         "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world.",
     ),
+    "parity": (
+        ".commands.parity:command",
+        "Compare the published code with this package on scripted work.",
+    ),
     "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
     "train": (".train.command:app", "Train planner and critic: SFT, DPO, GRPO, your own critic."),
     "serve": (".serve.command:app", "Serve image models over HTTP."),

@@ -22,7 +22,10 @@ PAGES = {
     ),
     "command-line-data.md": ("Command line: data", ("data",)),
     "command-line-train.md": ("Command line: train", ("train",)),
-    "command-line-measure.md": ("Command line: evaluate and benchmark", ("evaluate", "benchmark")),
+    "command-line-measure.md": (
+        "Command line: evaluate, benchmark and parity",
+        ("evaluate", "benchmark", "parity"),
+    ),
     "command-line-serve.md": ("Command line: serve", ("serve",)),
 }
 Siblings: TypeAlias = "dict[str, dict[tuple[str, ...], str]]"
@@ -35,7 +38,7 @@ EXIT_CODES = """
 ## Exit codes
 
 - **0**: done. Every generated step was accepted, or the run had no critic.
-- **1**: error. A model, file or server cannot be used. Finished work is kept.
+- **1**: error. A model, file or server cannot be used. Finished work is kept. Or `parity` found a difference.
 - **2**: wrong usage. An option, name or path cannot be used.
 - **3**: done, but not everything passed. A step was not accepted (`run`), the critic rejected the image
   (`judge`), nothing was put back (`put-back`), the new critic was not published (`train`), rows match a

@@ -38,7 +38,7 @@ FIND = (
     "        return False\n"
     "print(*[name for name in sys.argv[1:] if not there(name)])\n"
 )
-DISTRIBUTIONS = {"google.genai": "google-genai", "PIL": "pillow"}
+DISTRIBUTIONS = {"google.genai": "google-genai", "PIL": "pillow", "json_repair": "json-repair"}
 """Packages whose distribution name differs from their module name."""
 
 
@@ -88,12 +88,14 @@ class EvaluatorProcesses:
         python: The interpreter.
         seconds: Deadline of each call of `run`.
         check: Called while jobs run; it may raise to end them.
+        name: What the jobs run, for error messages.
     """
 
     work: Path
     python: str = sys.executable
     seconds: float = 86400.0
     check: Callable[[], None] = lambda: None
+    name: str = "evaluator"
 
     @property
     def log(self) -> Path:
@@ -137,7 +139,7 @@ class EvaluatorProcesses:
         missing = [DISTRIBUTIONS.get(name, name) for name in found.stdout.split()]
         if missing:
             raise SettingsError(
-                f"The evaluator needs packages that {self.python!r} does not have: {', '.join(missing)}.",
+                f"The {self.name} needs packages that {self.python!r} does not have: {', '.join(missing)}.",
                 f"Run: uv pip install --python {self.python} {' '.join(missing)}. "
                 "Or choose another interpreter with --python.",
             )
@@ -165,13 +167,13 @@ class EvaluatorProcesses:
                         _end(one)
                     if running and time.monotonic() > until:
                         raise EvaluatorError(
-                            f"The evaluator did not finish within {self.seconds:g} s.",
+                            f"The {self.name} did not finish within {self.seconds:g} s.",
                             f"Read its output in {self.log}.",
                         )
                     if running:
                         time.sleep(LOOKED_EVERY)
         except OSError as error:
-            raise EvaluatorError(f"Cannot run the evaluator: {error.strerror or error}.") from error
+            raise EvaluatorError(f"Cannot run the {self.name}: {error.strerror or error}.") from error
         finally:
             for one in running:
                 _end(one)
@@ -221,7 +223,7 @@ class EvaluatorProcesses:
             return
         how = f"status {failed}" if failed > 0 else f"signal {signal.Signals(-failed).name}"
         raise EvaluatorError(
-            f"The evaluator exited with {how}: {self._last_line()}", f"Read its output in {self.log}."
+            f"The {self.name} exited with {how}: {self._last_line()}", f"Read its output in {self.log}."
         )
 
     def _last_line(self) -> str:
