@@ -12,11 +12,13 @@ of the rest of a text.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 """All control characters except line feed and tab."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 FIRST_HALF = re.compile("[\ud800-\udbff]\\Z")
+NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def shown_text(text: str) -> str:
@@ -27,6 +29,17 @@ def shown_text(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text on one line, safe to show."""
     return " ".join(part for part in map(str.strip, shown_text(text).splitlines()) if part)
+
+
+def xml_text(text: str) -> str:
+    """Return the text without characters that an XML file cannot contain, not even escaped."""
+    return NOT_XML.sub("", text)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Return whether the first letter with a direction is of a script that is read from right to left."""
+    directions = (unicodedata.bidirectional(letter) for letter in text)
+    return next((one for one in directions if one in ("L", "R", "AL")), "L") != "L"
 
 
 def valid_text(text: str) -> str:

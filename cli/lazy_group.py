@@ -25,7 +25,10 @@ COMMANDS = {
     "approve": (".commands.run.decide:approve", "Approve what a paused run waits for, or decide otherwise."),
     "plan": (".commands.plan:command", "Print the plan of a request without generating images."),
     "judge": (".commands.judge:command", "Ask the critic about one image."),
-    "export": (".commands.export:command", "Write a run as a page, PDF, comic, animation, Markdown or JSON."),
+    "export": (
+        ".commands.export:command",
+        "Write a run as a page, PDF, book, comic, animation, Markdown or JSON.",
+    ),
     "put-back": (".commands.put_back:command", "Put back pixels that an edit did not need to change."),
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
     "evaluate": (".evaluate.command:app", "Measure planner, critic and complete stories in the tiny world."),

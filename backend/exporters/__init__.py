@@ -28,6 +28,8 @@ REGISTRY = {
     "record": ".record",
     "story": ".story",
     "pdf": ".pdf",
+    "book": ".books.picture_book",
+    "epub": ".books.epub",
     "comic": ".comic:export_archive",
     "comic-pdf": ".comic:export_pdf",
     "comic-png": ".comic:export_pictures",

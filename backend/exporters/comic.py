@@ -8,7 +8,6 @@ so the same run gives the same file.
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +17,10 @@ from xml.etree import ElementTree
 from ..report.audience import panels_of
 from ..report.export_options import PLAIN, ExportOptions
 from ..report.outcomes import story_steps, summarize
+from ..shown_text import xml_text
 from ..types import Trajectory
 from .layout.comic_pages import Comic, Lettering, comic_pages
-from .layout.files import write_whole
+from .layout.files import add_file, write_whole
 from .layout.pages import Page, mark_of, page_image, smaller_file
 from .layout.typesetting import drawable
 from .pdf import WIDTH as PDF_WIDTH
@@ -28,7 +28,6 @@ from .pdf import pages_pdf
 
 FILE_NAME, PDF_NAME, PAGE_NAME = "story.cbz", "comic.pdf", "page_{number:04}.png"
 WIDTH = 1600
-NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 PANELS = 4
 
 
@@ -79,8 +78,8 @@ def _write_archive(pages: list[Page], folder: Path, trajectory: Trajectory, opti
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for number, page in enumerate(pages, start=1):
             ending, data = smaller_file(page_image(page))
-            _add(archive, f"page_{number:04}{ending}", data)
-        _add(archive, "ComicInfo.xml", _info(trajectory, pages, options))
+            add_file(archive, f"page_{number:04}{ending}", data)
+        add_file(archive, "ComicInfo.xml", _info(trajectory, pages, options))
     write_whole(folder / FILE_NAME, buffer.getvalue())
     return folder / FILE_NAME
 
@@ -111,23 +110,17 @@ def _info(trajectory: Trajectory, pages: list[Page], options: ExportOptions) -> 
         "Notes": made if audience else f"{options.words.heard(summarize(trajectory).sentence)}. {made}",
         "PageCount": str(len(pages)),
     }.items():
-        ElementTree.SubElement(root, tag).text = NOT_XML.sub("", text)
+        ElementTree.SubElement(root, tag).text = xml_text(text)
     listed = ElementTree.SubElement(root, "Pages")
     for number, page in enumerate(pages):
         attributes = {"Image": str(number), "ImageWidth": str(page.size[0]), "ImageHeight": str(page.size[1])}
         if number == 0:
             attributes["Type"] = "FrontCover"
         if page.name and not (audience and number):
-            attributes["Bookmark"] = NOT_XML.sub("", page.name)
+            attributes["Bookmark"] = xml_text(page.name)
         ElementTree.SubElement(listed, "Page", attributes)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-
-
-def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    entry.external_attr = 0o644 << 16
-    archive.writestr(entry, data)
 
 
 export_archive = ComicExporter(WIDTH, _write_archive)

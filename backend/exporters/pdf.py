@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from PIL import Image, ImageDraw
 
@@ -27,6 +27,7 @@ from .layout.shapes import Shape
 
 if TYPE_CHECKING:
     from fpdf import FPDF
+    from fpdf.prefs import ViewerPreferences
 
 FILE_NAME = "story.pdf"
 WIDTH = 2480
@@ -34,6 +35,8 @@ WIDTH = 2480
 POINT = 72 / 300
 """Points (1/72 inch) per pixel."""
 FONT = "hidden"
+Spreads = Literal["L2R", "R2L"]
+"""Reading direction of a book, as in the PDF specification."""
 DATE = datetime(2024, 1, 1, tzinfo=timezone.utc)
 """Creation date. Fixed, so that the same run gives the same file."""
 
@@ -56,9 +59,16 @@ def story_pdf(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
     return pages_pdf(pages, options.title_of(trajectory))
 
 
-def pages_pdf(pages: Sequence[Page], title: str) -> bytes:
-    """Return pages, which all have one size, as the content of a PDF file."""
+def pages_pdf(pages: Sequence[Page], title: str, spreads: Spreads | None = None) -> bytes:
+    """Return pages, which all have one size, as the content of a PDF file.
+
+    Args:
+        pages: The pages.
+        title: Title of the document.
+        spreads: Show two pages next to each other, after the first one, in this reading direction.
+    """
     from fpdf import FPDF
+    from fpdf.enums import PageLayout
     from fpdf.prefs import ViewerPreferences
 
     width, height = pages[0].size
@@ -68,6 +78,9 @@ def pages_pdf(pages: Sequence[Page], title: str) -> bytes:
     file.set_creator("InterleaveThinker")
     file.set_creation_date(DATE)
     file.viewer_preferences = ViewerPreferences(display_doc_title=True)
+    if spreads:
+        file.page_layout = PageLayout.TWO_PAGE_RIGHT
+        file.viewer_preferences = _as_book(spreads)
     images: dict[str, Image.Image | io.BytesIO] = {}
     # fpdf2 reads the font until the file is written, and Windows does not delete files that are open.
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -79,6 +92,20 @@ def pages_pdf(pages: Sequence[Page], title: str) -> bytes:
         for page in pages:
             _add_page(file, page, images)
         return bytes(file.output())
+
+
+def _as_book(spreads: Spreads) -> ViewerPreferences:
+    """Return the preferences of a book. fpdf2 2.8 writes a direction that is not in the specification."""
+    from fpdf.prefs import ViewerPreferences
+
+    class BookPreferences(ViewerPreferences):
+        """Writes the direction as it is."""
+
+        direction: Any = None
+
+    preferences = BookPreferences(display_doc_title=True)
+    preferences.direction = f"/{spreads}"
+    return preferences
 
 
 def _add_page(file: FPDF, page: Page, images: dict[str, Image.Image | io.BytesIO]) -> None:

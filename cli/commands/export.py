@@ -23,8 +23,9 @@ def command(
         str,
         typer.Option(
             "--to",
-            help="Format: page (HTML), pdf, comic (CBZ), comic-pdf, comic-png, gif, webp, mp4, markdown, "
-            "sheet (PNG contact sheet), record or story (JSON), or zip (the whole run in one file).",
+            help="Format: page (HTML), pdf, book (picture book as PDF), epub (e-book), comic (CBZ), "
+            "comic-pdf, comic-png, gif, webp, mp4, markdown, sheet (PNG contact sheet), record or story "
+            "(JSON), or zip (the whole run in one file).",
         ),
     ] = "page",
     out: Annotated[
@@ -63,7 +64,7 @@ def command(
         str | None, typer.Option(help="mp4: folder with a WAV file for each spoken step: 1.wav, 2.wav.")
     ] = None,
 ) -> None:
-    """Write a run as a page, PDF, comic, animation, video, Markdown, contact sheet, record or .zip file.
+    """Write a run as a page, PDF, book, comic, animation, video, Markdown, sheet, record or .zip file.
 
     The run may be unfinished. Prints the path of the main file.
     """

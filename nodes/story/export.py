@@ -23,6 +23,8 @@ from .incomplete import incomplete_line, shown_incomplete
 FORMATS = {
     "page (HTML)": "page",
     "PDF": "pdf",
+    "picture book (PDF)": "book",
+    "EPUB e-book": "epub",
     "comic (CBZ)": "comic",
     "GIF": "gif",
     "WebP": "webp",
@@ -35,7 +37,7 @@ FORMATS = {
     "comic (PDF)": "comic-pdf",
     "comic pages (PNG)": "comic-png",
 }
-DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "mp4", "sheet")
+DRAWN = ("pdf", "book", "comic", "comic-pdf", "comic-png", "gif", "webp", "mp4", "sheet")
 """Exports whose text is rendered here, in a font of this machine."""
 AS_THE_INTERFACE = "as the interface"
 """The browser replaces it with its language (web/exports.js). Sent by a program, it means English."""
@@ -44,7 +46,7 @@ PREVIEWED = (".png", ".gif", ".webp", ".mp4")
 
 
 class Export(io.ComfyNode):
-    """Exports a story as a page, PDF, comic, animation, video, sheet, Markdown, data or an archive."""
+    """Exports a story as a page, PDF, book, comic, animation, video, sheet, Markdown, data or an archive."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
@@ -53,12 +55,15 @@ class Export(io.ComfyNode):
             node_id="InterleaveExport",
             display_name="Export",
             category=CATEGORY,
-            description="Exports a story into the output folder: as a web page, PDF, comic, GIF or WebP "
-            "animation, MP4 video, contact sheet, Markdown, data, or one file to share. Nothing is "
-            "overwritten.",
+            description="Exports a story into the output folder: as a web page, PDF, picture book, EPUB, "
+            "comic, GIF or WebP animation, MP4 video, contact sheet, Markdown, data, or one file to "
+            "share. Nothing is overwritten.",
             search_aliases=[
                 "save story",
                 "pdf",
+                "picture book",
+                "epub",
+                "ebook",
                 "comic",
                 "cbz",
                 "gif",
@@ -75,8 +80,8 @@ class Export(io.ComfyNode):
                     "format",
                     options=list(formats()),
                     default="page (HTML)",
-                    tooltip="Pages, PDFs and comics are one file each. Markdown and the JSON formats are "
-                    "folders with the images. 'story to share (ZIP)' contains everything: request, input "
+                    tooltip="Pages, PDFs, books and comics are one file each. Markdown and the JSON formats "
+                    "are folders with the images. 'story to share (ZIP)' contains everything: request, input "
                     "images, plan, all attempts and verdicts, and the workflow. Load Story opens it; Save "
                     "Story writes the same file.",
                 ),
@@ -110,8 +115,8 @@ class Export(io.ComfyNode):
                     "title",
                     default="",
                     optional=True,
-                    tooltip="Title of a page, PDF, comic or Markdown. Empty: the beginning of the request. "
-                    "Sheets, GIF, WebP and videos have a title only if you enter one.",
+                    tooltip="Title of a page, PDF, book, comic or Markdown. Empty: the beginning of the "
+                    "request. Sheets, GIF, WebP and videos have a title only if you enter one.",
                 ),
                 io.Int.Input(
                     "panels",

@@ -7,6 +7,7 @@ named by the exporter and identified by their digest.
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 from ...errors import JournalError
@@ -21,6 +22,14 @@ def write_whole(path: Path, data: bytes) -> None:
         JournalError: The file cannot be written.
     """
     atomic.write_bytes(path, data, JournalError, "Export")
+
+
+def add_file(archive: zipfile.ZipFile, name: str, data: bytes, compress: bool = False) -> None:
+    """Add a file to an archive with a fixed date, so that the same run gives the same archive."""
+    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    entry.external_attr = 0o644 << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    archive.writestr(entry, data)
 
 
 class PictureFolder:

@@ -55,6 +55,11 @@ INSTALLED = (
     "NotoSansHebrew-Regular.ttf",
     "NotoSansThai-Regular.ttf",
 )
+NOT_FIRST = frozenset("，。、；：？！）］｝》」』】〕〉”’…‥—～ーっゃゅょッャュョ々゛゜,.;:?!)]}»%％")
+NOT_LAST = frozenset("（［｛《「『【〔〈“‘([{«")
+"""Signs that do not begin or end a line where a text without blanks is broken."""
+CARRIED = 3
+"""Maximum number of letters that are moved to the next line for that."""
 NO_LETTER = "\uffff"
 NOTED = 20
 
@@ -194,7 +199,11 @@ def _plain(letter: str, name: str) -> str:
 def _break_word(word: str, font: Any, width: int) -> list[str]:
     parts = [""]
     for letter in word:
-        if parts[-1] and font.getlength(parts[-1] + letter) > width:
-            parts.append("")
-        parts[-1] += letter
+        line, begin = parts[-1], letter
+        if not line or font.getlength(line + letter) <= width:
+            parts[-1] += letter
+            continue
+        while (begin[0] in NOT_FIRST or line[-1] in NOT_LAST) and len(begin) <= CARRIED < len(line):
+            line, begin = line[:-1], line[-1] + begin
+        parts[-1:] = [line, begin]
     return parts

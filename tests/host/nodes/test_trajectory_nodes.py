@@ -33,6 +33,8 @@ from ..server.comfy_server import ComfyServer, HostError
 EXPORTS = {
     "page (HTML)": ".html",
     "PDF": ".pdf",
+    "picture book (PDF)": ".pdf",
+    "EPUB e-book": ".epub",
     "comic (CBZ)": ".cbz",
     "GIF": ".gif",
     "WebP": ".webp",
