@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -18,6 +19,7 @@ from pydantic import (
     FailFast,
     Field,
     SerializerFunctionWrapHandler,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -32,6 +34,12 @@ MAX_STEP_IMAGES = 16
 MAX_ATTEMPTS = 10_000
 MAX_BATCH = 16
 """Maximum number of images generated together."""
+MIN_SIDE, MAX_SIDE = 16, 8192
+"""Bounds of the sides of an image in pixels."""
+SIZE = re.compile(r"([0-9]{1,5})x([0-9]{1,5})")
+STRONGEST_LORA = 100.0
+"""Largest absolute strength of a LoRA, as in ComfyUI's own loader."""
+LORA_SUFFIX = ".safetensors"
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")
@@ -97,6 +105,38 @@ class StepImage(Value):
         return fields(self) if self.picture else self.name
 
 
+class StepLora(Value):
+    """A LoRA that a step names by its file.
+
+    The name is relative to the generator's LoRA folder. `digest` is the content of the file, which the
+    generator finds when a run begins. Serialized as the name alone until then.
+    """
+
+    name: str = Field(min_length=1, max_length=MAX_IMAGE_NAME)
+    digest: str | None = Field(default=None, max_length=200)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("name")
+    @classmethod
+    def _inside(cls, name: str) -> str:
+        parts = name.replace("\\", "/").split("/")
+        if any(part in ("", ".", "..") for part in parts) or ":" in name or "\0" in name:
+            raise ValueError(
+                "it must be the name of a file in the LoRA folder, without .. and not a full path"
+            )
+        if not name.lower().endswith(LORA_SUFFIX):
+            raise ValueError(f"it must be a {LORA_SUFFIX} file")
+        return name
+
+    @model_serializer(mode="wrap")
+    def _as_name(self, fields: SerializerFunctionWrapHandler) -> Any:
+        return fields(self) if self.digest else self.name
+
+
 class StepSettings(Value):
     """Settings of one step that override those of the run and the generator. None means no override.
 
@@ -110,6 +150,9 @@ class StepSettings(Value):
         negative: Negative prompt.
         mask: Area of the source image that the step may change.
         reference: Image shown to the model next to the source image.
+        size: Width and height of the image as WIDTHxHEIGHT.
+        lora: LoRA that is applied in this step only, in addition to those of the generator.
+        lora_strength: Its strength. Default: 1.
     """
 
     source: Literal["previous", "first", "anchor", "text", "all"] | Annotated[int, Field(ge=1)] | None = None
@@ -124,10 +167,53 @@ class StepSettings(Value):
     negative: Text | None = None
     mask: StepImage | None = None
     reference: StepImage | None = None
+    size: str | None = Field(
+        default=None, description=f"WIDTHxHEIGHT in pixels, sides of {MIN_SIDE} to {MAX_SIDE}."
+    )
+    lora: StepLora | None = Field(
+        default=None,
+        description="LoRA of this step only: a .safetensors file in the generator's LoRA folder.",
+    )
+    lora_strength: float | None = Field(
+        default=None,
+        ge=-STRONGEST_LORA,
+        le=STRONGEST_LORA,
+        description="Strength of the step's LoRA. Empty: 1, the strength of the training.",
+    )
+
+    @field_validator("size")
+    @classmethod
+    def _check_size(cls, size: str | None) -> str | None:
+        match = SIZE.fullmatch(size or "")
+        fits = match is not None and all(MIN_SIDE <= int(side) <= MAX_SIDE for side in match.groups())
+        if size is not None and not fits:
+            raise ValueError(
+                f"it must be WIDTHxHEIGHT with sides of {MIN_SIDE} to {MAX_SIDE} pixels, such as 1024x768"
+            )
+        return size
+
+    @model_validator(mode="after")
+    def _has_lora(self) -> StepSettings:
+        if self.lora_strength is not None and self.lora is None:
+            raise ValueError("lora_strength is the strength of a lora, but the step does not have one")
+        return self
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: one for name, one in fields(self).items() if one is not None}
+
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Width and height of `size` in pixels."""
+        if self.size is None:
+            return None
+        width, height = self.size.split("x")
+        return int(width), int(height)
+
+    @property
+    def strength(self) -> float:
+        """Strength of the LoRA."""
+        return 1.0 if self.lora_strength is None else self.lora_strength
 
     @property
     def images(self) -> dict[str, StepImage]:
@@ -137,13 +223,15 @@ class StepSettings(Value):
 
     @property
     def as_written(self) -> dict[str, Any]:
-        """The settings as a user writes them: images by their file names."""
-        return self.model_dump() | {name: image.name for name, image in self.images.items()}
+        """The settings as a user writes them: images and the LoRA by their file names."""
+        lora = {"lora": self.lora.name} if self.lora else {}
+        return self.model_dump() | {name: image.name for name, image in self.images.items()} | lora
 
     @property
     def of_draw(self) -> dict[str, Any]:
-        """The settings that a generator has to support. Images are represented by their digests."""
-        given: dict[str, Any] = {"denoise": self.denoise, "negative": self.negative}
+        """The settings that a generator has to support. Files are represented by their digests."""
+        given: dict[str, Any] = {"denoise": self.denoise, "negative": self.negative, "size": self.size}
+        given["lora"] = [self.lora.digest, self.strength] if self.lora else None
         given |= {name: one.picture and one.picture.digest for name, one in self.images.items()}
         return {name: one for name, one in given.items() if one is not None}
 

@@ -138,7 +138,7 @@ class Opener:
             raise SettingsError(
                 f"--{unused[0].replace('_', '-')} is set, but no enhancer is chosen.", "Add --enhancer."
             )
-        drawing = options.model_dump(include=set(DrawingOptions.model_fields))
+        drawing = options.model_dump(include={*DrawingOptions.model_fields, "lora_folder"})
         generator = self._models.generator(options.generator, **drawing)
         if options.put_back:
             from ..backend.generators.color_match import PUT_BACK, color_matched

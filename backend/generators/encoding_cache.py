@@ -35,9 +35,13 @@ class EncodingCacheSettings(Value):
 
 
 class EncodingCache:
-    """The cache of one generator. Not thread-safe."""
+    """The cache of one generator. Not thread-safe.
+
+    `weights` names what currently changes the text encoder's weights, such as a LoRA.
+    """
 
     def __init__(self, settings: EncodingCacheSettings) -> None:
+        self.weights = ""
         self._entries: ByteLRU[Hashable, Any] = ByteLRU(settings.encodings_bytes, tensor_bytes)
 
     def text(self, name: str, encode: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -49,7 +53,7 @@ class EncodingCache:
             *arguments: Its arguments.
             **options: Its keyword arguments.
         """
-        return self._answer("text_encodes", "text_kept", name, encode, arguments, options)
+        return self._answer("text_encodes", "text_kept", f"{name}{self.weights}", encode, arguments, options)
 
     def image(self, name: str, encode: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Return the image encoder's result for these arguments, from the cache if possible.

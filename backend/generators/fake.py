@@ -38,7 +38,7 @@ class FakeGenerator:
     @property
     def step_settings(self) -> frozenset[str]:
         """All of them affect the image."""
-        return frozenset({"denoise", "negative", "mask", "reference"})
+        return frozenset({"denoise", "negative", "mask", "reference", "size", "lora"})
 
     @property
     def max_reference_images(self) -> int:
@@ -46,10 +46,18 @@ class FakeGenerator:
         return MAX_STEP_IMAGES - 1
 
     def with_step_settings(self, settings: StepSettings) -> FakeGenerator:
-        """Return the same generator with settings of a step, which affect its images."""
-        other = FakeGenerator(self.size)
+        """Return the same generator with settings of a step, which affect its images.
+
+        Raises:
+            SettingsError: The size is not square or out of range.
+        """
+        other = open("", size=settings.size or self.size)
         other._step = settings
         return other
+
+    def lora_digest(self, name: str) -> str:
+        """Return a digest of the name: every name is a LoRA."""
+        return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
 
     @property
     def draw_options(self) -> frozenset[str]:

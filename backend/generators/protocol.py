@@ -22,6 +22,7 @@ __all__ = [
     "DrawsMany",
     "DrawsSeveral",
     "EnhancesPrompts",
+    "FindsLoras",
     "FollowsAnchor",
     "Generator",
     "KeepsDrafts",
@@ -131,7 +132,7 @@ class KeepsDrafts(Protocol):
 
 @runtime_checkable
 class TakesStepSettings(Protocol):
-    """A generator that supports a step's own `negative`, `denoise`, `mask` or `reference`.
+    """A generator that supports a step's own `negative`, `denoise`, `mask`, `reference`, `size` or `lora`.
 
     If its model accepts several images, it also has `max_reference_images`: their maximum number in addition
     to the image it edits, including a step's reference image.
@@ -143,7 +144,24 @@ class TakesStepSettings(Protocol):
         ...
 
     def with_step_settings(self, settings: StepSettings) -> Generator:
-        """Return the same generator with these settings. Only those in `step_settings` are given."""
+        """Return the same generator with these settings. Only those in `step_settings` are given.
+
+        Raises:
+            SettingsError: A value does not fit the model.
+        """
+        ...
+
+
+@runtime_checkable
+class FindsLoras(Protocol):
+    """A generator that applies the LoRA of a step, if `lora` is in its `step_settings`."""
+
+    def lora_digest(self, name: str) -> str:
+        """Return the digest of the content of a LoRA in the generator's LoRA folder.
+
+        Raises:
+            SettingsError: The folder does not have this file.
+        """
         ...
 
 

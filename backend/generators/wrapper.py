@@ -6,10 +6,12 @@ import threading
 from copy import copy
 from typing import TYPE_CHECKING
 
+from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import StepSettings
 from .protocol import (
     IMAGE_MARK,
+    FindsLoras,
     Generator,
     KeepsDrafts,
     TakesStepSettings,
@@ -75,6 +77,18 @@ class GeneratorWrapper:
         if not isinstance(self.inner, TakesStepSettings):
             return self
         return self._around(self.inner.with_step_settings(settings))
+
+    def lora_digest(self, name: str) -> str:
+        """Same as the wrapped generator.
+
+        Raises:
+            SettingsError: It does not have this LoRA.
+        """
+        if not isinstance(self.inner, FindsLoras):
+            raise SettingsError(
+                "This generator does not support LoRAs of steps.", "Remove lora from the plan."
+            )
+        return self.inner.lora_digest(name)
 
     def _around(self, generator: Generator) -> Self:
         """Return a copy of this wrapper around another generator."""

@@ -123,7 +123,7 @@ class _Run:
         self.several = isinstance(generator, DrawsSeveral) and generator.draws_several
         self.settings = settings
         self.store = store
-        self.run_plan = RunPlan(request, store, cast, rewriter)
+        self.run_plan = RunPlan(request, store, self.generator, cast, rewriter)
         self.reviewer = reviewer
         self.draws = CachedDraws(self.generator, store)
         self.results: list[StepResult] = []

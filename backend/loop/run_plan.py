@@ -8,12 +8,13 @@ recognized as the one that was given or planned.
 from __future__ import annotations
 
 from ..errors import SettingsError
+from ..generators.protocol import Generator
 from ..journal.records.run_record import plan_digest
 from ..journal.store import PlanKey, RunStore
 from ..types import Plan, Request, Step, StepResult, StopReason
 from .policy import user_selected
 from .protocols import CastOfPlan, CriticLike, Offloadable, PlannerLike, RewritesSteps
-from .step_rules import from_text
+from .step_rules import from_text, with_loras
 
 
 class RunPlan:
@@ -28,9 +29,15 @@ class RunPlan:
     plan: Plan
 
     def __init__(
-        self, request: Request, store: RunStore, cast: CastOfPlan | None, rewriter: RewritesSteps | None
+        self,
+        request: Request,
+        store: RunStore,
+        generator: Generator,
+        cast: CastOfPlan | None,
+        rewriter: RewritesSteps | None,
     ) -> None:
-        self._request, self._store, self._cast, self._rewriter = request, store, cast, rewriter
+        self._request, self._store, self._generator = request, store, generator
+        self._cast, self._rewriter = cast, rewriter
         self._key: PlanKey | None = None
         self.planned = self.reused = False
 
@@ -46,13 +53,13 @@ class RunPlan:
             AnswerError: The planner's reply could not be parsed.
             ChatError: The planner failed.
             JournalError: The plan in the store is damaged.
-            SettingsError: Planner and plan are both missing.
+            SettingsError: Planner and plan are both missing, or the generator does not have a step's LoRA.
             Cancelled: The run was cancelled.
         """
         written = self._store.written_plan()
         if given is not None:
             self.planned = planner is not None
-            self.plan = self._given(self._with_cast(given), written)
+            self.plan = self._given(self._complete(given), written)
         elif written is not None:
             self.reused = True
             self.plan = self._stored(written)
@@ -109,21 +116,22 @@ class RunPlan:
         if known is not None:
             self.reused = True
             return self._stored(known)
-        plan = self._with_cast(planner.plan(self._request))
+        plan = self._complete(planner.plan(self._request))
         if isinstance(planner, Offloadable):
             planner.offload(critic)
         self._store.keep_plan(plan, self._key)
         return plan
 
     def _stored(self, stored: Plan) -> Plan:
-        """Return a stored plan with its cast."""
-        plan = self._with_cast(stored)
+        """Return a stored plan with its cast and LoRAs."""
+        plan = self._complete(stored)
         if plan != stored:
             self._store.keep_plan(plan, self._key)
         return plan
 
-    def _with_cast(self, plan: Plan) -> Plan:
-        return plan if self._cast is None else self._cast(self._request, plan)
+    def _complete(self, plan: Plan) -> Plan:
+        with_cast = plan if self._cast is None else self._cast(self._request, plan)
+        return with_loras(with_cast, self._generator)
 
     def _user_decided(self, result: StepResult) -> bool:
         """Return whether the user decided about a step, or edited the plan, while it was run."""

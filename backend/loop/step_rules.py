@@ -6,12 +6,25 @@ it at the end of the story.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from ..errors import SettingsError, SourceMissing
-from ..generators.protocol import Generator, TakesStepSettings
+from ..generators.protocol import FindsLoras, Generator, TakesStepSettings
 from ..pictures import Picture
-from ..types import MAX_TEXT, Attempt, Plan, Request, Rewritten, RunSettings, Step, StepResult, in_style
+from ..types import (
+    MAX_TEXT,
+    Attempt,
+    Plan,
+    Request,
+    Rewritten,
+    RunSettings,
+    Step,
+    StepLora,
+    StepResult,
+    StepSettings,
+    in_style,
+)
 from .policy import attempt_seed, draws_of, hashed_seed, source_of
 
 BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
@@ -25,7 +38,7 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
     Raises:
         SettingsError: A setting is not supported by the generator, or needs an image that does not exist.
     """
-    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
+    _check_taken(plan, generator)
     drawn: set[int] = set()
     for step in plan.steps:
         source = step.settings.source
@@ -40,13 +53,6 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
                 f"Step {step.number} edits the request's first image, but the request has none.",
                 BY_EDITING,
             )
-        for name in (*step.settings.of_draw, *step.settings.images):
-            if name not in taken:
-                raise SettingsError(
-                    f"Step {step.number} sets its own {name}, but this generator does not support {name} in "
-                    "its current configuration.",
-                    BY_EDITING,
-                )
         for name, image in step.settings.images.items():
             if image.picture is None:
                 raise SettingsError(
@@ -59,9 +65,72 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
                 BY_EDITING,
             )
         if step.settings.of_draw and isinstance(generator, TakesStepSettings):
-            generator.with_step_settings(step.settings)
+            with _of_step(step):
+                generator.with_step_settings(step.settings)
         if step.prompt:
             drawn.add(step.number)
+
+
+def _check_taken(plan: Plan, generator: Generator) -> None:
+    """Check that the generator supports all settings of all steps.
+
+    Raises:
+        SettingsError: It does not. The message names all steps with the first such setting.
+    """
+    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
+    unsupported: dict[str, list[str]] = {}
+    for step in plan.steps:
+        for name in dict.fromkeys((*step.settings.of_draw, *step.settings.images)):
+            if name not in taken:
+                unsupported.setdefault(name, []).append(str(step.number))
+    for name, numbers in unsupported.items():
+        who = f"Step {numbers[0]} sets its" if len(numbers) == 1 else f"Steps {', '.join(numbers)} set their"
+        raise SettingsError(
+            f"{who} own {name}, but this generator does not support {name} in its current configuration.",
+            "Remove it from the plan (Edit Plan, or plan.json), or use a generator that supports it.",
+        )
+
+
+def with_loras(plan: Plan, generator: Generator) -> Plan:
+    """Return the plan with the content digest of each LoRA that its steps name.
+
+    A generator without LoRAs of steps leaves the plan unchanged, and `check_steps` reports it.
+
+    Raises:
+        SettingsError: The generator does not have a LoRA. The message names the step.
+    """
+    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
+    if "lora" not in taken or not isinstance(generator, FindsLoras):
+        return plan
+    digests: dict[str, str] = {}
+
+    def found(settings: StepSettings) -> StepSettings:
+        if settings.lora is None:
+            return settings
+        name = settings.lora.name
+        if name not in digests:
+            digests[name] = generator.lora_digest(name)
+        return settings.model_copy(update={"lora": StepLora(name=name, digest=digests[name])})
+
+    def of_step(step: Step) -> Step:
+        with _of_step(step):
+            changes: dict[str, object] = {"settings": found(step.settings)}
+            if step.rewritten is not None:
+                before = found(step.rewritten.settings)
+                changes["rewritten"] = step.rewritten.model_copy(update={"settings": before})
+        return step.model_copy(update=changes)
+
+    steps = tuple(of_step(step) for step in plan.steps)
+    return plan if steps == plan.steps else plan.model_copy(update={"steps": steps})
+
+
+@contextmanager
+def _of_step(step: Step) -> Iterator[None]:
+    """Add the number of the step to a settings error."""
+    try:
+        yield
+    except SettingsError as error:
+        raise SettingsError(f"Step {step.number}: {error.message}", error.hint or BY_EDITING) from error
 
 
 def max_attempts_of(step: Step, settings: RunSettings) -> int:

@@ -9,8 +9,8 @@
        text: Very early, the boat hoisted its sail.
 
 A step may have its own settings: `source: step 1` (previous, first, anchor, all, text), `seed: 7`,
-`tries: 3`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`. cast_lines.py describes
-the lines about the cast.
+`tries: 3`, `size: 1024x768`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`,
+`lora: ink.safetensors`, `lora_strength: 0.8`. cast_lines.py describes the lines about the cast.
 
 Written text is read back as the same steps, character for character. A value that a line cannot show as is
 (spaces at its ends, control characters) is written as a backslash and a JSON string. Reading is more lenient

@@ -10,7 +10,18 @@ from .cast_lines import member_fields, step_fields
 from .edited_plan import EditedPlan, EditedStep
 
 KEYWORDS = {"instruction": "do", "prompt": "draw", "auxiliary_text": "text"}
-SETTINGS = ("source", "seed", "tries", "denoise", "negative", "mask", "reference")
+SETTINGS = (
+    "source",
+    "seed",
+    "tries",
+    "size",
+    "denoise",
+    "negative",
+    "mask",
+    "reference",
+    "lora",
+    "lora_strength",
+)
 """Names of the fields of StepSettings that an outline can contain."""
 LOCK = "[locked]"
 UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")

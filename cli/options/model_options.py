@@ -208,6 +208,9 @@ class GeneratorOptions(DrawingOptions):
         "images:MODEL@URL, gemini:MODEL, tinyworld or fake. With none, `run` accepts only plans of text-only "
         "steps.",
     )
+    lora_folder: str | None = Field(
+        default=None, description="Folder of the LoRA files that steps of the plan name (diffusers models)."
+    )
     enhancer: str | None = Field(
         default=None,
         description="Prompt enhancer: transformers:FOLDER, llamacpp:FILE.gguf or openai:MODEL@URL. It "

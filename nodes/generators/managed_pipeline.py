@@ -34,6 +34,8 @@ class ManagedPipeline:
 
         self._generator = generator
         self._generator.interrupted = host.interrupted
+        self._generator.loras.find = host.lora_file
+        self._generator.loras.where = "models/loras"
         self._one_at_a_time = threading.Lock()
         self._shape = _shape_of(generator)
         modules = torch.nn.ModuleList(generator.modules)
@@ -61,10 +63,24 @@ class ManagedPipeline:
         return self._generator.image_mark
 
     def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
-        """Return a pipeline with these settings that shares weights, lock and residence."""
+        """Return a pipeline with these settings that shares weights, lock and residence.
+
+        Raises:
+            SettingsError: A value does not fit the pipeline.
+            GeneratorError: A LoRA cannot be loaded.
+        """
         other = copy(self)
-        other._generator = self._generator.with_step_settings(settings)
+        with self._one_at_a_time:
+            other._generator = self._generator.with_step_settings(settings)
         return other
+
+    def lora_digest(self, name: str) -> str:
+        """Return the content digest of a LoRA in the host's folders.
+
+        Raises:
+            SettingsError: It was not found.
+        """
+        return self._generator.lora_digest(name)
 
     def working_bytes(self, source: Picture | None) -> int:
         """Return the working memory in bytes, in addition to the weights."""

@@ -12,6 +12,7 @@ from .folders import (
     agent_roots,
     input_images,
     lora_file,
+    lora_name,
     lora_names,
     output_folder,
     pipeline_roots,
@@ -53,6 +54,7 @@ from .sampling import (
     schedulers,
     with_applied,
     with_conditionings,
+    with_lora,
     zero_out,
 )
 from .saving import (
@@ -109,6 +111,7 @@ __all__ = [
     "lay_out_references",
     "listening_to_steps",
     "lora_file",
+    "lora_name",
     "lora_names",
     "make_room",
     "model_sigmas",
@@ -138,6 +141,7 @@ __all__ = [
     "view_link",
     "with_applied",
     "with_conditionings",
+    "with_lora",
     "write_text",
     "zero_out",
 ]

@@ -40,9 +40,17 @@ def lora_names() -> list[str]:
     return [name for name in folder_paths.get_filename_list("loras") if name.endswith(".safetensors")]
 
 
+def lora_name(name: str) -> str | None:
+    """Return a LoRA's name in the host's list, `None` if it is not there. Both kinds of slashes are read."""
+    names = lora_names()
+    written = name.replace("\\", "/").replace("/", os.sep)
+    return name if name in names else written if written in names else None
+
+
 def lora_file(name: str) -> Path | None:
     """Return the file of a LoRA in the list, `None` for an unknown name."""
-    found = folder_paths.get_full_path("loras", name) if name in lora_names() else None
+    listed = lora_name(name)
+    found = folder_paths.get_full_path("loras", listed) if listed else None
     return Path(found) if found else None
 
 

@@ -72,6 +72,13 @@ def lay_out_references(conditioning: list, method: str) -> list:
     return node_helpers.conditioning_set_values(conditioning, {"reference_latents_method": method})
 
 
+def with_lora(model: Any, clip: Any, name: str, strength: float) -> tuple[Any, Any]:
+    """Return copies of model and CLIP with a LoRA from the host's list (LoraLoader)."""
+    inputs = {"lora_name": name, "strength_model": strength, "strength_clip": strength}
+    patched, text_encoder, *_ = call_node("LoraLoader", model=model, clip=clip, **inputs)
+    return patched, text_encoder
+
+
 def scale(
     pixels: torch.Tensor, size: tuple[int, int], method: str = "nearest-exact", crop: str = "disabled"
 ) -> torch.Tensor:

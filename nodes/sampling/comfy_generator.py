@@ -25,11 +25,12 @@ from ...backend.values import shown_beside
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
 from .edit_choice import edit_choice
-from .edit_mode import EditContext, SamplingStart
+from .edit_mode import EditContext, SamplingStart, size_of
 from .edit_modes import edit_mode
 from .families.family import NOISE
 from .families.registry import chosen_family
-from .settings import FLUX2, SamplingSettings
+from .settings import FLUX2, SamplingSettings, on_grid
+from .step_loras import StepLoras, lora_digest
 from .step_options import StepOptions
 from .weights_identity import weights_identity
 
@@ -90,6 +91,9 @@ class ComfyGenerator:
         self._cache = EncodingCache(encoding_cache)
         self._one_at_a_time = threading.Lock()
         self._options = options
+        self._loras = StepLoras(model, clip)
+        self._lora = ""
+        self._crops = False
         self._context = EditContext(
             model, clip, vae, traits, settings, self._encode, self._encode_text, options.negative
         )
@@ -129,8 +133,8 @@ class ComfyGenerator:
     def step_settings(self) -> frozenset[str]:
         """Settings of single steps that are supported.
 
-        `mask` always, `denoise` for image to image, `negative` if the negative prompt is used, `reference` if
-        the model takes another image.
+        `mask` and `size` always, `denoise` for image to image, `negative` if the negative prompt is used,
+        `reference` if the model takes another image, `lora` unless a connected guider brings its own model.
         """
         given = self._options
         takes_denoise = self._choice == NOISE
@@ -140,6 +144,8 @@ class ComfyGenerator:
             "denoise": takes_denoise,
             "negative": takes_negative,
             "reference": self.max_reference_images > 0,
+            "size": True,
+            "lora": given.guider is None,
         }
         return frozenset(name for name, takes in taken.items() if takes)
 
@@ -157,18 +163,42 @@ class ComfyGenerator:
         """Return a generator with these settings that shares weights, lock and cache.
 
         The mask of a step replaces the connected one. Its reference and earlier images follow the references.
+        Its LoRA is applied on top of the connected model and CLIP, with the host's own loader.
+
+        Raises:
+            SettingsError: The LoRA was not found, or does not fit the model.
+            GeneratorError: The LoRA cannot be loaded.
         """
         other = copy(self)
         other.__dict__.pop("_identity", None)
-        texts = {name: one for name, one in settings.of_draw.items() if name in TEXTS}
-        other._context = replace(self._context, settings=self._context.settings.model_copy(update=texts))
+        given = {name: one for name, one in settings.of_draw.items() if name in TEXTS}
+        if settings.sides is not None:
+            other._crops = True
+            given |= dict(zip(("width", "height"), settings.sides, strict=True))
+        other._context = replace(self._context, settings=self._context.settings.model_copy(update=given))
+        if settings.lora is not None:
+            other._lora = f" {settings.lora.digest}*{settings.strength!r}"
+            with self._one_at_a_time:
+                model, clip = self._loras.applied(settings.lora, settings.strength)
+            # The bound method of the copy encodes with the CLIP of the copy.
+            other._context = replace(other._context, model=model, clip=clip, encode_text=other._encode_text)
         if settings.mask and settings.mask.picture:
             other._options = replace(self._options, mask=to_mask(settings.mask.picture.image))
         other._references = (*self._references, *shown_beside(settings))
         return other
 
+    def lora_digest(self, name: str) -> str:
+        """Return the content digest of a LoRA in the host's folders.
+
+        Raises:
+            SettingsError: It was not found.
+        """
+        return lora_digest(name)
+
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Generate an image from text at the set size, or edit `source` at its shape and the set area.
+
+        With a step's own size, the source is cropped to the shape of that size.
 
         Raises:
             GeneratorError: The models failed or do not fit into memory.
@@ -178,7 +208,7 @@ class ComfyGenerator:
         try:
             with self._one_at_a_time, host.drawing(), torch.inference_mode():
                 references = [to_batch(picture.image) for picture in self._references]
-                pixels = None if source is None else to_batch(source.image)
+                pixels = None if source is None else self._cropped(to_batch(source.image))
                 mask = self._options.noise_mask(pixels)
                 start = self._mode.start(context, prompt, pixels, references)
                 start = self._options.started(context, start, pixels)
@@ -192,6 +222,13 @@ class ComfyGenerator:
             raise GeneratorError(error.message, error.hint) from error
         except Exception as error:
             raise _explained(error, context.traits.name) from error
+
+    def _cropped(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Return the source at the step's own size, if it has one."""
+        size = on_grid(self._context.settings.size, self._context.grid)
+        if not self._crops or size_of(pixels) == size:
+            return pixels
+        return host.scale(pixels, size, "lanczos", "center")
 
     def _sampling(self, start: SamplingStart, mask: torch.Tensor | None) -> host.Sampling:
         context, given = self._context, self._options
@@ -221,7 +258,8 @@ class ComfyGenerator:
 
     def _encode_text(self, text: str) -> list:
         """Return the conditioning of a prompt, cached for the negative and unchanged prompts."""
-        return self._cache.text("clip", partial(host.encode_text, self._context.clip), text)
+        name = f"clip{self._lora}"
+        return self._cache.text(name, partial(host.encode_text, self._context.clip), text)
 
 
 def _explained(error: Exception, model: str) -> GeneratorError:

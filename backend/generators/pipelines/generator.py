@@ -16,13 +16,14 @@ from typing import Any
 from ...counters import count
 from ...errors import Cancelled, GeneratorError, boundary
 from ...pictures import Picture
-from ...types import StepSettings
+from ...types import StepLora, StepSettings
 from ...values import shown_beside
 from ..encoding_cache import EncodingCache
 from ..protocol import bounded_identity
 from .batches import BatchedPipeline
 from .image_sizes import fit_area, resized
 from .kinds import PipelinePair, arguments_of, images_of
+from .lora import StepLoras
 from .memory_error import raise_if_out_of_memory
 from .options import PipelineOptions, check_strength
 
@@ -31,7 +32,7 @@ class DiffusersGenerator:
     """A loaded pipeline, or two that share their weights.
 
     `folder` is the folder of the model. `interrupted` is called after every sampling step, and the generation
-    stops when it returns True.
+    stops when it returns True. `loras` are the LoRAs of single steps.
     """
 
     def __init__(
@@ -46,6 +47,9 @@ class DiffusersGenerator:
         self.interrupted: Callable[[], bool] | None = None
         self._pair, self._mask = pair, mask
         self._beside: tuple[Picture, ...] = ()
+        self._lora: StepLora | None = None
+        self._lora_strength = 1.0
+        self._crops = False
         # Schedulers count their steps, and the encoding cache is not thread-safe.
         self._one_at_a_time = threading.Lock()
         self._size = options.sides
@@ -61,6 +65,7 @@ class DiffusersGenerator:
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)
                 encodings.attach(pipeline)
+        self.loras = StepLoras(pair.edit, encodings, options.lora_scale if options.lora else None)
 
     @property
     def step_settings(self) -> frozenset[str]:
@@ -74,6 +79,8 @@ class DiffusersGenerator:
             "reference": self.max_reference_images > 0,
             "denoise": self._pair.kind.edit == "img2img",
             "negative": self._pair.looks_at_negatives(self._options.get(self._pair.kind.guidance)),
+            "size": "size" in self.draw_options,
+            "lora": self.loras.supported,
         }
         return frozenset(name for name, takes in taken.items() if takes)
 
@@ -90,10 +97,11 @@ class DiffusersGenerator:
     def with_step_settings(self, settings: StepSettings) -> DiffusersGenerator:
         """Return a generator with the same pipelines and lock, and these settings.
 
-        A step's mask replaces the pipeline's.
+        A step's mask replaces the pipeline's. Its LoRA is added to the pipeline's own.
 
         Raises:
-            SettingsError: `denoise` leaves no sampling step.
+            SettingsError: `denoise` leaves no sampling step, or the LoRA does not fit the pipeline.
+            GeneratorError: The LoRA cannot be loaded.
         """
         other = copy(self)
         other._beside = shown_beside(settings)
@@ -104,7 +112,21 @@ class DiffusersGenerator:
         if settings.denoise is not None:
             other._strength = settings.denoise
             check_strength(self._options.get("num_inference_steps"), settings.denoise)
+        if settings.sides is not None:
+            other._size, other._crops = settings.sides, True
+        if settings.lora is not None:
+            with self._one_at_a_time:
+                self.loras.load(settings.lora)
+            other._lora, other._lora_strength = settings.lora, settings.strength
         return other
+
+    def lora_digest(self, name: str) -> str:
+        """Return the content digest of a LoRA in the LoRA folder.
+
+        Raises:
+            SettingsError: It was not found.
+        """
+        return self.loras.digest(name)
 
     @property
     def draw_options(self) -> frozenset[str]:
@@ -149,7 +171,7 @@ class DiffusersGenerator:
 
         Returns this generator if batching was not tested with its class, or with a mask or additional images.
         """
-        plain = self._mask is None and not self._beside
+        plain = self._mask is None and not self._beside and self._lora is None
         batch = self._pair.kind.batch
         return BatchedPipeline(self, batch == "any source") if plain and batch != "none" else self
 
@@ -233,7 +255,8 @@ class DiffusersGenerator:
             arguments["callback_on_step_end"] = self._after_step
         with boundary(GeneratorError, type(pipeline).__name__):
             try:
-                with self._one_at_a_time, torch.inference_mode():
+                loras = self.loras.active(self._lora, self._lora_strength)
+                with self._one_at_a_time, loras, torch.inference_mode():
                     self._stop_if_interrupted()
                     images, is_blacked_out = images_of(pipeline, arguments)
             except RuntimeError as error:
@@ -261,7 +284,7 @@ class DiffusersGenerator:
             arguments["image"] = shown if len(shown) > 1 else shown[0]
         if source is not None and self._pair.kind.edit == "img2img":
             # The generation starts from the source image's latents, so both have the same size.
-            arguments["image"] = resized(source, (width, height))
+            arguments["image"] = resized(source, (width, height), self._crops)
             arguments["strength"] = self._strength
         return {key: value for key, value in arguments.items() if key in accepted}
 

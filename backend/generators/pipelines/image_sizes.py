@@ -16,8 +16,15 @@ def fit_area(size: tuple[int, int]) -> tuple[int, int]:
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def resized(picture: Picture, size: tuple[int, int]) -> Any:
-    """Return the PIL image of a picture in another size."""
-    from PIL import Image
+def resized(picture: Picture, size: tuple[int, int], crops: bool = False) -> Any:
+    """Return the PIL image of a picture in another size.
 
-    return picture.image if picture.size == size else picture.image.resize(size, Image.Resampling.LANCZOS)
+    `crops` keeps its shape, and crops what does not fit. Otherwise it is stretched.
+    """
+    from PIL import Image, ImageOps
+
+    if picture.size == size:
+        return picture.image
+    if crops:
+        return ImageOps.fit(picture.image, size, Image.Resampling.LANCZOS)
+    return picture.image.resize(size, Image.Resampling.LANCZOS)

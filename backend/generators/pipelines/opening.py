@@ -7,6 +7,7 @@ the options as used (not as given).
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..protocol import bounded_identity
 from .folder import check_library, content_digest, find_folder, pipeline_class
 from .generator import DiffusersGenerator
 from .kinds import pair_pipelines
-from .lora import lay_over
+from .lora import lay_over, lora_in
 from .options import PipelineOptions, read_options
 
 OPTIONS = PipelineOptions
@@ -79,7 +80,11 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
         named["strength"] = options.strength
     said = " ".join(f"{key}={value!r}" for key, value in named.items() if value is not None)
     made_of = f"{name} {content_digest(folder)} edit={pair.kind.edit} device={device.split(':')[0]} {said}"
-    return DiffusersGenerator(pair, bounded_identity(f"diffusers {made_of}"), options, folder, mask)
+    generator = DiffusersGenerator(pair, bounded_identity(f"diffusers {made_of}"), options, folder, mask)
+    if options.lora_folder is not None:
+        generator.loras.where = repr(options.lora_folder)
+        generator.loras.find = partial(lora_in, Path(options.lora_folder))
+    return generator
 
 
 def _choose_dtype(dtype: str, device: str) -> str:

@@ -38,6 +38,7 @@ class PipelineOptions(Value):
         encoding_cache: Cache of prompt embeddings and latents.
         lora: Path of a LoRA in safetensors.
         lora_scale: Strength of the LoRA, -10 to 10.
+        lora_folder: Folder of the LoRAs that steps name.
         mask: Image or its path. White where an edit may change the source image.
         mask_later: Whether each request has its own mask.
 
@@ -57,6 +58,7 @@ class PipelineOptions(Value):
     encoding_cache: EncodingCacheSettings = EncodingCacheSettings()
     lora: str | None = None
     lora_scale: float = 1.0
+    lora_folder: str | None = None
     mask: str | Picture | None = None
     mask_later: bool = False
 

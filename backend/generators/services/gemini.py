@@ -160,8 +160,8 @@ class GeminiGenerator(ServiceClient):
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """Only `reference`. The API has no negative prompt and no mask."""
-        return frozenset({"reference"})
+        """`reference` and `size`. The API has no negative prompt and no mask."""
+        return frozenset({"reference", "size"})
 
     @property
     def max_reference_images(self) -> int:
@@ -169,9 +169,15 @@ class GeminiGenerator(ServiceClient):
         return min(MAX_IMAGES, MAX_STEP_IMAGES) - 1
 
     def with_step_settings(self, settings: StepSettings) -> GeminiGenerator:
-        """Return a client of the same model with these settings."""
+        """Return a client of the same model with these settings.
+
+        Raises:
+            SettingsError: The API has no aspect ratio like that of the size.
+        """
         other = copy(self)
         other._beside = shown_beside(settings)
+        if settings.sides is not None:
+            other._ratio, other._class = image_shape(settings.sides)
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

@@ -125,8 +125,8 @@ class ImagesGenerator(ServiceClient):
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """`mask` and `reference`, and `negative` if the servers accept it."""
-        return frozenset({"mask", "reference"} | ({"negative"} & self._takes.extras))
+        """`mask`, `reference` and `size`, and `negative` if the servers accept it."""
+        return frozenset({"mask", "reference", "size"} | ({"negative"} & self._takes.extras))
 
     @property
     def max_reference_images(self) -> int:
@@ -141,6 +141,7 @@ class ImagesGenerator(ServiceClient):
         if settings.mask is not None:
             other._mask = settings.mask.picture
         other._beside = shown_beside(settings)
+        other._size = settings.sides or self._size
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

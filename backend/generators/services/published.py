@@ -121,13 +121,15 @@ class HttpGenerator(ServiceClient):
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """Only `negative`. The protocol has no denoising strength."""
-        return frozenset({"negative"})
+        """`negative` and `size`. The protocol has no denoising strength."""
+        return frozenset({"negative", "size"})
 
     def with_step_settings(self, settings: StepSettings) -> HttpGenerator:
         """Return a client of the same services with these settings."""
         other = copy(self)
-        other._options = self._options | {"negative_prompt": settings.negative}
+        width, height = settings.sides or (None, None)
+        own = {"negative_prompt": settings.negative, "width": width, "height": height}
+        other._options = self._options | {name: one for name, one in own.items() if one is not None}
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

@@ -6,12 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 from support import tiny_pipelines
 
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings, compared
+from interleave_thinker.backend.generators.encoding_cache import (
+    EncodingCache,
+    EncodingCacheSettings,
+    compared,
+)
 from interleave_thinker.backend.pictures import Picture
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
@@ -44,6 +49,26 @@ def test_the_cache_does_not_change_images(build: Callable[[Path], Path], tmp_pat
     assert (counts.image_encodes, counts.latents_kept) == (2, 2)
     assert (counts.text_encodes, counts.text_kept) == (without.text_encodes / 2, without.text_encodes / 2)
     assert counts.sampler_steps == without.sampler_steps > 0
+
+
+def test_texts_are_encoded_again_with_other_weights() -> None:
+    cache = EncodingCache(EncodingCacheSettings())
+    images = texts = 0
+
+    def encode_image(value: str) -> torch.Tensor:
+        nonlocal images
+        images += 1
+        return torch.tensor([images])
+
+    def encode_text(value: str) -> torch.Tensor:
+        nonlocal texts
+        texts += 1
+        return torch.tensor([texts])
+
+    for weights, expected in (("", 1), ("lora*1", 2), ("lora*0.5", 3), ("", 1), ("lora*1", 2)):
+        cache.weights = weights
+        assert cache.text("clip", encode_text, "a boat").item() == expected
+        assert cache.image("vae", encode_image, "a boat").item() == 1, "a LoRA does not change the VAE"
 
 
 def test_arguments_are_compared_by_content() -> None:

@@ -18,7 +18,7 @@ from interleave_thinker.backend.generators.services import gemini
 from interleave_thinker.backend.generators.services.gemini import image_shape
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote import balanced
-from interleave_thinker.backend.types import DrawSettings, StepImage
+from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
 
 KEY = "AIza-a-key-of-ours-0123456789"
 MUTATIONS = 400
@@ -104,11 +104,21 @@ def test_a_size_without_a_similar_ratio_is_an_error(size: tuple[int, int]) -> No
         image_shape(size)
 
 
+def test_a_step_can_set_its_size(service: GeminiService) -> None:
+    generator = open_generator(spec(service))
+    generator.with_step_settings(StepSettings(size="2048x1152")).draw("a boat", None, 1)  # type: ignore[attr-defined]
+    generator.draw("a boat", None, 1)
+    forms = [body["generationConfig"]["imageConfig"] for body in service.requests]
+    assert [(one["aspectRatio"], one.get("imageSize")) for one in forms] == [("16:9", "2K"), ("1:1", "1K")]
+    with pytest.raises(SettingsError, match="cannot generate images of 1000x100"):
+        generator.with_step_settings(StepSettings(size="1000x100"))  # type: ignore[attr-defined]
+
+
 def test_options_without_effect_are_errors(service: GeminiService) -> None:
     for name, value in {"steps": 4, "guidance": 2.0, "negative": "fog", "mask": "m.png"}.items():
         with pytest.raises(SettingsError, match=f"does not accept the option '{name}'"):
             open_generator(spec(service), **{name: value})
-    assert open_generator(spec(service)).step_settings == {"reference"}  # type: ignore[attr-defined]
+    assert open_generator(spec(service)).step_settings == {"reference", "size"}  # type: ignore[attr-defined]
     with pytest.raises(SettingsError, match="input_side"):
         open_generator(spec(service), input_side=1)
 

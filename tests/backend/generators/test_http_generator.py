@@ -16,7 +16,7 @@ from interleave_thinker.backend.generators.protocol import TakesStepSettings
 from interleave_thinker.backend.generators.services import published
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote import balanced
-from interleave_thinker.backend.types import StepSettings
+from interleave_thinker.backend.types import CastShown, DrawSettings, StepSettings
 
 
 @pytest.fixture
@@ -51,10 +51,20 @@ def test_sends_the_published_body_and_returns_the_services_pixels(service: Image
 
 def test_a_step_can_set_a_negative_prompt(service: ImageService) -> None:
     generator = open_generator(service.url, negative="blur")
-    assert isinstance(generator, TakesStepSettings) and generator.step_settings == {"negative"}
+    assert isinstance(generator, TakesStepSettings) and generator.step_settings == {"negative", "size"}
     generator.with_step_settings(StepSettings(negative="a red sail")).draw("a boat", None, 7)
     generator.draw("a boat", None, 7)
-    assert [body["negative_prompt"] for body in service.requests] == ["a red sail", "blur"]
+    told = CastShown(text="Mia wears red.")
+    generator.with_step_settings(DrawSettings(cast=told)).draw("a boat", None, 7)
+    assert [body["negative_prompt"] for body in service.requests] == ["a red sail", "blur", "blur"]
+
+
+def test_a_step_can_set_its_size(service: ImageService) -> None:
+    generator = open_generator(service.url, size="80x64")
+    assert isinstance(generator, TakesStepSettings)
+    own = generator.with_step_settings(StepSettings(size="48x32"))
+    sizes = [one.draw("a boat", source, 7).size for one in (own, generator) for source in (None, red())]
+    assert sizes == [(48, 32), (48, 32), (80, 64), (80, 64)]
 
 
 def test_ignored_options_are_logged_once(service: ImageService, caplog: pytest.LogCaptureFixture) -> None:

@@ -97,14 +97,15 @@ def test_a_mask_is_written_as_the_server_reads_one(
     assert field not in service.requests[0], "a mask is for edits"
 
 
-def test_a_step_can_set_mask_and_negative(service: ImagesService) -> None:
+def test_a_step_can_set_mask_negative_and_size(service: ImagesService) -> None:
     generator = open_generator(spec(service))
-    assert generator.step_settings == {"mask", "reference", "negative"}  # type: ignore[attr-defined]
+    assert generator.step_settings == {"mask", "reference", "negative", "size"}  # type: ignore[attr-defined]
     mask = StepImage(name="m.png", picture=Picture.white((4, 4)))
-    step = StepSettings(mask=mask, negative="fog")
+    step = StepSettings(mask=mask, negative="fog", size="96x64")
     generator.with_step_settings(step).draw("a sail", RED, 1)  # type: ignore[attr-defined]
     generator.draw("a sail", RED, 1)
     assert service.requests[0]["mask"].size == RED.size and service.requests[0]["negative_prompt"] == "fog"
+    assert service.requests[0]["size"] == "96x64" and "size" not in service.requests[1]
     assert "mask" not in service.requests[1] and "negative_prompt" not in service.requests[1]
 
 
@@ -126,7 +127,7 @@ def test_hosted_model_is_unseeded_and_gets_no_unsupported_field(hosted: ImagesSe
     # The server rejects the format once, which costs no image; later requests omit it.
     assert ["response_format" in one for one in hosted.requests] == [True, False, False]
     assert not any("seed" in one for one in hosted.requests)
-    assert generator.step_settings == {"mask", "reference"}  # type: ignore[attr-defined]
+    assert generator.step_settings == {"mask", "reference", "size"}  # type: ignore[attr-defined]
 
 
 def test_optional_fields_can_be_listed(service: ImagesService, hosted: ImagesService) -> None:

@@ -102,6 +102,80 @@ def test_denoise_and_negative_are_used_and_cached(tmp_path: Path, match: str) ->
     assert match == TO_FIRST or load_trajectory(tmp_path) == own
 
 
+class WithLoras(FakeGenerator):
+    """Applies the LoRAs in `files`: their content by name."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        super().__init__(16)
+        self.files = files
+
+    def lora_digest(self, name: str) -> str:
+        if name not in self.files:
+            raise SettingsError(f"The LoRA {name!r} does not exist.")
+        return self.files[name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 8}, {"tries": 3}, {"size": "32x32"}, {"lora": "b.safetensors"}, {"lora_strength": 0.5}],
+    ids=str,
+)
+def test_a_changed_setting_generates_that_step_and_those_after_it_again(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    files = {"a.safetensors": "1", "b.safetensors": "2"}
+
+    def drawn(own: dict[str, Any]) -> Trajectory:
+        critic = Verdicts(*[False] * 20)
+        settings = RunSettings(max_attempts=2, judge_last=False)
+        return told(
+            plan({}, {}, own, {}), WithLoras(files), critic, settings=settings, store=Journal(tmp_path)
+        )
+
+    own = {"seed": 7, "tries": 2, "size": "16x16", "lora": "a.safetensors", "lora_strength": 1.0}
+    first, records = drawn(own), set((tmp_path / "attempts").iterdir())
+    assert drawn(own).results == first.results and set((tmp_path / "attempts").iterdir()) == records
+    again = drawn(own | change)
+    assert again.results[:2] == first.results[:2], "earlier steps are cached"
+    assert again.results[2].image != first.results[2].image
+    assert again.results[3].image != first.results[3].image, "the step after it edits another image"
+    new = {attempt.image for result in again.results[2:] for attempt in result.attempts}
+    old = {attempt.image for result in first.results for attempt in result.attempts}
+    assert len(set((tmp_path / "attempts").iterdir()) - records) == len(new - old), "nothing else is drawn"
+    (tmp_path / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path) == again, "read from the records alone"
+
+
+def test_the_content_of_a_lora_is_part_of_the_identity_of_its_step(tmp_path: Path) -> None:
+    own = plan({}, {"lora": "a.safetensors"}, {})
+    assert "digest" not in own.model_dump_json()
+
+    def drawn(content: str) -> Trajectory:
+        return told(own, WithLoras({"a.safetensors": content}), store=Journal(tmp_path))
+
+    first, second = drawn("1"), drawn("2")
+    assert first.results[0] == second.results[0] and first.results[1].image != second.results[1].image
+    assert drawn("1").results == first.results
+    lora = first.plan.steps[1].settings.lora
+    assert lora is not None and (lora.name, lora.digest) == ("a.safetensors", "1")
+    assert Plan.model_validate_json(first.plan.model_dump_json()) == first.plan
+    assert first.plan.steps[1].settings.as_written == {"lora": "a.safetensors"}, "a user writes the name"
+    resumed = run(REQUEST, None, WithLoras({"a.safetensors": "3"}), None, journal=Journal(tmp_path))
+    third = next(event.trajectory for event in resumed if isinstance(event, Finished))
+    assert third.results[1].image not in (first.results[1].image, second.results[1].image)
+
+
+def test_a_missing_lora_or_impossible_size_is_an_error_before_the_first_step(tmp_path: Path) -> None:
+    generator = WithLoras({})
+    for own, reason in (
+        ({"lora": "a.safetensors"}, "Step 2: The LoRA 'a.safetensors' does not exist"),
+        ({"size": "32x16"}, "Step 2: Invalid size '32x16': fake images are square"),
+    ):
+        with pytest.raises(SettingsError, match=reason):
+            told(plan({}, own), generator, store=Journal(tmp_path))
+        assert not list((tmp_path / "attempts").glob("*"))
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -110,6 +184,12 @@ def test_denoise_and_negative_are_used_and_cached(tmp_path: Path, match: str) ->
         (({}, {"source": "anchor"}), "Step 2 edits the request's first image, but the request has none"),
         (({}, {"denoise": 0.4}), "Step 2 sets its own denoise, but this generator does not support denoise"),
         (({"negative": "x"},), "Step 1 sets its own negative"),
+        (({"size": "64x64"},), "Step 1 sets its own size"),
+        (
+            ({"size": "64x64"}, {"lora": "a.safetensors"}, {"size": "32x32"}),
+            "Steps 1, 3 set their own size, but this generator does not support size ",
+        ),
+        (({"lora": "a.safetensors"},), "Step 1 sets its own lora, but this generator does not support lora"),
     ],
 )
 def test_unsupported_settings_are_rejected_before_the_first_step(settings, reason: str) -> None:
@@ -144,7 +224,7 @@ def test_images_generated_ahead_are_used() -> None:
 
 
 def test_nodes_of_a_graph_generate_a_step_from_its_source() -> None:
-    story = plan({}, {}, {"source": 1, "seed": 11}, {"denoise": 0.5})
+    story = plan({}, {}, {"source": 1, "seed": 11}, {"denoise": 0.5}, {"lora": "a.safetensors"})
     drawn = told(plan({}, {})).results
     wanted = first_draw(run_from_plan(REQUEST, story, 3, None, 0, drawn))
     assert wanted.source == drawn[0].image and wanted.seed == 11
@@ -152,6 +232,8 @@ def test_nodes_of_a_graph_generate_a_step_from_its_source() -> None:
         run_from_plan(REQUEST, story, 3, None, 0)
     with pytest.raises(SettingsError, match="Step 4 sets its own denoise"):
         first_draw(run_from_plan(REQUEST, story, 4, None, 0, drawn))
+    with pytest.raises(SettingsError, match="Step 5 sets its own lora"):
+        first_draw(run_from_plan(REQUEST, story, 5, None, 0, drawn))
     anchored = plan({}, {"source": "anchor"})
     with pytest.raises(SettingsError, match="but the request has none"):
         run_from_plan(REQUEST, anchored, 2, None, 0)

@@ -18,7 +18,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import (
 from interleave_thinker.backend.plan_editor.json_form import write_json
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable, read_edits, step_digest
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import Plan, Step, StepImage, StepSettings
+from interleave_thinker.backend.types import Plan, Step, StepImage, StepLora, StepSettings
 
 # Any text, and texts that look like the outline's own marks.
 MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", '\\"a"', "\\", '"a"', "\n",
@@ -37,6 +37,13 @@ own_settings = st.builds(
     negative=maybe,
     mask=st.none() | words.filter(bool).map(lambda name: StepImage(name=name)),
     reference=st.none() | words.filter(bool).map(lambda name: StepImage(name=name)),
+    size=st.none() | st.builds("{}x{}".format, st.integers(16, 8192), st.integers(16, 8192)),
+) | st.builds(
+    StepSettings,
+    lora=st.sampled_from(["a.safetensors", "  styles/日本 *0.5.safetensors", "b\\c.safetensors"]).map(
+        lambda name: StepLora(name=name)
+    ),
+    lora_strength=st.none() | st.floats(-100.0, 100.0),
 )
 
 
@@ -117,7 +124,7 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
         (
             "1. House\n  drow: a house",
             r"Line 2, step 1: 'drow' is not a field\. The fields are draw, text, do, cast, fact, check, "
-            r"source, seed, tries, denoise, negative, mask and reference\.",
+            r"source, seed, tries, size, denoise, negative, mask, reference, lora and lora_strength\.",
         ),
         ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step already has this field"),
         ("1. House\n  a house", r"Line 2, step 1: 'a house' does not belong to a field"),
@@ -140,6 +147,14 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
         ("1. a\n  draw: b\n  tries: many", r"Line 1, step 1, tries: it must be a whole number"),
         ("1. a\n  draw: b\n  denoise: 0", r"Line 1, step 1, denoise: it must be greater than 0"),
         ("1. a\n  draw: b\n  source: above", r"Line 1, step 1, source: it must be 'previous'"),
+        ("1. a\n draw: b\n size: 1024", "Line 1, step 1, size: it must be WIDTHxHEIGHT with sides of 16"),
+        ("1. a\n draw: b\n size: 8x64", "Line 1, step 1, size: it must be WIDTHxHEIGHT"),
+        ("1. a\n draw: b\n lora: ../a.safetensors", "step 1, lora: it must be the name of a file"),
+        ("1. a\n draw: b\n lora: /m/a.safetensors", "step 1, lora: it must be the name of a file"),
+        ("1. a\n draw: b\n lora: C:\\a.safetensors", "step 1, lora: it must be the name of a file"),
+        ("1. a\n draw: b\n lora: a.ckpt", "step 1, lora: it must be a .safetensors file"),
+        ("1. a\n draw: b\n lora_strength: 1", "step 1, settings: lora_strength is the strength of a lora"),
+        ("1. a\n draw: b\n lora: a.safetensors\n lora_strength: 101", "step 1, lora_strength: "),
         ('[{"prompt": "a", "settings": {"sampler": "x"}}]', r"Line 1, step 1, sampler: .*not permitted"),
         ("style: a\nstyle: b\n1. a", r"Line 2: the plan already has a style"),
         (f"style: {'x' * 2_001}\n1. a", r"Line 1: the style has 2001 characters; the maximum is 2000"),

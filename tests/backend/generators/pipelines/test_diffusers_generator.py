@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageChops
 from support import tiny_pipelines
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.pipelines import kinds
 from interleave_thinker.backend.generators.pipelines.generator import DiffusersGenerator
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
+from interleave_thinker.backend.types import (
+    DrawSettings,
+    Plan,
+    Request,
+    Step,
+    StepImage,
+    StepLora,
+    StepSettings,
+)
 
 Build = Callable[[str], Path]
 
@@ -200,9 +212,9 @@ def test_mask_of_a_step_replaces_that_of_the_pipeline(build: Build, tmp_path: Pa
     Picture.white((64, 64)).image.save(tmp_path / "white.png")
     whole = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(tmp_path / "white.png"))
     step = StepSettings(mask=StepImage(name="white.png", picture=Picture.white((64, 64))))
-    assert half.step_settings == {"mask"}
+    assert half.step_settings == {"mask", "size", "lora"}
     assert half.with_step_settings(step).draw("a boat", scene(), 1) == whole.draw("a boat", scene(), 1)
-    assert open_tiny(build("stable_diffusion"), steps=2).step_settings == {"denoise", "negative"}
+    assert open_tiny(build("stable_diffusion"), steps=2).step_settings >= {"denoise", "negative"}
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +245,102 @@ def test_a_lora_shows_in_pixels_and_identity(build: Build, lora: Path) -> None:
     stronger = opened(lora=str(lora), lora_scale=2.0)
     assert len({one.identity for one in (plain, styled, stronger)}) == 3
     assert opened(lora=str(lora)).identity == styled.identity
+
+
+@pytest.mark.parametrize("own", [None, 0.5], ids=["alone", "next to the pipeline's own"])
+def test_a_lora_of_a_step_changes_that_step_only(
+    build: Build, lora: Path, own: float | None, tmp_path: Path
+) -> None:
+    options = {} if own is None else {"lora": str(lora), "lora_scale": own}
+
+    def opened(**others: object) -> DiffusersGenerator:
+        folder = str(lora.parent)
+        return open_tiny(
+            build("stable_diffusion"), size="64x64", steps=2, lora_folder=folder, **options, **others
+        )
+
+    def drawn(generator: DiffusersGenerator, *settings: dict[str, Any]) -> list[Picture | None]:
+        steps = (
+            Step(number=number, prompt="a boat", settings=StepSettings(seed=1, source="text", **one))
+            for number, one in enumerate(settings, 1)
+        )
+        journal = Journal(tmp_path / str(len(list(tmp_path.iterdir()))))
+        events = run(Request(text="a"), None, generator, None, journal=journal, plan=Plan(steps=tuple(steps)))
+        return [result.image for result in list(events)[-1].trajectory.results]  # type: ignore[attr-defined]
+
+    name = lora.name
+    generator = opened()
+    plain = opened().draw("a boat", None, 1)
+    images = drawn(generator, {}, {"lora": name}, {}, {"lora": name, "lora_strength": 0.25}, {"lora": name})
+    assert [images[0], images[2]] == [plain, plain], "steps before and after it are unchanged"
+    assert len({plain, images[1], images[3]}) == 3 and images[1] == images[4]
+    alone = open_tiny(
+        build("stable_diffusion"), size="64x64", steps=2, lora=str(lora), lora_scale=1.0 + (own or 0.0)
+    )
+    difference = ImageChops.difference(images[1].image, alone.draw("a boat", None, 1).image)  # type: ignore[union-attr]
+    assert max(high for _, high in difference.getextrema()) <= 1, "as if the pipeline was opened with it"
+
+
+def test_a_lora_of_a_step_reaches_the_text_encoder_behind_the_cache(build: Build, tmp_path: Path) -> None:
+    pytest.importorskip("peft", minversion="0.22", reason="transformers 5.24 needs it for text encoders")
+    from diffusers import StableDiffusionPipeline
+    from peft import LoraConfig
+    from peft.utils import get_peft_model_state_dict
+
+    generator = open_tiny(build("stable_diffusion"), size="64x64", steps=2, lora_folder=str(tmp_path))
+    encoder = copy.deepcopy(generator._pair.edit.text_encoder)
+    encoder.add_adapter(
+        LoraConfig(r=4, lora_alpha=64, init_lora_weights=False, target_modules=["q_proj", "v_proj"])
+    )
+    StableDiffusionPipeline.save_lora_weights(
+        tmp_path, text_encoder_lora_layers=get_peft_model_state_dict(encoder), weight_name="words.safetensors"
+    )
+    plain = generator.draw("a boat", None, 1)
+    named = StepLora(name="words.safetensors", digest=generator.lora_digest("words.safetensors"))
+    with_lora = generator.with_step_settings(StepSettings(lora=named))
+    changed = with_lora.draw("a boat", None, 1)
+    assert changed != plain, "not the cached encoding of the prompt"
+    assert generator.draw("a boat", None, 1) == plain and with_lora.draw("a boat", None, 1) == changed
+
+
+def test_a_lora_of_a_step_is_inside_the_folder_and_fits_the_model(
+    build: Build, lora: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "loras"
+    folder.mkdir()
+    (folder / "out.safetensors").symlink_to(lora)
+    (folder / "styles").mkdir()
+    shutil.copy(lora, folder / "styles" / "ink.safetensors")
+    generator = open_tiny(build("flux2_klein"), lora_folder=str(folder))
+    for name in ("out.safetensors", "none.safetensors"):
+        with pytest.raises(SettingsError, match=f"The LoRA '{name}' does not exist in .*loras"):
+            generator.lora_digest(name)
+    named = StepLora(name="styles\\ink.safetensors", digest=generator.lora_digest("styles/ink.safetensors"))
+    with pytest.raises(SettingsError, match=r"Nothing in 'ink\.safetensors' fits Flux2KleinPipeline"):
+        generator.with_step_settings(StepSettings(lora=named))
+    with pytest.raises(SettingsError, match="has changed since the run began"):
+        generator.with_step_settings(StepSettings(lora=named.model_copy(update={"digest": "0"})))
+    with pytest.raises(SettingsError, match=r"no LoRA folder is set.*--lora-folder"):
+        open_tiny(build("stable_diffusion")).lora_digest("a.safetensors")
+
+
+def test_a_step_has_its_own_size(build: Build) -> None:
+    for name in ("stable_diffusion", "flux2_klein"):
+        generator = open_tiny(build(name), size="64x64", steps=2)
+        wide = generator.with_step_settings(StepSettings(size="128x64"))
+        assert [wide.draw("a", source, 1).size for source in (None, scene())] == [(128, 64)] * 2
+        assert generator.draw("a", None, 1).size == (64, 64)
+        as_opened = open_tiny(build(name), size="128x64", steps=2)
+        assert as_opened.draw("a", None, 1) == wide.draw("a", None, 1)
+
+
+def test_an_edit_at_another_shape_crops_its_source(build: Build) -> None:
+    halves = Image.new("RGB", (64, 64), "white")
+    halves.paste("black", (0, 32, 64, 64))
+    cut = halves.crop((0, 16, 64, 48)).resize((128, 64), Image.Resampling.LANCZOS)
+    generator = open_tiny(build("stable_diffusion"), size="64x64", steps=2)
+    wide = generator.with_step_settings(StepSettings(size="128x64"))
+    assert wide.draw("a", Picture(halves), 1) == wide.draw("a", Picture(cut), 1)
 
 
 def test_a_lora_with_catastrophic_patterns_is_rejected(build: Build, lora: Path, tmp_path: Path) -> None:
@@ -446,7 +554,7 @@ def test_a_step_can_set_denoise_and_negative_if_the_pipeline_uses_them(
     build: Build,
 ) -> None:
     generator = open_tiny(build("stable_diffusion"), steps=4, size="64x64")
-    assert generator.step_settings == {"denoise", "negative"}
+    assert generator.step_settings == {"denoise", "negative", "size", "lora"}
     plain = generator.draw("a boat", scene(), 3)
     little = generator.with_step_settings(StepSettings(denoise=0.3))
     without = generator.with_step_settings(StepSettings(negative="a red sail"))
@@ -460,9 +568,10 @@ def test_a_step_can_set_denoise_and_negative_if_the_pipeline_uses_them(
 
 
 def test_a_setting_that_would_be_ignored_is_not_taken(build: Build) -> None:
-    assert open_tiny(build("flux2_klein")).step_settings == {"reference"}
+    assert open_tiny(build("flux2_klein")).step_settings == {"reference", "size", "lora"}
+    assert open_tiny(build("longcat_image_edit")).step_settings == {"negative"}, "neither size nor LoRAs"
     unguided = open_tiny(build("stable_diffusion"), guidance=1.0, size="64x64")
-    assert unguided.step_settings == {"denoise"}
+    assert unguided.step_settings == {"denoise", "size", "lora"}
 
 
 @pytest.mark.parametrize(("name", "most"), [("flux2_klein", 8), ("qwen_image_edit_plus", 2)])
