@@ -4,7 +4,7 @@
 // errors as a queued graph.
 
 const KEYWORDS = { instruction: "do", prompt: "draw", auxiliary_text: "text" };
-const SETTINGS = ["source", "seed", "tries", "denoise", "negative", "mask", "reference"];
+const SETTINGS = ["source", "seed", "tries", "size", "denoise", "negative", "mask", "reference", "lora", "lora_strength"];
 const LOCK = "[locked]";
 // Control characters and lone surrogates cannot be shown in a line.
 const UNSHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\ud800-\udfff]/u;

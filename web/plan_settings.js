@@ -1,23 +1,27 @@
-// Settings of one step in Edit Plan: the image it edits, seed, attempts, denoise, negative, mask and reference.
+// Settings of one step in Edit Plan: the image it edits, seed, attempts, size, denoise, negative, mask, reference and LoRA.
 //
 // They are closed at first, so a plan is easy to read; a step with settings lists them in one line. An empty field uses the
 // loop's setting and is not written.
 
 import { button, make } from "./plan_elements.js";
 import { imageControl } from "./plan_images.js";
+import { loraControls } from "./plan_lora.js";
 import { say } from "./words.js";
 
 const NUMBERS = [
   { name: "seed", min: 0, max: 2 ** 48, step: 1 },
-  { name: "tries", min: 1, max: 100, step: 1 },
-  { name: "denoise", min: 0.01, max: 1, step: 0.01 }
+  { name: "tries", min: 1, max: 100, step: 1 }
 ];
+const DENOISE = { name: "denoise", min: 0.01, max: 1, step: 0.01 };
 const IMAGES = ["mask", "reference"];
+const SIZE = /^([0-9]{1,5})x([0-9]{1,5})$/;
+const [MIN_SIDE, MAX_SIDE] = [16, 8192];
 const opened = new WeakSet();
 
 function labels() {
-  const images = { mask: say("Mask"), reference: say("Reference") };
-  return { source: say("Edits"), seed: say("Seed"), tries: say("Attempts"), denoise: say("Denoise"), negative: say("Negative"), ...images };
+  const numbers = { seed: say("Seed"), tries: say("Attempts"), size: say("Size"), denoise: say("Denoise") };
+  const images = { negative: say("Negative"), mask: say("Mask"), reference: say("Reference") };
+  return { source: say("Edits"), ...numbers, ...images, lora: "LoRA", lora_strength: say("LoRA strength") };
 }
 
 function helps() {
@@ -25,10 +29,13 @@ function helps() {
     source: say("The image that this step edits."),
     seed: say("Seed of the step's first attempt; later seeds are derived from it."),
     tries: say("Maximum number of attempts of this step. 1: not judged."),
+    size: say("Width and height of this step's image in pixels, such as 1024x768."),
     denoise: say("Image to image only: how much of the source image is replaced."),
     negative: say("Negative prompt of this step, for models that use one."),
     mask: say("Part of the image that this step may change: white, or painted in the mask editor."),
-    reference: say("A reference image that the model also sees in this step, such as a character.")
+    reference: say("A reference image that the model also sees in this step, such as a character."),
+    lora: say("A LoRA of this step only, in addition to those of the generator."),
+    lora_strength: say("Strength of this step's LoRA. Empty: 1, as trained.")
   };
 }
 
@@ -37,7 +44,7 @@ export function stepSettings(step, earlier, edited) {
   const panel = make("div", "itp-settings");
   panel.id = `itp-settings-${Math.random().toString(36).slice(2)}`;
   const summary = make("div", "itp-summary");
-  const help = say("Settings of this step: source, seed, attempts, denoise, negative, mask, reference");
+  const help = say("Settings of this step: source, seed, attempts, size, denoise, negative, mask, reference, LoRA");
   const toggle = button("", help, () => open(panel.hidden));
   toggle.append(make("i", "pi pi-sliders-h"));
   toggle.setAttribute("aria-label", help);
@@ -58,19 +65,26 @@ export function stepSettings(step, earlier, edited) {
     toggle.classList.toggle("itp-given", given.length > 0);
   }
 
-  function set(name, value) {
-    const { [name]: _, ...others } = step.settings ?? {};
-    const settings = value === undefined ? others : { ...others, [name]: value };
+  const set = (name, value) => change({ [name]: value });
+
+  function change(changes) {
+    const changed = Object.entries({ ...step.settings, ...changes });
+    const settings = Object.fromEntries(changed.filter(([, value]) => value !== undefined));
     if (Object.keys(settings).length) step.settings = settings;
     else delete step.settings;
     show();
     edited();
   }
 
+  const lora = loraControls(step.settings ?? {}, change);
   panel.append(
     field("source", sourceChoice(step, earlier, set)),
     ...NUMBERS.map((one) => field(one.name, number(step, one, set))),
+    field("size", size(step, set)),
+    field("denoise", number(step, DENOISE, set)),
     field("negative", negative(step, set)),
+    field("lora", lora.name),
+    field("lora_strength", lora.strength),
     ...IMAGES.map((name) => imageField(step, name, set))
   );
   open(opened.has(step));
@@ -133,8 +147,23 @@ function number(step, { name, min, max, step: by }, set) {
   return input;
 }
 
+function size(step, set) {
+  const input = make("input", "itp-short");
+  const value = step.settings?.size ?? "";
+  Object.assign(input, { type: "text", value, placeholder: say("as in the generator"), spellcheck: false });
+  input.addEventListener("input", () => {
+    const written = input.value.replace(/\s*[x×*]\s*/i, "x").trim();
+    const sides = written.match(SIZE)?.slice(1).map(Number);
+    const fits = sides?.every((side) => MIN_SIDE <= side && side <= MAX_SIDE) ?? false;
+    input.classList.toggle("itp-wrong", Boolean(written) && !fits);
+    if (!written) set("size", undefined);
+    else if (fits) set("size", written);
+  });
+  return input;
+}
+
 function negative(step, set) {
-  const input = make("input");
+  const input = make("input", "itp-two");
   const value = step.settings?.negative ?? "";
   Object.assign(input, { type: "text", value, placeholder: say("as in the generator"), spellcheck: false });
   input.addEventListener("input", () => set("negative", input.value || undefined));

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...backend.agents.plan_lint.lint import step_findings
 from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
-from ...backend.files.step_images import image_files, with_step_images
+from ...backend.files.step_images import with_step_images
 from ...backend.plan_editor.cast_lines import checked_cast
-from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
+from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, PlanTextError
 from ...backend.plan_editor.json_form import plan_object, write_json
 from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
 from ...backend.plan_editor.outline import write_outline
@@ -28,6 +28,7 @@ from ..inputs.request import asked_request, images_input
 from ..inputs.sockets import CATEGORY, CastSocket, PlannedRequest, PlanSocket
 from .outline_text import plan_text
 from .shown_cast import shown_member, with_unknown
+from .step_files import check_files, files_edition
 
 DISPLAY = "interleave_plan"
 MAX_SHOWN = 500_000
@@ -108,7 +109,7 @@ class EditPlan(io.ComfyNode):
         # known yet.
         try:
             if isinstance(edits, str) and (written := read_edits(edits)):
-                check_images(written)
+                check_files(written)
         except SettingsError as error:
             return str(error)
         return True
@@ -117,7 +118,7 @@ class EditPlan(io.ComfyNode):
     def fingerprint_inputs(cls, edits: Any = None, **others: Any) -> str:
         """Return a value that changes when the node must run again."""
         # The host compares inputs only. A file painted over under the same name is another image.
-        return images_edition(edits) if isinstance(edits, str) else ""
+        return files_edition(edits) if isinstance(edits, str) else ""
 
     @classmethod
     def execute(
@@ -145,34 +146,6 @@ class EditPlan(io.ComfyNode):
             plan_text(outcome.plan),
             ui={DISPLAY: [display(outcome, plan, members)]},
         )
-
-
-def check_images(edits: EditedPlan) -> None:
-    """Check that the images named by steps exist.
-
-    Raises:
-        SettingsError: An image is not in the host's input folder. The message names the step.
-    """
-    with_step_images(_named_images(edits), host.input_folder())
-
-
-def _named_images(edits: EditedPlan) -> Plan:
-    """Return a plan with the images that edits name. Its steps may name members of the planner's cast."""
-    steps = (one.step.model_copy(update={"cast": None}) for one in edits.steps)
-    return Plan(steps=tuple(steps), cast=edits.cast)
-
-
-def images_edition(edits: str) -> str:
-    """Return a string that changes when an image named by a plan text is written."""
-    try:
-        written = read_edits(edits)
-        if written is None:
-            return ""
-        files = image_files(_named_images(written), host.input_folder())
-        states = [path.stat() for path in files]
-    except (SettingsError, OSError):
-        return ""  # reported as an error when the node runs
-    return " ".join(f"{state.st_ino}.{state.st_size}.{state.st_mtime_ns}" for state in states)
 
 
 def _planner_of(plan: PlannedRequest | None, outcome: MergedPlan, cast: tuple[CastMember, ...]) -> str:

@@ -16,7 +16,14 @@ from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, Edite
 from interleave_thinker.backend.plan_editor.json_form import plan_object
 from interleave_thinker.backend.plan_editor.merge import read_edits
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import CastMember, ChecklistItem, Step, StepImage, StepSettings
+from interleave_thinker.backend.types import (
+    CastMember,
+    ChecklistItem,
+    Step,
+    StepImage,
+    StepLora,
+    StepSettings,
+)
 
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
@@ -102,7 +109,17 @@ def test_the_browser_writes_outlines_as_the_server_does(page: Any) -> None:
                     )
                 ),
                 EditedStep(
-                    step=Step(number=9, prompt="q", settings=StepSettings(source="text", denoise=0.35))
+                    step=Step(
+                        number=9,
+                        prompt="q",
+                        settings=StepSettings(
+                            source="text",
+                            denoise=0.35,
+                            size="96x64",
+                            lora=StepLora(name="styles/ink.safetensors"),
+                            lora_strength=-0.5,
+                        ),
+                    )
                 ),
                 EditedStep(
                     step=Step(number=10, prompt="q", cast=("Mia", "Lamp [locked]"), facts=("a", f"b{text}"))
@@ -197,6 +214,51 @@ def test_a_step_has_its_own_settings(planned: Any, tmp_path: Path) -> None:
     row(page, 2).get_by_role("spinbutton", name="Seed").fill("")
     assert steps(page)[1].step.settings == StepSettings(source=1, tries=2)
     ran(page)
+
+
+def test_a_step_has_its_own_size_and_lora(planned: Any, host: ComfyServer, tmp_path: Path) -> None:
+    page = planned
+    folder = host.base / "models" / "loras" / "ink"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "wash.safetensors").write_bytes(b"")
+    try:
+        toggle = row(page, 2).get_by_label("Settings of this step")
+        toggle.click()
+        size = row(page, 2).get_by_label("Size", exact=True)
+        lora = row(page, 2).get_by_label("LoRA", exact=True)
+        strength = row(page, 2).get_by_label("LoRA strength")
+        assert strength.is_disabled()
+        for written in ("96", "96x9", "96x9000"):
+            size.fill(written)
+            assert "itp-wrong" in size.get_attribute("class"), written
+        size.fill("128 × 64")
+        assert "itp-wrong" not in (size.get_attribute("class") or "")
+        lora.focus()
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('#itp-step-loras option')]"
+            ".some(one => one.value === 'ink/wash.safetensors')"
+        )
+        lora.fill("ink/wish.safetensors")
+        page.get_by_title("This LoRA is not in models/loras.").wait_for()
+        lora.fill("ink/wash.safetensors")
+        page.wait_for_function("() => !document.querySelector('.itp-field input.itp-wrong')")
+        strength.fill("0.8")
+        photographed(page, "edit-plan-lora", tmp_path)
+        named = StepLora(name="ink/wash.safetensors")
+        assert steps(page)[1].step.settings == StepSettings(size="128x64", lora=named, lora_strength=0.8)
+        toggle.click()
+        summary = row(page, 2).locator(".itp-summary").inner_text()
+        assert summary == "Size: 128x64 · LoRA: ink/wash.safetensors · LoRA strength: 0.8"
+        photographed(page, "edit-plan-lora-closed", tmp_path)
+        toggle.click()
+        strength.fill("")
+        assert steps(page)[1].step.settings == StepSettings(size="128x64", lora=named)
+        strength.fill("0.5")
+        lora.fill("")
+        assert strength.is_disabled() and strength.input_value() == ""
+        assert steps(page)[1].step.settings == StepSettings(size="128x64"), "no strength without a LoRA"
+    finally:
+        (folder / "wash.safetensors").unlink()
 
 
 def test_queued_again_the_planner_does_not_run_again(planned: Any) -> None:
