@@ -228,6 +228,11 @@ class StepSettings(Value):
         return self.model_dump() | {name: image.name for name, image in self.images.items()} | lora
 
     @property
+    def sentence(self) -> str:
+        """The settings as one line, such as "seed 7, size 64x64"; empty without any."""
+        return ", ".join(f"{name} {value}" for name, value in self.as_written.items())
+
+    @property
     def of_draw(self) -> dict[str, Any]:
         """The settings that a generator has to support. Files are represented by their digests."""
         given: dict[str, Any] = {"denoise": self.denoise, "negative": self.negative, "size": self.size}

@@ -114,6 +114,8 @@ def _step(shown: StoryStep, pictures: PictureFolder, settings: RunSettings, word
         lines += [f"*{words.heard(stop_sentence(result)) if result else words.say('Not reached')}.*", ""]
     if not result or not result.attempts:
         return lines
+    if own := step.settings.sentence:
+        lines += [f"{words.say('Step settings')}: {_line(own)}", ""]
     lines += [_attempt(result, index, settings, words) for index in range(len(result.attempts))]
     return [*lines, ""]
 

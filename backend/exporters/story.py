@@ -87,6 +87,13 @@ class StoryPart(Value):
     )
     why: str = Field(description="the state as a sentence")
     attempts: tuple[StoryAttempt, ...] = Field(description="all attempts in order, including rejected ones")
+    settings: dict[str, str | int | float] = Field(
+        default={}, description="the step's own settings from the plan, files by name; absent without any"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return written_without(fields(self), self, ("settings",))
 
 
 class StoryMember(Value):
@@ -183,6 +190,7 @@ def _part(each: StoryStep, settings: RunSettings, pictures: PictureFolder) -> St
         state=_state(each),
         why="Not reached" if result is None else stop_sentence(result),
         attempts=shown,
+        settings=step.settings.as_written,
     )
 
 
