@@ -157,8 +157,9 @@ def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
 
 def _as_written(setting: object) -> object:
     """Return a setting of a run's plan.json as the user writes it: an image or LoRA as its file name."""
-    read = isinstance(setting, dict) and {*setting} in ({"name", "picture"}, {"name", "digest"})
-    return setting["name"] if read else setting
+    if isinstance(setting, dict) and {*setting} in ({"name", "picture"}, {"name", "digest"}):
+        return setting["name"]
+    return setting
 
 
 def _as_named(cast: object) -> object:
