@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ..errors import SettingsError, SourceMissing
+from ..errors import GeneratorError, SettingsError, SourceMissing
 from ..generators.protocol import FindsLoras, Generator, TakesStepSettings
 from ..pictures import Picture
 from ..types import (
@@ -37,6 +37,7 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
 
     Raises:
         SettingsError: A setting is not supported by the generator, or needs an image that does not exist.
+        GeneratorError: The generator cannot load the LoRA of a step.
     """
     _check_taken(plan, generator)
     drawn: set[int] = set()
@@ -126,11 +127,13 @@ def with_loras(plan: Plan, generator: Generator) -> Plan:
 
 @contextmanager
 def _of_step(step: Step) -> Iterator[None]:
-    """Add the number of the step to a settings error."""
+    """Add the number of the step to an error about its settings."""
     try:
         yield
     except SettingsError as error:
         raise SettingsError(f"Step {step.number}: {error.message}", error.hint or BY_EDITING) from error
+    except GeneratorError as error:
+        raise GeneratorError(f"Step {step.number}: {error.message}", error.hint or BY_EDITING) from error
 
 
 def max_attempts_of(step: Step, settings: RunSettings) -> int:

@@ -166,13 +166,19 @@ class ComfyGenerator:
         Its LoRA is applied on top of the connected model and CLIP, with the host's own loader.
 
         Raises:
-            SettingsError: The LoRA was not found, or does not fit the model.
+            SettingsError: The size is too small, or the LoRA was not found or does not fit the model.
             GeneratorError: The LoRA cannot be loaded.
         """
         other = copy(self)
         other.__dict__.pop("_identity", None)
         given = {name: one for name, one in settings.of_draw.items() if name in TEXTS}
         if settings.sides is not None:
+            if 0 in on_grid(settings.sides, self._context.grid):
+                raise SettingsError(
+                    f"The size {settings.size} is too small: this model's images have sides in multiples of "
+                    f"{self._context.grid} pixels.",
+                    "Set a larger size.",
+                )
             other._crops = True
             given |= dict(zip(("width", "height"), settings.sides, strict=True))
         other._context = replace(self._context, settings=self._context.settings.model_copy(update=given))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...checkpoints.patterns import check_patterns
-from ...errors import GeneratorError, SettingsError, boundary
+from ...errors import GeneratorError, InterleaveError, SettingsError, boundary
 from ...files.bounded_reader import parse_json
 from ...types import StepLora
 from ..encoding_cache import EncodingCache
@@ -97,7 +97,11 @@ class StepLoras:
         if digest in self._loaded:
             return
         adapter = f"step_{hashlib.blake2b(digest.encode(), digest_size=6).hexdigest()}"
-        _load(self._pipeline, file, adapter)
+        try:
+            _load(self._pipeline, file, adapter)
+        except InterleaveError:
+            self._discard(adapter)
+            raise
         self._loaded[digest] = adapter
         self._restore()
 
@@ -116,6 +120,13 @@ class StepLoras:
             yield
         finally:
             self._encodings.weights = ""
+            self._restore()
+
+    def _discard(self, adapter: str) -> None:
+        """Remove what a failed attempt to load a LoRA left in the pipeline, which would change all images."""
+        if adapter in _adapters(self._pipeline):
+            self._pipeline.delete_adapters(adapter)
+        if _adapters(self._pipeline):
             self._restore()
 
     def _restore(self) -> None:
@@ -172,10 +183,17 @@ def _load(pipeline: Any, file: Path, adapter: str) -> str:
             )
         except (ValueError, KeyError) as error:
             raise _foreign(file, name, error) from error
-        found = {one for part in pipeline.get_list_adapters().values() for one in part}
-        if adapter not in found:
+        except RuntimeError as error:
+            if "size mismatch" not in str(error):
+                raise
+            raise _foreign(file, name) from error
+        if adapter not in _adapters(pipeline):
             raise _foreign(file, name)
     return digest
+
+
+def _adapters(pipeline: Any) -> set[str]:
+    return {one for part in pipeline.get_list_adapters().values() for one in part}
 
 
 def _check_metadata(file: Path) -> None:

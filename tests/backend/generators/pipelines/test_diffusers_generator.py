@@ -324,6 +324,35 @@ def test_a_lora_of_a_step_is_inside_the_folder_and_fits_the_model(
         open_tiny(build("stable_diffusion")).lora_digest("a.safetensors")
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["alone", "next to the pipeline's own"])
+def test_a_lora_that_fails_to_load_leaves_nothing_behind(
+    build: Build, lora: Path, tmp_path: Path, own: bool
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(lora)
+    last = max(name for name in weights if "lora_A" in name)
+    save_file(weights | {last: torch.ones(4, 7)}, tmp_path / "other.safetensors")
+    shutil.copy(lora, tmp_path / "fits.safetensors")
+    options = {"lora": str(lora)} if own else {}
+    generator = open_tiny(
+        build("stable_diffusion"), size="64x64", steps=2, lora_folder=str(tmp_path), **options
+    )
+    plain = generator.draw("a boat", None, 1)
+    for name, fails in (("fits.safetensors", False), ("other.safetensors", True)):
+        named = StepLora(name=name, digest=generator.lora_digest(name))
+        if fails:
+            with pytest.raises(SettingsError, match=r"Nothing in 'other\.safetensors' fits"):
+                generator.with_step_settings(StepSettings(lora=named))
+        else:
+            assert generator.with_step_settings(StepSettings(lora=named)).draw("a boat", None, 1) != plain
+        assert generator.draw("a boat", None, 1) == plain
+    fresh = open_tiny(build("stable_diffusion"), size="64x64", steps=2, lora_folder=str(tmp_path), **options)
+    with pytest.raises(SettingsError, match="fits"):
+        fresh.with_step_settings(StepSettings(lora=named))
+    assert fresh.draw("a boat", None, 1) == plain
+
+
 def test_a_step_has_its_own_size(build: Build) -> None:
     for name in ("stable_diffusion", "flux2_klein"):
         generator = open_tiny(build(name), size="64x64", steps=2)
