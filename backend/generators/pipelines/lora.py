@@ -140,7 +140,7 @@ class StepLoras:
         if self.find is None:
             raise SettingsError(
                 f"The LoRA {name!r} cannot be found, because no LoRA folder is set.",
-                "Give the folder with lora_folder (--lora-folder).",
+                "Set lora_folder to the folder of the LoRAs.",
             )
         file = self.find(name)
         if file is None:

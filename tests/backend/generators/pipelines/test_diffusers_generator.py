@@ -320,7 +320,7 @@ def test_a_lora_of_a_step_is_inside_the_folder_and_fits_the_model(
         generator.with_step_settings(StepSettings(lora=named))
     with pytest.raises(SettingsError, match="has changed since the run began"):
         generator.with_step_settings(StepSettings(lora=named.model_copy(update={"digest": "0"})))
-    with pytest.raises(SettingsError, match=r"no LoRA folder is set.*--lora-folder"):
+    with pytest.raises(SettingsError, match=r"no LoRA folder is set.*lora_folder"):
         open_tiny(build("stable_diffusion")).lora_digest("a.safetensors")
 
 
