@@ -37,7 +37,7 @@ class Comparison:
     Attributes:
         name: The class.
         works: Names of the works.
-        rows: What was compared: a cell per work. A cell is the number of equal items, or says what differs.
+        rows: What was compared: a cell per work. A cell is the number of equal items, or of different ones.
         line_breaks: Number of critic requests with a line break after the images that only the class adds.
         first: The first difference, if there is one.
     """
