@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,10 @@ def test_a_folder_without_the_code_is_refused(tmp_path: Path) -> None:
         ("import json, os, re", "import json, os, re, nothing_there", "No module named 'nothing_there'"),
     ],
 )
-def test_code_that_fails_is_an_error_with_its_log(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_code_that_fails_is_an_error_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(EvaluatorError, match="The published code") as caught:
         compare_checkout(made_checkout(tmp_path / "made", (old, new)), make_works()[:1])
     assert message in str(caught.value)
