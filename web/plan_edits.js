@@ -26,6 +26,7 @@ export class PlanEdits {
     this.display = {};
     this.undo = null;
     this.reading = 0;
+    this.shown = "";
     this.listenToText();
   }
 
@@ -72,7 +73,12 @@ export class PlanEdits {
       this.cast = answer.plan?.cast ?? [];
     }
     this.forms = answer;
-    this.show();
+    // A list that is built again would lose the focus, and a click that has begun.
+    const state = JSON.stringify([text, answer, this.display]);
+    const isNew = state !== this.shown;
+    this.shown = state;
+    if (isNew) this.show();
+    else this.checked();
   }
 
   ask(text) {
@@ -129,6 +135,7 @@ export class PlanEdits {
     // The node's message is about an older text, and its result must not replace this one.
     this.display.isNews = false;
     this.reading++;
+    this.shown = "";
     clearTimeout(this.timer);
     this.widget.value = text;
     this.isWriting = false;

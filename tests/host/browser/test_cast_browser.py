@@ -127,6 +127,8 @@ def test_the_cast_is_shown_and_chosen_for_each_step(
     assert present(page)[0] == ["Mia"]
     page.wait_for_timeout(600)
     assert not page.locator(".itp-fault").count(), "the server accepts names of the connected cast"
+    ran(page)
+    page.wait_for_timeout(600)
     page.evaluate("() => { document.querySelector('.itp-chip').dataset.built = 'before' }")
     ran(page)
     assert page.locator(".itp-chip").first.get_attribute("data-built"), "a run does not replace the buttons"
