@@ -137,3 +137,15 @@ def test_a_generator_without_loras_refuses_them(host: ComfyServer, loras: Path) 
     graph["generator"] = node("InterleaveTinyWorldGenerator")
     with pytest.raises(HostError, match="Steps 1, 3 set their own lora, but this generator does not support"):
         host.run(graph)
+
+
+def test_a_connected_guider_refuses_a_lora(host: ComfyServer, loras: Path) -> None:
+    graph = by_hand(ours("sd15", "guided lora", ["a fox"], SIZE, seed=13), f"lora: {STYLE}")
+    graph |= {
+        "text": node("CLIPTextEncode", clip=CLIP, text="a fox"),
+        "guider": node("CFGGuider", model=MODEL, positive="@text", negative="@text", cfg=3.0),
+        "options": node("InterleaveStepOptions", guider="@guider"),
+    }
+    graph["generator"]["inputs"]["options"] = ["options", 0]
+    with pytest.raises(HostError, match="Step 1 sets its own lora, but this generator does not support lora"):
+        host.run(graph)
