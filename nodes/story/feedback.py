@@ -142,7 +142,7 @@ def spoken(step: int, index: int, word: str, better_prompt: str, reason: str) ->
     """
     if word not in (ACCEPT, REJECT, BETTER, TAKE_BACK):
         raise SettingsError(
-            f"Unknown verdict {word[:40]!r}.", f"Choose one of: {ACCEPT}, {REJECT}, {BETTER}, {TAKE_BACK}."
+            f"Unknown verdict {word!r:.42}.", f"Choose one of: {ACCEPT}, {REJECT}, {BETTER}, {TAKE_BACK}."
         )
     if word == BETTER and not better_prompt.strip():
         raise SettingsError("The better prompt is empty.", "Write it, or choose the verdict 'reject'.")
