@@ -115,12 +115,12 @@ def resident() -> int:
 
 def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[str, Any]:
     """Run one story, run it again on its finished journal, and return the figures."""
+    from interleave_thinker.backend.feedback.live.live_run import LiveRun
     from interleave_thinker.backend.journal.journal import Journal
     from interleave_thinker.backend.loop.events import AttemptDrawn, StepFinished
     from interleave_thinker.backend.loop.loop import run
     from interleave_thinker.backend.pictures import KEPT_PIXELS
     from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
-    from interleave_thinker.nodes.live.live_run import LiveRun
 
     clock = Clocked()
     painter, critic = Painter(kind, side, clock), Refusing(clock)

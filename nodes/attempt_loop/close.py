@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
+from ...backend.feedback.live.live_run import LiveTarget
 from ...backend.journal.files import first_fault
 from ...backend.loop.external_run.attempts import ExternalAttempts
 from ...backend.types import RunSettings
@@ -39,7 +40,6 @@ from ..inputs.run_folder import RUNS, run_folder
 from ..inputs.sockets import CATEGORY
 from ..inputs.strictness import CUSTOM, accept_at_of
 from ..inputs.validation import only_text
-from ..live.live_run import LiveTarget
 from ..loop.critic_loop import workflow_of
 from .next_attempt import Carried, PendingRun, begin, go_on, only_batch, watch
 from .open import ATTEMPT, AttemptSocket, OpenedAttempt

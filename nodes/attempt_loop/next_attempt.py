@@ -16,6 +16,7 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
+from ...backend.feedback.live.live_run import LiveTarget
 from ...backend.loop.events import Finished
 from ...backend.loop.external_run.attempts import ExternalAttempts
 from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawRequest, ExternalDrawResult
@@ -27,7 +28,6 @@ from ..agents.managed_chat import offload_others
 from ..host import expansion
 from ..inputs.images import OverflowedImage, to_pictures
 from ..inputs.run_folder import RunWatch
-from ..live.live_run import LiveTarget
 from .open import OpenedAttempt
 from .results import closed_outputs, paused, results
 from .shown import ShownAttempts

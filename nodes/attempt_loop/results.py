@@ -14,6 +14,7 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import GeneratorError
+from ...backend.feedback.live.shown import waiting_in_display
 from ...backend.journal.files import PICTURES
 from ...backend.loop.events import Finished
 from ...backend.report.image_texts import image_texts
@@ -23,7 +24,6 @@ from .. import host
 from ..inputs.images import to_batch
 from ..inputs.run_folder import RUNS
 from ..inputs.sockets import TrajectorySocket
-from ..live.shown import waiting_in_display
 from ..loop.critic_loop import why_nothing_was_drawn
 
 

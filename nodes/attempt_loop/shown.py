@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
+from ...backend.feedback.live.messages import EVENT
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.events import (
     AttemptDrawn,
@@ -25,8 +27,6 @@ from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawResult
 from ...backend.loop.loop import CriticLike
 from ...backend.types import Plan, StopReason
 from .. import host
-from ..live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
-from ..live.messages import EVENT
 
 
 def target_at(node: str, workflow: str | None) -> LiveTarget:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 from server import PromptServer
 
 from ...backend.errors import InterleaveError
-from ...backend.remote.called_name import called_name, is_address, is_this_machine
+from ...backend.remote.called_name import from_own_page, may_be_called
 
 MAX_BODY = 256 * 1024
 KEPT = "private, max-age=31536000, immutable"
@@ -66,12 +65,13 @@ def register_routes(routes: Sequence[Route]) -> None:
 
 def _handler(route: Route) -> Callable[[web.Request], Any]:
     async def handle(request: web.Request) -> web.Response:
-        if not _from_own_page(request):
+        allowed = str(args.enable_cors_header or "")
+        if not from_own_page(request.headers, allowed):
             return _refused(
                 403, "Only ComfyUI's own pages, and those named by --enable-cors-header, may request this."
             )
         host = request.headers.get("Host", "")
-        if not _may_be_called(host):
+        if not may_be_called(host, args.listen, allowed):
             return _refused(
                 403,
                 f"ComfyUI listens on this machine only, but was called as {host[:100]!r}. If that is the "
@@ -92,44 +92,6 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
         return web.json_response(text=answer.model_dump_json())
 
     return handle
-
-
-def _may_be_called(host: str) -> bool:
-    """Return whether the server may be called by the name in this Host header."""
-    if not all(is_this_machine(address.strip()) for address in args.listen.split(",")):
-        return True
-    try:
-        name = called_name(host)
-        named = urllib.parse.urlsplit(str(args.enable_cors_header or "")).hostname
-    except ValueError:
-        return False
-    return is_this_machine(name) or is_address(name) or name == named
-
-
-def _from_own_page(request: web.Request) -> bool:
-    """Return whether the request comes from this server's page, an allowed page, or a program."""
-    origin = request.headers.get("Origin", "")
-    allowed = str(args.enable_cors_header or "")
-    if allowed and allowed != "*" and origin == allowed:
-        return True
-    if request.headers.get("Sec-Fetch-Site", "") == "cross-site":
-        return False
-    if not origin:
-        return True
-    # A proxy may have put its own name into Host; pages cannot set the other header without permission.
-    hosts = [request.headers.get(name, "") for name in ("Host", "X-Forwarded-Host")]
-    return any(_same_host(origin, host.strip()) for host in hosts)
-
-
-def _same_host(origin: str, host: str) -> bool:
-    try:
-        asking, asked = urllib.parse.urlsplit(origin), urllib.parse.urlsplit(f"//{host}")
-        if not asking.hostname or asking.hostname != asked.hostname:
-            return False
-        # Some browsers and proxies omit a port; the host's own check accepts that.
-        return None in (asking.port, asked.port) or asking.port == asked.port
-    except ValueError:
-        return False
 
 
 async def _given(request: web.Request, route: Route) -> BaseModel:

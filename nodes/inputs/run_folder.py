@@ -1,73 +1,35 @@
 """Run folders of the host: one per request and seed, in the host's output folder.
 
-The name is derived from the request and the seed. The same request finds its folder again, so a run resumes
-after a crash or a cancel, and a changed setting repeats only what it affects. With another seed every image
-differs, so that story has its own folder and both can be loaded. A workflow from a stranger cannot choose
-another path.
+A workflow from a stranger cannot choose another path. The rules of their names are in
+`backend/feedback/live/run_folders.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
 
-from ...backend.errors import JournalError, SettingsError
-from ...backend.files.names import name_fault, slug
-from ...backend.journal.journal import Journal
+from ...backend.feedback.live import run_folders
 from ...backend.journal.picks import CHOICES
 from ...backend.types import Request
 
 PARENT = "interleave-thinker"
 RUNS = "interleave_runs"
 """Key of a node's display with the names of its runs, for a browser that has not followed them."""
-WAITING = "interleave_waiting"
-"""Key of a node's display with what its run waits for (`WaitingShown`), for programs that decide."""
-MAX_OLD_NAME = 40
 
 Stamp = tuple[int, int] | None
 
 
 def run_folder(output: Path, request: Request, seed: int = 0) -> Path:
-    """Return the folder of this request and base seed, without creating it.
-
-    A folder from a version whose folder names had no seed is found by the seed in its journal.
-    """
-    first = _folder_of(output, request)
-    seeded = first.with_name(f"{first.name}-seed-{seed}")
-    if seeded.is_dir():
-        return seeded
-    held = _seed_in(first)
-    if held == seed or (held is None and seed == 0):
-        return first
-    return seeded
+    """Return the folder of this request and base seed, without creating it."""
+    return run_folders.run_folder(output / PARENT, request, seed)
 
 
 def planning_folder(output: Path, request: Request, planner: str) -> Path:
     """Return the folder for the parts of an unfinished plan of this request, one per planner identity."""
     asker = hashlib.blake2b(planner.encode(), digest_size=5).hexdigest()
-    first = _folder_of(output, request)
+    first = run_folders.folder_of(output / PARENT, request)
     return first.with_name(f"{first.name}-plan-{asker}")
-
-
-def _seed_in(folder: Path) -> int | None:
-    """Return the base seed of the run in a folder, `None` if it cannot be read."""
-    try:
-        return Journal(folder).record().settings.seed
-    except JournalError:
-        return None
-
-
-def _folder_of(output: Path, request: Request) -> Path:
-    content = hashlib.blake2b(request.text.encode(), digest_size=5)
-    for image in request.images:
-        content.update(image.digest.encode())
-    parent, ending = output / PARENT, content.hexdigest()
-    # Older versions kept only a-z and digits; their folders keep their names.
-    old = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:MAX_OLD_NAME].strip("-")
-    old_name, name = (f"{beginning or 'story'}-{ending}" for beginning in (old, slug(request.text)))
-    is_there = old_name != name and next(parent.glob(f"{old_name}*"), None) is not None
-    return parent / (old_name if is_there else name)
 
 
 def known_run(output: Path, name: str) -> Path:
@@ -76,15 +38,7 @@ def known_run(output: Path, name: str) -> Path:
     Raises:
         SettingsError: It is not directly in the folder of all runs.
     """
-    parent = output / PARENT
-    folder = parent / name
-    inside = not name_fault(name) and folder.is_dir() and folder.resolve().parent == parent.resolve()
-    if not inside:
-        raise SettingsError(
-            f"The run {name[:100]!r} was not found in {str(parent)!r}.",
-            "It may have been deleted: queue it again.",
-        )
-    return folder
+    return run_folders.known_run(output / PARENT, name)
 
 
 class RunWatch:

@@ -9,6 +9,7 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
+from ...backend.feedback.live.shown import waiting_in_display
 from ...backend.generators.protocol import Generator
 from ...backend.journal.files import PICTURES
 from ...backend.journal.waiting import Waiting
@@ -41,7 +42,6 @@ from ..inputs.sockets import (
 )
 from ..inputs.strictness import CUSTOM, accept_at_of
 from ..inputs.validation import checked, in_range, only_text
-from ..live.shown import waiting_in_display
 from ..plan.outline_text import step_text
 from .live_loop import carry_out
 

@@ -19,8 +19,7 @@ from ...backend.report.outcomes import UNUSED, percent
 from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import RunSettings, Verdict
 from .. import host
-from ..agents.interruptible import ListenedCritic
-from ..agents.reply_inputs import settings_of
+from ..agents.interruptible import critic_with
 from ..host import expansion
 from ..inputs.connected import AGENT, check_connected
 from ..inputs.images import only_picture
@@ -164,9 +163,7 @@ def results(verdict: Verdict, passes: bool, notes: Sequence[str] = ()) -> io.Nod
 
 def critic_of(chat: ChatModel) -> CriticLike:
     """Return a critic that uses this agent and stops when the user presses cancel."""
-    from ...backend.agents.critic import Critic
-
-    return ListenedCritic(Critic(chat, settings=settings_of(chat, watch_verdict=True)), lambda text: None)
+    return critic_with(chat)
 
 
 def verdict_text(verdict: Verdict, passes: bool) -> str:

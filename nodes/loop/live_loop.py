@@ -9,6 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...backend.chat.protocol import ChatModel
+from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget
+from ...backend.feedback.live.messages import EVENT
+from ...backend.feedback.live.progress import Allowance
 from ...backend.generators.protocol import Generator
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run
@@ -16,12 +19,9 @@ from ...backend.loop.protocols import PlannedBefore
 from ...backend.loop.step_rules import max_attempts_in
 from ...backend.types import RunSettings
 from .. import host
-from ..agents.interruptible import InterruptibleGenerator, critic_with, review_with
+from ..agents.interruptible import critic_with, interruptible, review_with
 from ..agents.managed_chat import offload_others
 from ..inputs.sockets import PlannedRequest
-from ..live.live_run import LIVE_RUNS, LiveRun, LiveTarget
-from ..live.messages import EVENT
-from ..live.progress import Allowance
 
 PREVIEW_PIXELS = 256
 
@@ -64,7 +64,7 @@ def carry_out(
     ended = None
     try:
         with host.listening_to_steps(bar.sampling):
-            drawer = InterruptibleGenerator(generator) if generator is not None else None
+            drawer = interruptible(generator) if generator is not None else None
             planner = PlannedBefore(plan.planner, plan.prompt_set) if plan.planner else None
             events = run(
                 plan.request,

@@ -6,8 +6,8 @@ from base64 import b64encode
 from typing import Any
 
 from ...backend.cast import CastMember
+from ...backend.feedback.live.thumbnails import small_webp
 from ...backend.plan_editor.edited_plan import EditedPlan
-from ..live.thumbnails import small_webp
 
 PIXELS = 96
 """Longer side of a thumbnail: twice the size at which it is shown."""

@@ -22,6 +22,8 @@ from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, 
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
 from interleave_thinker.backend.drift.measure import Drift
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
+from interleave_thinker.backend.feedback.live.progress import RunView
+from interleave_thinker.backend.feedback.live.replayed import replayed
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -52,8 +54,6 @@ from interleave_thinker.backend.types import (
     StoryFinding,
     Trajectory,
 )
-from interleave_thinker.nodes.live.progress import RunView
-from interleave_thinker.nodes.live.replayed import replayed
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 WORDS = LANGUAGES[1:]

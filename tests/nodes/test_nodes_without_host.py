@@ -17,6 +17,7 @@ from support.small_agents import STORY, OneInThree
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.feedback.live.progress import RunView
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.loop import run
@@ -29,7 +30,6 @@ from interleave_thinker.nodes.inputs import requirements
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
 from interleave_thinker.nodes.inputs.run_folder import known_run, run_folder
 from interleave_thinker.nodes.inputs.validation import in_range
-from interleave_thinker.nodes.live.progress import RunView
 from interleave_thinker.nodes.plan.outline_text import plan_text
 from interleave_thinker.nodes.sampling.weights_identity import weights_identity
 

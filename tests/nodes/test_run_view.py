@@ -12,6 +12,12 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.checklist import MAX_ITEMS
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.feedback.live.clipped_text import LINE_BYTES, clip, marked
+from interleave_thinker.backend.feedback.live.live_run import LiveRun, LiveRuns, LiveTarget
+from interleave_thinker.backend.feedback.live.messages import LiveMessage
+from interleave_thinker.backend.feedback.live.progress import MOVES_PER_STEP, Allowance
+from interleave_thinker.backend.feedback.live.replayed import replayed
+from interleave_thinker.backend.feedback.live.thumbnails import Thumbnails
 from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
@@ -35,12 +41,6 @@ from interleave_thinker.backend.types import (
     Verdict,
 )
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
-from interleave_thinker.nodes.live.clipped_text import LINE_BYTES, clip, marked
-from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget
-from interleave_thinker.nodes.live.messages import LiveMessage
-from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
-from interleave_thinker.nodes.live.replayed import replayed
-from interleave_thinker.nodes.live.thumbnails import Thumbnails
 
 NASTY = ['x" \\ ' * 4000, "猫" * 9000, "\x00\x1f" * 5000, "word " * 5000]
 

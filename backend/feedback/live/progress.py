@@ -7,7 +7,7 @@ bar, so each step has a limited number of moves and preview bytes.
 
 from __future__ import annotations
 
-from ...backend.loop.events import (
+from ...loop.events import (
     AttemptDrawn,
     AttemptJudged,
     AttemptStarted,
@@ -17,11 +17,11 @@ from ...backend.loop.events import (
     StepFinished,
     StoryChecked,
 )
-from ...backend.loop.step_rules import max_attempts_in, max_attempts_of
-from ...backend.report.outcomes import stop_sentence, summarize
-from ...backend.report.story_checks import check_line
-from ...backend.report.text import attempt_words
-from ...backend.types import Plan, RunSettings, Step
+from ...loop.step_rules import max_attempts_in, max_attempts_of
+from ...report.outcomes import stop_sentence, summarize
+from ...report.story_checks import check_line
+from ...report.text import attempt_words
+from ...types import Plan, RunSettings, Step
 
 MOVES_PER_STEP = 24
 PREVIEW_BYTES_PER_STEP = 250_000

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ...backend.errors import JournalError
-from ...backend.journal.delete import run_bytes
-from ...backend.journal.journal import RUN, TRAJECTORY, Journal
-from ...backend.loop.replay import load_trajectory
-from ...backend.report.outcomes import summarize
+from ...errors import JournalError
+from ...journal.delete import run_bytes
+from ...journal.journal import RUN, TRAJECTORY, Journal
+from ...loop.replay import load_trajectory
+from ...report.outcomes import summarize
 from .messages import MessagePart
 
 PAGE = 24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...backend.journal.waiting import Waiting
-from ...backend.loop.events import (
+from ...journal.waiting import Waiting
+from ...loop.events import (
     AttemptDrawn,
     AttemptJudged,
     AttemptStarted,
@@ -14,7 +14,7 @@ from ...backend.loop.events import (
     StepFinished,
     StoryChecked,
 )
-from ...backend.types import Attempt, Trajectory
+from ...types import Attempt, Trajectory
 from .live_run import LiveRun
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...backend.journal.waiting import Waiting
-from ...backend.loop.events import AttemptStarted
-from ...backend.pictures import Picture
-from ...backend.report.outcomes import AttemptOutcome, outcome, stop_sentence, tone_of, tone_of_attempt
-from ...backend.report.reasoning import reasoning_alone
-from ...backend.types import Attempt, RunSettings, Step, StepResult, StopReason, StoryCheck
-from ..inputs.run_folder import WAITING
+from ...journal.waiting import Waiting
+from ...loop.events import AttemptStarted
+from ...pictures import Picture
+from ...report.outcomes import AttemptOutcome, outcome, stop_sentence, tone_of, tone_of_attempt
+from ...report.reasoning import reasoning_alone
+from ...types import Attempt, RunSettings, Step, StepResult, StopReason, StoryCheck
 from .clipped_text import LINE_BYTES, PROMPT_BYTES, clip, marked
 from .messages import AttemptShown, CheckShown, FindingShown, LiveImage, StepShown, WaitingShown
+from .run_folders import WAITING
 
 REASONING_BYTES = 2800
 ENHANCED_BYTES = 540

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from ...backend.report.prompt_diff import changes
+from ...report.prompt_diff import changes
 
 PROMPT_BYTES = 1200
 PIECES_BYTES = 1800

@@ -10,10 +10,10 @@ import threading
 from io import BytesIO
 from pathlib import Path
 
-from ...backend.errors import SettingsError
-from ...backend.journal.files import RunFiles
-from ...backend.machine.byte_lru import ByteLRU
-from ...backend.pictures import Picture
+from ...errors import SettingsError
+from ...journal.files import RunFiles
+from ...machine.byte_lru import ByteLRU
+from ...pictures import Picture
 
 SIZES = (256, 512, 1024)
 """Sizes of the longer side in pixels. The smallest that is not below the requested size is used."""

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from ...backend.feedback.log import Feedback
-from ...backend.report.completeness import Lack
-from ...backend.report.outcomes import Tone
-from ...backend.types import CheckedItem, FindingKind
-from ...backend.values import written_without
+from ...feedback.log import Feedback
+from ...report.completeness import Lack
+from ...report.outcomes import Tone
+from ...types import CheckedItem, FindingKind
+from ...values import written_without
 from .clipped_text import Pieces
 
 EVENT = "interleave-thinker"

@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...backend.errors import InterleaveError
-from ...backend.journal.waiting import Waiting
-from ...backend.loop.events import (
+from ...errors import InterleaveError
+from ...journal.waiting import Waiting
+from ...loop.events import (
     AttemptDrawn,
     AttemptJudged,
     AttemptStarted,
@@ -25,8 +25,8 @@ from ...backend.loop.events import (
     StepFinished,
     StoryChecked,
 )
-from ...backend.report.completeness import Lack, lacks
-from ...backend.types import Plan, RunSettings, StopReason, StoryCheck, Trajectory
+from ...report.completeness import Lack, lacks
+from ...types import Plan, RunSettings, StopReason, StoryCheck, Trajectory
 from .clipped_text import LINE_BYTES, clip
 from .messages import AnyShown, AttemptShown, LiveMessage, RunShown, WordsShown
 from .progress import RunView
