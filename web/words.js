@@ -1,12 +1,10 @@
-// The pack's texts in the browser, in the language of the front end (Comfy.Locale).
+// The pack's texts in the browser, in the language that `loadWords` is given.
 //
 // The English text is the key. A text that a language lacks is shown in English, the code stays readable, and one small file is
 // fetched instead of every language. The host merges `locales/*/main.json` of all packs into its own messages, but extensions
 // cannot read them. Lines from the server are English; they are translated by patterns, so a run recorded in one language can be
 // shown in another.
 
-import { app } from "../../scripts/app.js";
-import { language as chosenLanguage } from "./host.js";
 import { ENGLISH, resolved } from "./languages.js";
 
 const PLACE = /\{(\w+)\}/g;
@@ -48,12 +46,12 @@ function patternOf(key) {
   return { pattern: new RegExp(`^${parts.join("")}$`), names };
 }
 
-/** Load the texts of the front end's language, unless loaded. Without them everything is in English. */
-async function fetchWords() {
-  const wanted = resolved(chosenLanguage());
+/** Load the texts of a language such as "fr" or "zh-TW", unless loaded. Without them everything is in English. */
+export async function loadWords(tag) {
+  const wanted = resolved(tag);
   if (wanted === language) return;
   const loaded = wanted === ENGLISH ? {} : await wordsOf(wanted);
-  // Texts that could not be loaded are requested again with the next graph.
+  // Texts that could not be loaded are requested again with the next call.
   language = loaded ? wanted : ENGLISH;
   ours = loaded?.view ?? {};
   patterns = Object.entries(loaded?.server ?? {}).map(([key, text]) => ({ ...patternOf(key), text }));
@@ -70,10 +68,3 @@ async function wordsOf(wanted) {
     return null;
   }
 }
-
-app.registerExtension({
-  name: "InterleaveThinker.Words",
-  init: fetchWords,
-  // After a change of the language, the host rebuilds all nodes of the graph.
-  beforeConfigureGraph: fetchWords,
-});

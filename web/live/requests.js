@@ -81,7 +81,7 @@ export class Requests {
 }
 
 /** The content of an answer; throws the server's error. */
-async function contentOf(answer) {
+export async function contentOf(answer) {
   const content = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(content.error ?? say("The server answered {status}.", { status: answer.status }));
   return content;
