@@ -26,6 +26,7 @@ PACKAGE = (
     "evaluation",
     "service",
     "tinyworld",
+    "webapp",
     "tests",
 )
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("backend", "nodes", "service", "training", "evaluation", "tinyworld", "cli")
+LAYERS = ("backend", "nodes", "service", "webapp", "training", "evaluation", "tinyworld", "cli")
 MAY_USE = {
     "backend": {"backend"},
     "nodes": {"nodes", "backend"},
     "service": {"service", "backend"},
+    "webapp": {"webapp", "backend"},
     "training": {"training", "backend"},
     "evaluation": {"evaluation", "training", "backend"},
     "tinyworld": {"tinyworld", "evaluation", "training", "backend"},
@@ -36,6 +37,7 @@ FORBIDDEN = {
     },
     "nodes": {"trl", "typer", "ray"},
     "service": {"comfy", "comfy_api", "folder_paths", "trl"},
+    "webapp": {"comfy", "comfy_api", "folder_paths", "trl"},
     "training": {"comfy", "comfy_api", "folder_paths"},
     "evaluation": {"comfy", "comfy_api", "folder_paths"},
     "tinyworld": {"comfy", "comfy_api", "folder_paths"},

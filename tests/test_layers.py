@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("backend", "nodes", "service", "training", "evaluation", "tinyworld", "cli")
+LAYERS = ("backend", "nodes", "service", "webapp", "training", "evaluation", "tinyworld", "cli")
 TABLE = re.compile(r"^```imports\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGES = re.compile(r"^packages = \[$(.*?)^\]$", re.MULTILINE | re.DOTALL)
 MAX_ROOMS = 12

@@ -47,7 +47,7 @@ def test_generated_pages_are_up_to_date(tmp_path: Path) -> None:
 def test_every_environment_variable_of_the_product_is_documented() -> None:
     page = (REFERENCE / "environment.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", page))
-    folders = ("backend", "cli", "evaluation", "nodes", "service", "tinyworld", "training")
+    folders = ("backend", "cli", "evaluation", "nodes", "service", "tinyworld", "training", "webapp")
     sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     read = set(re.findall(r'"(INTERLEAVE_[A-Z]+_(?:KEY|URL))"', code))

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("training", "evaluation", "service", "tinyworld")
+LAYERS = ("training", "evaluation", "service", "webapp", "tinyworld")
 MAX_ARGUMENTS = 6
 
 

@@ -114,7 +114,7 @@ def command(
     if plan is not None:
         _plan(plan, planner, critic, size, reserve, as_json)
         return
-    models = _models()
+    models = found_models()
     report = {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -209,7 +209,7 @@ def _main_memory() -> float | None:
         return None
 
 
-def _models() -> dict[str, list[Path]]:
+def found_models() -> dict[str, list[Path]]:
     """Return the checkpoint folders by place: built in, in a ComfyUI installation, in the hub cache."""
     shipped = Path(__file__).parents[2] / "tinyworld" / "runtime" / "checkpoints"
     comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")

@@ -129,7 +129,7 @@ def test_a_trigger_is_found(trigger: str, line: str) -> None:
 
 def test_the_pack_does_not_import_omitted_files() -> None:
     """Nothing in the archive imports the command line, training, evaluation, the service or the lab."""
-    folders = r"(?:cli|training|evaluation|service|tinyworld\.lab)"
+    folders = r"(?:cli|training|evaluation|service|webapp|tinyworld\.lab)"
     away = re.compile(rf"^\s*(?:from|import) +(?:\.+|interleave_thinker\.){folders}\b", re.MULTILINE)
     assert away.search("    from ...training.data.rows import reading")
     for name in published():

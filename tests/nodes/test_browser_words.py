@@ -55,7 +55,10 @@ from interleave_thinker.backend.types import (
     Trajectory,
 )
 
-WEB = Path(__file__).resolve().parents[2] / "web"
+ROOT = Path(__file__).resolve().parents[2]
+WEB = ROOT / "web"
+SCRIPTS = [*sorted(WEB.rglob("*.js")), *sorted((ROOT / "webapp" / "page").glob("*.js"))]
+"""The scripts of the nodes, and those of the web app."""
 WORDS = LANGUAGES[1:]
 """English has no file, since its texts are the lookup keys of the other languages."""
 SAID = re.compile(r'\bsay\(\s*"((?:[^"\\]|\\.)*)"')
@@ -76,7 +79,7 @@ def words(language: str) -> Words:
 
 
 def said_in_scripts() -> set[str]:
-    scripts = [path.read_text(encoding="utf-8") for path in WEB.rglob("*.js")]
+    scripts = [path.read_text(encoding="utf-8") for path in SCRIPTS]
     return {json.loads(f'"{text}"') for script in scripts for text in SAID.findall(script)}
 
 
@@ -268,7 +271,7 @@ def test_every_language_has_exactly_the_texts_of_the_scripts(language: str) -> N
 
 
 def test_no_english_text_bypasses_translation() -> None:
-    for path in WEB.rglob("*.js"):
+    for path in SCRIPTS:
         sentences = SENTENCE.findall(path.read_text(encoding="utf-8"))
         assert [text for said, text in sentences if not said] == [], path.name
 

@@ -1,0 +1,249 @@
+"""`interleave-thinker app`: stories in a browser without ComfyUI."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...backend.chat import CHAT_BACKENDS
+from ...backend.errors import SettingsError
+from ...backend.generators import GENERATORS
+from ...backend.machine.libraries import installed
+from ...backend.pipeline.models import TINY_WORLD, with_role
+from ...backend.remote.api_keys import check_variable, read_key
+from ...backend.remote.called_name import is_this_machine
+from ...backend.types import RunSettings
+from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
+from ...webapp.models import Chosen, Example, Offer, Role
+from ..open_models import Opener
+from ..options.model_options import NONE, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..options.models import with_model_options
+from ..run_request import check_words
+from .doctor import found_models
+
+if TYPE_CHECKING:
+    from ...backend.agents.critic import Critic
+    from ...backend.agents.planner import Planner
+    from ...backend.generators.protocol import Generator
+
+LIBRARIES = ("fastapi", "uvicorn")
+KEY = "INTERLEAVE_APP_KEY"
+THIS_MACHINE = "127.0.0.1"
+PORT = 8020
+GRACE = 5.0
+"""Seconds that a story has to stop with the app. After them it is like a kill, which loses nothing either."""
+
+
+@with_model_options
+def command(
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    settings: RunSettings,
+    local: LocalOptions,
+    runs: Annotated[
+        Path, typer.Option(help="Folder of the stories, one run folder each. Existing ones are listed.")
+    ] = Path("interleave-stories"),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = PORT,
+    host: Annotated[
+        str,
+        typer.Option(
+            help=f"Address to listen on. Other machines need a key, in the environment variable {KEY}, as "
+            "password; the connection is not encrypted."
+        ),
+    ] = THIS_MACHINE,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Generate stories in a browser: type a request, watch, approve steps, export.
+
+    Without model options it uses the tiny world, a toy world that needs neither a download nor a GPU. The
+    page offers the models named here, and the agents that `doctor` finds. Stop it with Ctrl-C; the stories
+    stay in --runs, and an unfinished one continues.
+    """
+    absent = [name for name in LIBRARIES if not installed(name)]
+    if absent:
+        raise SettingsError(
+            f"`app` needs {', '.join(absent)}, which is not installed.",
+            'Install it: pip install "interleave-thinker[app]"',
+        )
+    key = _key_for(host)
+    models = OfferedModels(planning, judging, drawing, local)
+    from ...service.settings import ServiceSettings
+    from ...service.web.server import run_service
+    from ...webapp.app import create_app
+    from ...webapp.board import Board
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    for name in ("uvicorn", "interleave_thinker.service", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    app = create_app(Board(runs.absolute(), models, settings), host, key)
+
+    def ready(addresses: list[str]) -> None:
+        typer.echo(f"Stories are in {runs}")
+        typer.echo(f"Open {addresses[0]} in a browser. Ctrl-C ends the app.")
+        if show:
+            typer.launch(addresses[0])
+
+    run_service(app, ServiceSettings(host=host, port=port, grace=GRACE), [port], ready)
+
+
+def _key_for(host: str) -> str | None:
+    """Return the key that requests need; None on this machine without one.
+
+    Raises:
+        SettingsError: The key is not valid, or the address needs one.
+    """
+    check_variable(KEY)
+    key = read_key(KEY)
+    if not is_this_machine(host) and not key:
+        raise SettingsError(
+            f"The app at {host} would be open to everyone on the network.",
+            f"Set the environment variable {KEY} to a key.",
+        )
+    return key
+
+
+class OfferedModels:
+    """The models of the command line, the tiny world, and agents in folders that the product knows.
+
+    Only the models named on the command line get its options. The models of the last story stay loaded.
+    """
+
+    def __init__(
+        self,
+        planning: PlannerOptions,
+        judging: CriticOptions,
+        drawing: GeneratorOptions,
+        local: LocalOptions,
+    ) -> None:
+        self.example = Example(request=DEMO_REQUEST, seed=DEMO_SEED)
+        self._named = planning, judging, drawing
+        self._local = local
+        self._last: tuple[Chosen, Opened] | None = None
+        named = {"planner": planning.planner, "critic": judging.critic, "generator": drawing.generator}
+        # Wrong names and options are errors of the command, and not of the first story.
+        accepted = CHAT_BACKENDS.option_names(with_role(planning.planner, "planner"))
+        accepted |= GENERATORS.option_names(drawing.generator)
+        if judging.critic != NONE:
+            accepted |= CHAT_BACKENDS.option_names(with_role(judging.critic, "critic"))
+        given = local.model_dump(exclude={"engine", "constrained_decoding"}).items()
+        for name in sorted({name for name, value in given if value not in (None, False)} - accepted):
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingsError(f"None of the selected models supports {flag}.", "Remove the option.")
+        agents = _found_agents()
+        self._specs: dict[Role, list[str]] = {
+            "planner": _once(named["planner"], TINY_WORLD, *agents),
+            "critic": _once(named["critic"], TINY_WORLD, NONE, *agents),
+            "generator": _once(named["generator"], TINY_WORLD),
+        }
+
+    def offered(self) -> dict[Role, list[Offer]]:
+        """Return the models by role, those of the command line first."""
+        return {
+            role: [
+                Offer(name=name_of(spec), label=label_of(spec), toy=spec.partition(":")[0] == TINY_WORLD)
+                for spec in specs
+            ]
+            for role, specs in self._specs.items()
+        }
+
+    def check(self, chosen: Chosen, request: str) -> None:
+        """Check that the models are offered, and that a tiny planner knows the words of the request.
+
+        Raises:
+            SettingsError: A model is not offered, or a word is unknown.
+        """
+        for role in self._specs:
+            self._spec(role, chosen)
+        check_words(self._spec("planner", chosen), request)
+
+    def open(self, chosen: Chosen) -> Opened:
+        """Return the models. Those of the last story are used again, others are unloaded.
+
+        Raises:
+            SettingsError: A model is not offered.
+        """
+        if self._last is None or self._last[0] != chosen:
+            self._last = None
+            planning, judging, drawing = self._named
+            spec = self._spec("planner", chosen)
+            if spec != planning.planner:
+                planning = PlannerOptions(planner=spec)
+            spec = self._spec("critic", chosen)
+            if spec != judging.critic:
+                judging = CriticOptions(critic=spec)
+            spec = self._spec("generator", chosen)
+            if spec != drawing.generator:
+                drawing = GeneratorOptions(generator=spec)
+            self._last = chosen, Opened(Opener(self._local), planning, judging, drawing)
+        return self._last[1]
+
+    def _spec(self, role: Role, chosen: Chosen) -> str:
+        name = getattr(chosen, role)
+        for spec in self._specs[role]:
+            if name_of(spec) == name:
+                return spec
+        raise SettingsError(
+            f"The {role} {name[:100]!r} is not offered.", "Start the app with the models of this story."
+        )
+
+
+def name_of(spec: str) -> str:
+    """Return the name of a model in requests: without a path, an address, or a password in one."""
+    if ":" not in spec:
+        return spec
+    return f"{label_of(spec)} {hashlib.blake2b(spec.encode(), digest_size=4).hexdigest()}"
+
+
+def label_of(spec: str) -> str:
+    """Return the name of a model on the page: the last part of its folder or name, and its kind."""
+    kind, _, argument = spec.partition(":")
+    model = argument.partition("@")[0].rstrip("/\\")
+    last = "" if "://" in model else re.split(r"[/\\]", model)[-1][:80]
+    return f"{last} ({kind})" if last else kind
+
+
+def _once(*specs: str) -> list[str]:
+    return list(dict.fromkeys(specs))
+
+
+def _found_agents() -> list[str]:
+    """Return the specs of the agents in the folders that `doctor` looks into."""
+    found = found_models()
+    folders = [path for path in found["comfyui"] if (path / "config.json").is_file()]
+    names = ["/".join(path.name.split("--")[1:]) for path in found["hub"]]
+    return [f"transformers:{one}" for one in (*folders, *names)]
+
+
+class Opened:
+    """The models of a story, each opened when it is first needed and kept."""
+
+    def __init__(
+        self, opener: Opener, planning: PlannerOptions, judging: CriticOptions, drawing: GeneratorOptions
+    ) -> None:
+        self._opener = opener
+        self._options = planning, judging, drawing
+        self._critic: Critic | None = None
+        self._generator: Generator | None = None
+
+    def planner(self, on_part: Callable[[str], None]) -> Planner:
+        """Open the planner. Raises SettingsError and ChatError as `Opener.planner` does."""
+        return self._opener.planner(self._options[0], on_part)
+
+    def critic(self) -> Critic | None:
+        """Open the critic. Raises SettingsError and ChatError as `Opener.critic` does."""
+        self._critic = self._critic or self._opener.critic(self._options[1])
+        return self._critic
+
+    def generator(self) -> Generator:
+        """Open the generator. Raises SettingsError and GeneratorError as `Opener.generator` does."""
+        self._generator = self._generator or self._opener.generator(self._options[2])
+        return self._generator

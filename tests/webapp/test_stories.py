@@ -1,0 +1,265 @@
+"""Stories of the web app over HTTP: start, pause, decide, cancel, continue, export."""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
+
+from starlette.testclient import TestClient
+from support.web_app import CHOSEN, Client, SmallModels, app_of
+
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.webapp import board as boards
+from interleave_thinker.webapp import routes
+
+STEPS = 4
+IMAGES = 3
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> SmallModels:
+    return SmallModels(tmp_path / "drawn.log")
+
+
+@pytest.fixture
+def client(tmp_path: Path, models: SmallModels) -> Iterator[Client]:
+    with TestClient(app_of(tmp_path, models), base_url="http://127.0.0.1") as http:
+        yield Client(http)
+
+
+def shown(board: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [one["shown"] for one in board["state"]["messages"] if one["shown"]["kind"] == kind]
+
+
+def test_a_story_is_generated_judged_listed_and_shown_again(client: Client, tmp_path: Path) -> None:
+    run = client.start()
+    board = client.ended()
+    assert (board["run"], board["error"], board["busy"]) == (run, "", False)
+    assert shown(board, "run")[0]["status"] == "finished"
+    first = [one for one in shown(board, "attempt") if one["step"] == 1]
+    assert [one["outcome"] for one in first] == ["rejected", "accepted"] and first[1]["reasoning"] == "looked"
+    again = client.get("run", run=run).json()["messages"]
+    assert sorted(one["shown"]["kind"] for one in again) == sorted(
+        one["shown"]["kind"] for one in board["state"]["messages"]
+    )
+    (line,) = client.get("stories").json()["stories"]
+    assert (line["run"], line["steps"], line["incomplete_steps"]) == (run, STEPS, 0)
+    digest = first[1]["image"]["digest"]
+    whole = client.get("picture", run=run, picture=digest)
+    assert Picture.from_bytes(whole.content).digest == digest and whole.headers["Content-Type"] == "image/png"
+    small = client.get("thumbnail", run=run, picture=digest, size=256)
+    assert small.headers["Content-Type"] == "image/webp" and "immutable" in small.headers["Cache-Control"]
+    assert client.get("picture", run=run, picture="0" * len(digest)).status_code == 404
+    assert (tmp_path / "runs" / run / boards.MODELS).is_file()
+
+
+def test_the_page_gets_what_it_can_choose(client: Client) -> None:
+    page = client.get("page").json()
+    assert page["models"]["planner"] == [{"name": "small", "label": "Small", "toy": False}]
+    assert (page["pause"], page["max_attempts"], page["example"]["seed"]) == ("never", 5, 7)
+    assert {"page", "zip", "pdf", "markdown"} <= set(page["exports"])
+
+
+def test_only_newer_messages_are_sent_again(client: Client) -> None:
+    client.start()
+    board = client.ended()
+    messages = board["state"]["messages"]
+    last = messages[-1]
+    assert client.get("board", id=last["id"], after=last["seq"]).json()["state"]["messages"] == []
+    newer = client.get("board", id=last["id"], after=last["seq"] - 1).json()["state"]["messages"]
+    assert newer == [last]
+    assert client.get("board", id="other", after=last["seq"]).json()["state"]["messages"] == messages
+
+
+def test_the_board_answers_when_something_changes_or_after_the_wait(
+    client: Client, models: SmallModels
+) -> None:
+    edition = client.get("board").json()["edition"]
+    begun = time.monotonic()
+    assert client.get("board", seen=edition, wait=0.4).json()["edition"] == edition
+    assert time.monotonic() - begun >= 0.4
+    models.seconds = 0.5
+    client.start()
+    begun = time.monotonic()
+    assert client.get("board", seen=edition, wait=20).json()["edition"] != edition
+    assert time.monotonic() - begun < 10
+    assert client.get("board", wait=1000).status_code == 400
+    client.ended()
+
+
+def test_one_story_at_a_time_and_cancel_loses_nothing(client: Client, models: SmallModels) -> None:
+    models.seconds = 0.4
+    run = client.start()
+    busy = client.post("story", request="Another one.", models=CHOSEN)
+    assert busy.status_code == 409 and "Another story is being generated." in busy.json()["error"]
+    assert client.post("again", run=run).status_code in (404, 400, 409)
+    while not models.drawn:
+        time.sleep(0.02)
+    client.post("cancel", run="another run")
+    assert client.get("board").json()["busy"]
+    client.post("cancel", run=run)
+    assert client.about()["status"] == "cancelled"
+    before = models.drawn
+    assert 0 < len(before) < IMAGES + 1
+    models.seconds = 0.0
+    assert client.post("again", run=run).status_code == 200
+    assert client.about()["status"] == "finished"
+    assert models.drawn[: len(before)] == before and len(set(models.drawn)) == len(models.drawn)
+
+
+def test_every_step_waits_for_the_user_who_decides_otherwise(
+    client: Client, tmp_path: Path, models: SmallModels
+) -> None:
+    run = client.start(pause="every step")
+    asked = client.about()["waiting"]
+    assert asked["step"] is None and not models.drawn
+
+    def decide(skip: bool = False) -> dict[str, Any]:
+        waiting = client.about()["waiting"]
+        answer = client.post("decision", run=run, **waiting, skip=skip)
+        assert answer.status_code == 200, answer.text
+        assert client.post("again", run=run).status_code == 200
+        return client.about()["waiting"]
+
+    first = decide()
+    assert first["step"] == 1
+    stale = client.post("decision", run=run, step=3, digest=first["digest"])
+    assert stale.status_code == 400 and "was not shown here" in stale.json()["error"]
+    rejected = next(one for one in shown(client.ended(), "attempt") if one["step"] == 1)["image"]["digest"]
+    assert client.post("choice", run=run, step=1, picture=rejected).json()["choices"] == {"1": rejected}
+    client.post("again", run=run)
+    assert client.about()["waiting"]["step"] == 3
+    said = {"step": 3, "attempt": 0, "better_prompt": "add a moon"}
+    client.post("redraw", run=run, step=3, prompt="add a moon", feedback=said)
+    client.post("again", run=run)
+    assert client.about()["waiting"]["step"] == 3
+    assert decide()["step"] == 4
+    waiting = client.about()["waiting"]
+    client.post("decision", run=run, **waiting, skip=True)
+    assert client.post("again", run=run, pause="never").status_code == 200
+    assert client.about()["status"] == "finished"
+    one, _, three, four = load_trajectory(tmp_path / "runs" / run).results
+    assert one.image and one.image.digest == rejected
+    assert three.attempts[three.chosen or 0].prompt == "add a moon" and four.image is None
+    assert client.get("run", run=run).json()["feedback"][0]["better_prompt"] == "add a moon"
+
+
+def test_a_story_continues_on_another_server(tmp_path: Path, models: SmallModels) -> None:
+    with TestClient(app_of(tmp_path, models), base_url="http://127.0.0.1") as http:
+        run = Client(http).start(pause="every step")
+        waiting = Client(http).about()["waiting"]
+        Client(http).post("decision", run=run, **waiting)
+    with TestClient(app_of(tmp_path, models), base_url="http://127.0.0.1") as http:
+        later = Client(http)
+        assert later.get("board").json()["run"] == ""
+        assert later.get("run", run=run).json()["decided"]
+        assert later.post("again", run=run, pause="never").status_code == 200
+        assert later.about()["status"] == "finished"
+        # The same request is the same story: nothing is generated again.
+        drawn = models.drawn
+        assert later.start() == run and later.about()["status"] == "finished" and models.drawn == drawn
+
+
+def test_what_cannot_start_leaves_no_folder(client: Client, tmp_path: Path) -> None:
+    for body, said in (
+        ({"request": "A dragon.", "models": CHOSEN}, "does not know: dragon"),
+        ({"request": "A house.", "models": {**CHOSEN, "planner": "/etc/passwd"}}, "not offered"),
+        ({"request": " ", "models": CHOSEN}, "1 to"),
+        ({"request": "A house.", "models": CHOSEN, "out": "/tmp"}, "out"),
+        ({"request": "A house.", "models": CHOSEN, "max_attempts": 0}, "max_attempts"),
+        ({"request": "A house.", "models": CHOSEN, "pause": "sometimes"}, "pause"),
+        ({"request": "A house."}, "models"),
+    ):
+        answer = client.post("story", **body)
+        assert answer.status_code == 400 and said in answer.json()["error"], answer.text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_failure_is_shown_and_the_next_story_starts(
+    client: Client, models: SmallModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise boards.InterleaveError("The weights are gone.")
+
+    monkeypatch.setattr(models, "generator", broken)
+    client.start()
+    assert client.ended()["error"] == "The weights are gone."
+    monkeypatch.undo()
+    client.start()
+    assert client.about()["status"] == "finished" and client.ended()["error"] == ""
+
+
+def test_a_run_of_the_command_line_is_shown_and_not_continued(client: Client, tmp_path: Path) -> None:
+    run = client.start()
+    client.ended()
+    (tmp_path / "runs" / run / boards.MODELS).unlink()
+    refused = client.post("again", run=run)
+    assert refused.status_code == 400 and "was not started in the web app" in refused.json()["error"]
+    (tmp_path / "runs" / run / boards.MODELS).write_text("[" * 100_000)
+    assert client.post("again", run=run).status_code == 400
+
+
+def test_exports_are_files_to_save(client: Client) -> None:
+    run = client.start()
+    client.ended()
+    starts = {"page": b"<!doctype html>", "pdf": b"%PDF", "zip": b"PK", "markdown": b"PK"}
+    assert client.get("export", run=run, to="pdf").status_code == 404
+    for to, start in starts.items():
+        made = client.post("export", run=run, to=to)
+        assert made.status_code == 200, made.text
+        sent = client.get("export", run=run, to=to)
+        assert sent.content.lower().startswith(start.lower()) and len(sent.content) == made.json()["bytes"]
+        assert sent.headers["Content-Disposition"] == f'attachment; filename="{made.json()["name"]}"'
+    packed = zipfile.ZipFile(BytesIO(sent.content)).namelist()
+    assert "story.md" in packed and len(packed) > IMAGES
+    assert client.post("export", run=run, to="record").status_code == 400
+
+
+def test_one_export_at_a_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from interleave_thinker.webapp import exports
+
+    run = client.start()
+    client.ended()
+    answers = []
+
+    def slow(*given: object) -> Path:
+        answers.append(client.post("export", run=run, to="pdf"))
+        raise exports.JournalError("stopped")
+
+    monkeypatch.setattr(exports, "export_by_name", slow)
+    assert client.post("export", run=run, to="pdf").status_code == 400
+    assert [one.status_code for one in answers] == [409]
+    monkeypatch.undo()
+    assert client.post("export", run=run, to="pdf").status_code == 200
+
+
+def test_a_story_is_deleted_but_not_while_it_is_generated(client: Client, models: SmallModels) -> None:
+    models.seconds = 0.4
+    run = client.start()
+    while not models.drawn:
+        time.sleep(0.02)
+    assert client.post("delete-story", run=run).status_code == 400
+    models.seconds = 0.0
+    client.ended()
+    assert client.post("delete-story", run=run).json()["stories"] == []
+
+
+def test_a_late_answer_is_an_error(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(routes.requests, "stories", lambda *given: time.sleep(0.5))
+    monkeypatch.setattr(routes, "ANSWER_SECONDS", 0.1)
+    table = routes._table(client.http.app.state.front._board, routes.Exports(tmp_path))
+    late = next(one for one in table if one.path.endswith("/stories"))
+    handle = routes._handler(routes.Route("GET", late.path, late.model, late.answer, 0.1))
+    client.http.app.add_api_route("/late", handle, methods=["GET"])
+    answer = client.http.get("/late")
+    assert answer.status_code == 504 and "took too long" in json.loads(answer.content)["error"]
