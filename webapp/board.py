@@ -84,6 +84,8 @@ class Board:
         self._changes = 0
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
+        self.closing = False
+        """Whether the app ends: nobody waits for news any more."""
         self._thread: threading.Thread | None = None
         self._run, self._line, self._error = "", "", ""
         self._live: LiveRun | None = None
@@ -156,13 +158,16 @@ class Board:
         return self.shown(AskBoard())
 
     def close(self, seconds: float = 0.0) -> None:
-        """Stop the story, and wait up to `seconds` for its end."""
+        """Stop the story, and wait up to `seconds` for its end. No other one starts."""
+        self.closing = True
         self._cancelled.set()
         if self._thread is not None:
             self._thread.join(seconds)
 
     def _begin(self, job: Job) -> BoardShown:
         with self._lock:
+            if self.closing:
+                raise StoryUnderWay("The app ends.", "Start it again.")
             if self.busy:
                 raise StoryUnderWay(
                     "Another story is being generated.", "Cancel it, or wait until it is finished."

@@ -72,7 +72,7 @@ def add_routes(app: FastAPI, board: Board) -> None:
     async def shown(request: Request) -> Response:
         asked = await _given(request, AskBoard)
         until = time.monotonic() + asked.wait
-        while asked.seen == board.edition and time.monotonic() < until:
+        while asked.seen == board.edition and time.monotonic() < until and not board.closing:
             await asyncio.sleep(LOOKED_EVERY)
         return _json(await asyncio.wait_for(asyncio.to_thread(board.shown, asked), ANSWER_SECONDS))
 

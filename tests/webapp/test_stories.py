@@ -97,6 +97,21 @@ def test_the_board_answers_when_something_changes_or_after_the_wait(
     client.ended()
 
 
+def test_the_end_of_the_app_stops_the_story_and_the_wait(client: Client, models: SmallModels) -> None:
+    models.seconds = 0.3
+    run = client.start()
+    while not models.drawn:
+        time.sleep(0.02)
+    board = client.http.app.state.front
+    board.close()
+    begun = time.monotonic()
+    edition = client.ended()["edition"]
+    assert not board.under_way and client.about()["status"] == "cancelled"
+    client.get("board", seen=edition, wait=20)
+    assert time.monotonic() - begun < 10
+    assert client.post("again", run=run).status_code == 409
+
+
 def test_one_story_at_a_time_and_cancel_loses_nothing(client: Client, models: SmallModels) -> None:
     models.seconds = 0.4
     run = client.start()
