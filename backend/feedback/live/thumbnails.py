@@ -51,7 +51,7 @@ def _made(folder: Path, digest: str, size: int) -> bytes:
     picture = RunFiles(folder).read_picture(digest)
     if picture is None:
         raise SettingsError(
-            f"The image {digest!r} was not found in the run {folder.name!r}.", "Queue the run again."
+            f"The image {digest!r} was not found in the run {folder.name!r}.", "Run it again."
         )
     return small_webp(picture, size)
 
