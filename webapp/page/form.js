@@ -58,6 +58,7 @@ export class StoryForm {
 
   /** While a story is being generated, no other one can start. */
   update(busy) {
+    this.busy = busy;
     set(this.button, "disabled", busy);
     setText(this.button, busy ? say("A story is being generated") : say("Start the story"));
   }
@@ -108,7 +109,7 @@ export class StoryForm {
     } catch (error) {
       setText(this.error, error.message);
       show(this.error, true);
-      set(this.button, "disabled", false);
+      set(this.button, "disabled", Boolean(this.busy));
     }
   }
 }
