@@ -21,7 +21,7 @@ COMMANDS = {
         ".commands.run.command:command",
         "Plan, generate, judge and refine a story. The same --out resumes it.",
     ),
-    "app": (".commands.app:command", "Generate stories in a browser: watch, approve steps, export."),
+    "app": (".serve.web_app:command", "Generate stories in a browser: watch, approve steps, export."),
     "redraw": (".commands.run.decide:redraw", "Request one more attempt at a step of a run."),
     "approve": (".commands.run.decide:approve", "Approve what a paused run waits for, or decide otherwise."),
     "plan": (".commands.plan:command", "Print the plan of a request without generating images."),

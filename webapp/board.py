@@ -16,14 +16,14 @@ from ..backend.agents.asking import OnToken
 from ..backend.agents.plan_constraints import PlanConstraints
 from ..backend.agents.planner import Planner
 from ..backend.errors import Cancelled, InterleaveError, SettingsError
+from ..backend.feedback.live.browser_requests import state_of
+from ..backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
+from ..backend.feedback.live.live_run import LiveRun, LiveTarget
+from ..backend.feedback.live.run_folders import known_run, run_folder
 from ..backend.journal.files import RunFiles
 from ..backend.journal.journal import Journal
 from ..backend.loop.events import PlanReady
 from ..backend.loop.step_rules import max_attempts_in
-from ..backend.pipeline.live.browser_requests import state_of
-from ..backend.pipeline.live.interruptible import InterruptibleGenerator, ListenedCritic
-from ..backend.pipeline.live.live_run import LiveRun, LiveTarget
-from ..backend.pipeline.live.run_folders import known_run, run_folder
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.pipeline.request import read_request
 from ..backend.types import Plan, Request, RunSettings

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ..backend.errors import InterleaveError, JournalError, SettingsError
 from ..backend.exporters import export_by_name
+from ..backend.feedback.live.run_folders import known_run
 from ..backend.loop.replay import load_trajectory
-from ..backend.pipeline.live.run_folders import known_run
 from .requests import EXPORT_NAMES, AskExport, Exported, ExportName
 
 FILES: dict[ExportName, tuple[str, str]] = {

@@ -19,10 +19,10 @@ from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from ..backend.errors import InterleaveError, SettingsError
+from ..backend.feedback.live import browser_requests as requests
+from ..backend.feedback.live.messages import EVENT
+from ..backend.feedback.live.run_folders import known_run
 from ..backend.journal.files import RunFiles
-from ..backend.pipeline.live import browser_requests as requests
-from ..backend.pipeline.live.messages import EVENT
-from ..backend.pipeline.live.run_folders import known_run
 from .board import Board, StoryUnderWay
 from .exports import FILES, Exports, ExportUnderWay
 from .requests import (

@@ -13,7 +13,6 @@ import platform
 import re
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -50,8 +49,6 @@ PLAN_PANEL = "Memory estimate (--plan)"
 DEFAULT_AGENT = "qwen3-vl-8b"
 """The size of the published planner and critic."""
 TINY_PAGE = (96, 96)
-HUB_MODELS = ("models--*Qwen3-VL*", "models--InterleaveThinker--*-8B")
-"""Folders of agents in the hub's cache."""
 
 
 def command(
@@ -114,7 +111,7 @@ def command(
     if plan is not None:
         _plan(plan, planner, critic, size, reserve, as_json)
         return
-    models = found_models()
+    models = places.found_models()
     report = {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -207,32 +204,6 @@ def _main_memory() -> float | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError, OSError):
         return None
-
-
-def found_models() -> dict[str, list[Path]]:
-    """Return the checkpoint folders by place: built in, in a ComfyUI installation, in the hub cache."""
-    shipped = Path(__file__).parents[2] / "tinyworld" / "runtime" / "checkpoints"
-    comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
-    return {
-        "shipped": _checkpoints(shipped),
-        "comfyui": _checkpoints(comfy / "models" / "interleave_agents"),
-        "hub": sorted(
-            path for name in HUB_MODELS for path in _hub_cache().glob(name) if any(path.glob("snapshots/*"))
-        ),
-    }
-
-
-def _hub_cache() -> Path:
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    """Return the subfolders with a model (config.json) or a pipeline (model_index.json)."""
-    named = ("config.json", "model_index.json", "adapter_config.json")
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if any((path / name).is_file() for name in named))
 
 
 def _advice(report: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Finds GPUs and free ports on this machine for a service.
+"""Finds GPUs, free ports and models on this machine.
 
 A port is tested by binding to it for a moment, as the service would. That is more reliable than a list of
 connections and needs no privileges.
@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import socket
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 PORTS = tuple(range(8000, 8012))
 """Default ports of the published services and of `serve` (8011)."""
 THIS_MACHINE = "127.0.0.1"
 GIB = 2**30
+HUB_MODELS = ("models--*Qwen3-VL*", "models--InterleaveThinker--*-8B")
+"""Folders of agents in the hub's cache."""
 
 
 def free_ports() -> list[int]:
@@ -68,3 +71,29 @@ def lines(places: dict[str, Any]) -> list[str]:
     taken = [str(port) for port in PORTS if port not in places["free_ports"]]
     ports = f"ports {PORTS[0]} to {PORTS[-1]}: " + (f"in use {', '.join(taken)}" if taken else "all free")
     return [*(shown or ["no GPU: models run on the CPU or on Apple's mps"]), ports]
+
+
+def found_models() -> dict[str, list[Path]]:
+    """Return the checkpoint folders by place: built in, in a ComfyUI installation, in the hub cache."""
+    shipped = Path(__file__).parents[2] / "tinyworld" / "runtime" / "checkpoints"
+    comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
+    return {
+        "shipped": _checkpoints(shipped),
+        "comfyui": _checkpoints(comfy / "models" / "interleave_agents"),
+        "hub": sorted(
+            path for name in HUB_MODELS for path in _hub_cache().glob(name) if any(path.glob("snapshots/*"))
+        ),
+    }
+
+
+def _hub_cache() -> Path:
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Return the subfolders with a model (config.json) or a pipeline (model_index.json)."""
+    named = ("config.json", "model_index.json", "adapter_config.json")
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if any((path / name).is_file() for name in named))

@@ -16,7 +16,8 @@ PAGES = {
     "command-line.md": (
         "Command line",
         (
-            *("demo", "run", "app", "redraw", "approve", "plan", "judge", "export", "put-back", "cast", "prompts"),
+            *("demo", "run", "app", "redraw", "approve", "plan", "judge"),
+            *("export", "put-back", "cast", "prompts"),
             "doctor",
         ),
     ),

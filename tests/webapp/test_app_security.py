@@ -17,13 +17,13 @@ from starlette.testclient import TestClient
 from support.cli_calls import call
 from support.web_app import CHOSEN, Client, app_of, served
 
-from interleave_thinker.cli.commands import app as command
 from interleave_thinker.cli.options.model_options import (
     CriticOptions,
     GeneratorOptions,
     LocalOptions,
     PlannerOptions,
 )
+from interleave_thinker.cli.serve import web_app as command
 from interleave_thinker.webapp import routes
 from interleave_thinker.webapp.models import Chosen
 

@@ -25,7 +25,7 @@ from ..open_models import Opener
 from ..options.model_options import NONE, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from ..run_request import check_words
-from .doctor import found_models
+from .places import found_models
 
 if TYPE_CHECKING:
     from ...backend.agents.critic import Critic
