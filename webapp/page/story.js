@@ -11,7 +11,7 @@ export class StoryPart {
   constructor(server, offer, run, title, news) {
     Object.assign(this, { server, run, news, newest: {} });
     this.state = new RunState();
-    this.view = new RunView(this.state, server, { again: () => this.#again(), idle: () => "" });
+    this.view = new RunView(this.state, server, { again: () => this.#again(), idle: () => "", isPlanEditable: () => false });
     this.heading = make("h2", "app-title", { tabIndex: -1 }, title);
     this.line = make("p", "it-quiet", { hidden: true });
     this.line.setAttribute("role", "status");
