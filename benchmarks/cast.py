@@ -16,6 +16,8 @@ things of a story are its cast. All arms have the same stories and seeds, so dif
 - stale: as traits, but a color that changes later is a trait too.
 - everyone: as facts, but every step lists the whole cast.
 - wrong: as facts, but every tenth trait or fact has another color or place.
+- careless: as traits, but seven of ten traits have another color: the share of a 1.5B planner's members with
+  a trait that is not true in all images was 19 of 27 (docs/how-to/runs/cast.md).
 - judged: as facts, and the critic is given traits and facts as clauses of both prompts.
 
 The tiny generator accepts no reference images, so only words are measured. Expected before the first run:
@@ -64,8 +66,10 @@ COUNTS = (1, 3, 5)
 STEPS = 6
 VERDICT_TOKENS = 224
 """Token limit of a verdict, as in the ablation."""
-ARMS = ("remembers", "none", "names", "traits", "facts", "stale", "everyone", "wrong", "judged")
+ARMS = ("remembers", "none", "names", "traits", "facts", "stale", "everyone", "wrong", "careless", "judged")
 DEFAULT = ARMS[:-1]
+WRONG = {"wrong": 1, "careless": 7}
+"""How many of ten traits and facts are wrong."""
 WITH_FACTS = ("facts", "everyone", "wrong", "judged")
 
 
@@ -91,7 +95,7 @@ def with_cast(story: TinyStory, arm: str) -> Plan:
     fixed = {thing: seen[0] for thing, seen in colors.items() if arm == "stale" or len(set(seen)) == 1}
 
     def told(given: str, others: Sequence[str]) -> str:
-        wrong = arm == "wrong" and rng.randrange(10) == 0
+        wrong = arm in WRONG and rng.randrange(10) < WRONG[arm]
         return rng.choice([one for one in others if one != given]) if wrong else given
 
     cast = tuple(
