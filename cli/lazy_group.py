@@ -39,7 +39,7 @@ COMMANDS = {
     ),
     "parity": (
         ".commands.parity:command",
-        "Compare the published code with this package on scripted work.",
+        "Compare the published code with this package on scripted cases.",
     ),
     "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
     "train": (".train.command:app", "Train planner and critic: SFT, DPO, GRPO, your own critic."),

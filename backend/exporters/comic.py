@@ -80,13 +80,11 @@ def _write_archive(pages: list[Page], folder: Path, trajectory: Trajectory, opti
             ending, data = smaller_file(page_image(page))
             add_file(archive, f"page_{number:04}{ending}", data)
         add_file(archive, "ComicInfo.xml", _info(trajectory, pages, options))
-    write_whole(folder / FILE_NAME, buffer.getvalue())
-    return folder / FILE_NAME
+    return write_whole(folder / FILE_NAME, buffer.getvalue())
 
 
 def _write_pdf(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
-    write_whole(folder / PDF_NAME, pages_pdf(pages, options.title_of(trajectory)))
-    return folder / PDF_NAME
+    return write_whole(folder / PDF_NAME, pages_pdf(pages, options.title_of(trajectory)))
 
 
 def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..agents.plan_lint.lint import step_findings
 from ..pictures import Picture
@@ -38,6 +39,9 @@ from ..types import Attempt, RunSettings, Trajectory
 from .layout.files import write_whole
 from .layout.page_images import PageImages, shown_image
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 FILE_NAME = "index.html"
 HERE = Path(__file__).parent
 ATTEMPT_SIDE = 512
@@ -52,9 +56,8 @@ def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN)
         SettingsError: The language is unknown.
         JournalError: The folder cannot be written.
     """
-    path = Path(folder) / FILE_NAME
-    write_whole(path, (render_story if options.audience else render)(trajectory, options).encode("utf-8"))
-    return path
+    page = (render_story if options.audience else render)(trajectory, options)
+    return write_whole(Path(folder) / FILE_NAME, page.encode("utf-8"))
 
 
 def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
@@ -114,15 +117,7 @@ def rendered(template: str, words: Words, own: Path | None = None, **values: Any
         own: Folder with the template and a style sheet of the same name, which is added to the page's.
         **values: Variables of the template.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader([HERE, own] if own else HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates_in(HERE, own) if own else templates_in(HERE)
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     if own is not None:
         style += (own / f"{template.partition('.')[0]}.css").read_text(encoding="utf-8")
@@ -134,6 +129,20 @@ def rendered(template: str, words: Words, own: Path | None = None, **values: Any
         script=script,
         script_digest=_content_digest(script),
         **values,
+    )
+
+
+@lru_cache
+def templates_in(*folders: Path) -> Environment:
+    """Return the environment of the templates in these folders, which escapes all values."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 

@@ -48,9 +48,7 @@ def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN)
         SettingsError: The language is unknown.
         JournalError: The folder cannot be written.
     """
-    path = Path(folder) / FILE_NAME
-    write_whole(path, story_pdf(trajectory, options))
-    return path
+    return write_whole(Path(folder) / FILE_NAME, story_pdf(trajectory, options))
 
 
 def story_pdf(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:

@@ -250,7 +250,7 @@ def _subtitle(stream: Any, words: str, begin: int, length: int) -> Any:
     from av.subtitles.subtitle import SubtitleSet
 
     start, end = (round(1000 * frames / FPS) for frames in (begin, begin + length))
-    # An invisible sign after them keeps backslashes and braces from being read as codes.
+    # With a word joiner after them, backslashes and braces are not read as codes.
     shown = re.sub(r"([\\{])", "\\1\u2060", words)
     line = f"0,0,Default,,0,0,0,,{shown}".encode()
     packet = stream.codec_context.encode_subtitle(SubtitleSet.create(text=line, start=0, end=end - start))

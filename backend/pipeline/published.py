@@ -1,6 +1,6 @@
 """Settings of the published system: of its paper, and of its released code.
 
-The only place for these values. The command line's `--as`, the benchmark presets and `parity` use them.
+The command line's `--as`, the benchmark presets and `parity` all use these values.
 `docs/how-to/runs/as-published.md` names the source of each value.
 """
 

@@ -25,11 +25,11 @@ def command(
         ),
     ],
 ) -> None:
-    """Run the published code and this package on the same scripted work, and compare what they do.
+    """Run the published code and this package on the same scripted cases, and compare what they do.
 
-    No weights are needed: planner, critic and generator are scripted on both sides. Compared are all requests
-    word for word, images, prompts, attempts, texts and final images. The exit code is 0 if all are equal, and
-    1 with the first difference otherwise.
+    No weights are needed: planner, critic and generator are scripted on both sides. It compares all requests
+    (word for word), images, prompts, attempts, texts and final images. The exit code is 0 if all are equal.
+    Otherwise it is 3, and the first difference is printed.
     """
     from ...evaluation.parity.official import compare_checkout
 
@@ -46,13 +46,13 @@ def command(
         return
     typer.secho(f"First difference: {first.place}.", fg="red")
     typer.echo(f"  published: {first.theirs!r}\n  ours:      {first.ours!r}")
-    raise typer.Exit(1)
+    raise typer.Exit(3)
 
 
 def _show(one: Comparison) -> None:
     """Print the comparison with a class as a table. A number is a number of equal items."""
     typer.secho(one.name, bold=True)
-    rows = {"Equal items per work": one.works, **one.rows}
+    rows = {"Equal items per case": one.cases, **one.rows}
     widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
     title_width = max(map(len, rows))
     for title, cells in rows.items():

@@ -1,1 +1,1 @@
-"""Compares the classes of the published code with this package on scripted work, without model weights."""
+"""Compares the classes of the published code with this package on scripted cases, without model weights."""

@@ -1,8 +1,9 @@
 """Script of the child process: runs a class of the published code with scripted models.
 
 It imports nothing from this package, and child.py of the benchmarks starts it. The class, its message
-building, its parsing and its loop are the checkout's. Replaced are the libraries that load models: torch,
-transformers, diffusers and datasets. What the class asks of its models is written to a JSON file.
+building, its parsing and its loop are the checkout's. The libraries that load models
+(torch, transformers, diffusers, datasets) are replaced. What the class asks its models is written to a JSON
+file.
 
     child.py CLASS ASKED OBSERVED
 
@@ -22,7 +23,7 @@ from typing import Any
 from PIL import Image
 
 SIDE = 1024
-"""Width and height of all images, as the published code requests them and as its white page has them."""
+"""Width and height of all images, as in the published code, white image included."""
 CELL = 64
 
 
@@ -41,7 +42,7 @@ def paint(prompt: str, source: Image.Image | None) -> Image.Image:
 
 
 class ScriptEnded(BaseException):
-    """A model was asked for more than the work contains. No `except Exception` catches it."""
+    """The class asked a model for more than the case contains. `except Exception` does not catch it."""
 
 
 class Inputs(dict[str, Any]):
@@ -66,8 +67,8 @@ class Processor:
         return ["".join(reply) for reply in replies]
 
 
-class Work:
-    """One scripted work: replies with its texts, and records what it is asked."""
+class Case:
+    """Replies with the texts of a scripted case, and records what it is asked."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.plan, self.verdicts = asked["plan"], asked["verdicts"]
@@ -108,7 +109,7 @@ class Model:
     """Replaces planner, critic and image pipeline. `name` is what the class was told to load."""
 
     device = "cpu"
-    work: Work
+    case: Case
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -127,14 +128,14 @@ class Model:
 
     def generate(self, messages: Any, **options: Any) -> list[list[str]]:
         """Return the reply of an agent."""
-        return [[Model.work.reply(self.name, messages)]]
+        return [[Model.case.reply(self.name, messages)]]
 
     def __call__(self, prompt: str, generator: Seed, image: Any = None, **options: Any) -> Any:
         """Return the image of the generator."""
         asked_side = {options.get("width"), options.get("height")}
         if asked_side != {SIDE}:
             raise ScriptEnded(f"images of {asked_side} pixels were requested instead of {SIDE}")
-        return types.SimpleNamespace(images=[Model.work.draw(prompt, image, generator.seed)])
+        return types.SimpleNamespace(images=[Model.case.draw(prompt, image, generator.seed)])
 
 
 class Seed:
@@ -164,20 +165,20 @@ def replace_libraries() -> None:
         sys.modules[name] = library
 
 
-def run_demo(module: Any, work: dict[str, Any], folder: str) -> tuple[list[str], list[str]]:
+def run_demo(module: Any, case: dict[str, Any], folder: str) -> tuple[list[str], list[str]]:
     """Run the demo's class; return the texts and the image files of its steps."""
     generator = module.SingleSampleGenerator("planner", "critic", "processor", device="cpu")
-    images = list(work["images"]) or None
+    images = list(case["images"]) or None
     steps = generator.generate_sequence(
-        work["request"], folder, input_image=images, retry_delay=0.0, max_attempts=1
+        case["request"], folder, input_image=images, retry_delay=0.0, max_attempts=1
     )
     return [step["text"] for step in steps], [step["image"] for step in steps]
 
 
-def run_runner(module: Any, work: dict[str, Any], folder: str) -> tuple[list[str], list[str]]:
+def run_runner(module: Any, case: dict[str, Any], folder: str) -> tuple[list[str], list[str]]:
     """Run the UEval runner's class; return its joined text and the image files of its steps."""
     generator = module.IterativeImageGenerator("judge", "planner", "critic", "klein", "cpu")
-    item = {"id": work["name"], "prompt": work["request"]}
+    item = {"id": case["name"], "prompt": case["request"]}
     images, text = generator.generate(item, folder, retry_delay=0.0, max_attempts=1)
     return [text], images
 
@@ -186,21 +187,21 @@ CLASSES = {"demo": ("demo_klein", run_demo), "runner": ("ueval_klein", run_runne
 
 
 def main(kind: str, asked: str, observed: str) -> None:
-    """Run all works with a class and write what it asked."""
+    """Run all cases with a class and write what it asked its models."""
     replace_libraries()
     name, run = CLASSES[kind]
     module = importlib.import_module(name)
     with open(asked, encoding="utf-8") as file:
-        works = json.load(file)
+        cases = json.load(file)
     found = []
-    for work in works:
-        Model.work = Work(work)
-        texts, images = run(module, work, os.path.abspath(work["name"]))
+    for case in cases:
+        Model.case = Case(case)
+        texts, images = run(module, case, os.path.abspath(case["name"]))
         final = []
         for path in images:
             with Image.open(path) as image:
                 final.append(digest(image))
-        found.append({**Model.work.seen, "texts": texts, "final": final})
+        found.append({**Model.case.seen, "texts": texts, "final": final})
     with open(observed, "w", encoding="utf-8") as file:
         json.dump(found, file)
 

@@ -1,4 +1,4 @@
-"""What a side asked of its models and returned, in a form that is the same for both sides."""
+"""What a side asked its models and returned, in the same form for both sides."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
+from ...backend.journal.files import first_fault
 
 MAX_FILE = 64 * 1024 * 1024
 Parts = list[tuple[Literal["role", "text", "image"], str]]
@@ -30,7 +31,7 @@ class Draw(BaseModel):
 
 
 class Observed(BaseModel):
-    """One work as a side did it.
+    """What one side asked its models in a case, and its result.
 
     Attributes:
         planner: Conversations with the planner, in order.
@@ -60,6 +61,6 @@ def read_observed(path: Path) -> list[Observed]:
         return TypeAdapter(list[Observed]).validate_json(content)
     except ValidationError as error:
         raise SettingsError(
-            f"The published code returned values of an unexpected form: {error.errors()[0]['msg']}.",
+            f"The published code returned values of an unexpected form{first_fault(error)}",
             "Use a checkout of the supported commit.",
         ) from error

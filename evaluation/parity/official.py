@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +15,17 @@ from ...backend.pipeline.published import BENCHMARK_SETTINGS, STORY_SETTINGS
 from ...backend.prompts import PromptSet
 from ...backend.prompts.importer import import_official
 from ...backend.types import RunSettings
-from ..benchmarks.base.processes import EvaluatorJob, EvaluatorProcesses
+from ..benchmarks.base.processes import EvaluatorError, EvaluatorJob, EvaluatorProcesses
+from .cases import ParityCase, make_cases
 from .comparison import Comparison, compare
 from .observed import read_observed
 from .ours import observe
-from .work import ParityWork, make_works
 
 CHILD = Path(__file__).with_name("child.py")
 SECONDS = 300.0
 """Deadline of a class."""
+MAX_LOG = 64 * 1024 * 1024
+"""Maximum size of a class's output in bytes."""
 PACKAGES = ("PIL", "json_repair")
 """What the published code imports, in addition to the libraries that are replaced."""
 
@@ -31,13 +34,13 @@ class PublishedClass(NamedTuple):
     """A class of the published code.
 
     Attributes:
-        kind: How child.py calls it.
+        kind: Its name in child.py.
         name: Name for the user.
         file: Its file in the checkout.
-        white: The white page that it reads, in the checkout and in its working folder.
-        settings: Settings with which this package does the same.
-        with_images: Whether it accepts images of the user.
-        joined: Whether it returns one joined text.
+        white: Path of its white image, in the checkout and in its working folder.
+        settings: The equivalent settings of this package.
+        with_images: Whether it accepts images in the request.
+        joined: Whether it returns the joined text of all steps.
     """
 
     kind: str
@@ -72,19 +75,20 @@ CLASSES = (
 
 
 def compare_checkout(
-    checkout: Path, works: Sequence[ParityWork] | None = None
+    checkout: Path, cases: Sequence[ParityCase] | None = None
 ) -> tuple[PromptSet, list[Comparison]]:
     """Compare the classes of a checkout with this package.
 
     Args:
         checkout: Checkout of the published code.
-        works: The works. Default: all of `make_works`.
+        cases: The cases. Default: all of `make_cases`.
 
     Returns:
         The prompt set of the checkout, and a comparison for each class.
 
     Raises:
-        SettingsError: A file is missing in the checkout, or a package that it needs is not installed.
+        SettingsError: A file is missing in the checkout, a package that it needs is not installed, or the
+            temporary folder cannot be written.
         EvaluatorError: A class failed. Its output is kept.
     """
     checkout = checkout.absolute()
@@ -96,54 +100,65 @@ def compare_checkout(
                     "Give a checkout of github.com/zhengdian1/InterleaveThinker.",
                 )
     prompts = import_official(checkout)
-    work = Path(tempfile.mkdtemp(prefix="interleave-parity-"))
-    processes = EvaluatorProcesses(work, seconds=SECONDS, name="published code")
-    processes.require(PACKAGES)
-    works = works or make_works()
-    found = [_compared(one, checkout, works, prompts, processes) for one in CLASSES]
-    shutil.rmtree(work, ignore_errors=True)  # kept with its log if a class failed
-    return prompts, found
+    cases = cases or make_cases()
+    with ExitStack() as at_end:
+        try:
+            work = Path(tempfile.mkdtemp(prefix="interleave-parity-"))
+            at_end.callback(shutil.rmtree, work, ignore_errors=True)
+            processes = EvaluatorProcesses(work, seconds=SECONDS, name="published code", max_log=MAX_LOG)
+            processes.require(PACKAGES)
+            return prompts, [_compared(one, checkout, cases, prompts, processes) for one in CLASSES]
+        except EvaluatorError:
+            at_end.pop_all()  # keep the log, which the error names
+            raise
+        except OSError as error:
+            raise SettingsError(
+                f"The files of the comparison cannot be written ({error}).",
+                "Free disk space for temporary files, or set TMPDIR to another folder.",
+            ) from error
 
 
 def _compared(
     one: PublishedClass,
     checkout: Path,
-    works: Sequence[ParityWork],
+    cases: Sequence[ParityCase],
     prompts: PromptSet,
     processes: EvaluatorProcesses,
 ) -> Comparison:
-    works = [work for work in works if one.with_images or not work.request.images]
+    cases = [case for case in cases if one.with_images or not case.request.images]
     folder = processes.work / one.kind
     white = folder / one.white[1]
     white.parent.mkdir(parents=True)
     shutil.copyfile(checkout / one.white[0], white)
-    asked = [_asked(work, folder) for work in works]
+    asked = [_asked(case, folder) for case in cases]
     (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
     observed = folder / "observed.json"
     path = (checkout / one.file).parent
     argv = (one.kind, str(folder / "asked.json"), str(observed))
     processes.run([EvaluatorJob(CHILD, argv, folder, (path,))])
+    if not observed.is_file():
+        raise EvaluatorError(f"{one.name} ended without a result.", f"Read its output in {processes.log}.")
     settings = RunSettings.model_validate(one.settings)
-    ours = [observe(work, prompts, settings, one.joined) for work in works]
+    ours = [observe(case, prompts, settings, one.joined) for case in cases]
     theirs = read_observed(observed)
-    if len(theirs) != len(works):
+    if len(theirs) != len(cases):
         raise SettingsError(
-            f"The published code did {len(theirs)} of {len(works)} works.", "Use another checkout."
+            f"The published code finished {len(theirs)} of {len(cases)} cases.", "Use another checkout."
         )
-    return compare(one.name, works, theirs, ours)
+    return compare(one.name, cases, theirs, ours)
 
 
-def _asked(work: ParityWork, folder: Path) -> dict[str, Any]:
-    """Return a work as child.py reads it, and write its images."""
+def _asked(case: ParityCase, folder: Path) -> dict[str, Any]:
+    """Return a case as child.py reads it, and write its images."""
     images = []
-    for number, picture in enumerate(work.request.images, 1):
-        path = folder / f"{work.name} {number}.png"
+    for number, picture in enumerate(case.request.images, 1):
+        path = folder / f"{case.name} {number}.png"
         picture.image.save(path)
         images.append(str(path))
     return {
-        "name": work.name,
-        "request": work.request.text,
+        "name": case.name,
+        "request": case.request.text,
         "images": images,
-        "plan": work.plan_reply,
-        "verdicts": work.verdict_replies,
+        "plan": case.plan_reply,
+        "verdicts": case.verdict_replies,
     }

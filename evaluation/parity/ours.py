@@ -15,9 +15,9 @@ from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.types import RunSettings
 from ..benchmarks.base.benchmark import ItemAnswer
+from .cases import ParityCase
 from .child import digest, paint
 from .observed import Draw, Observed, Parts
-from .work import ParityWork
 
 
 class _Painter:
@@ -46,7 +46,7 @@ class _Chat:
         """Return the scripted reply.
 
         Raises:
-            ChatError: The work has none.
+            ChatError: The case has none.
         """
         self.asked.append(_parts_of(messages))
         text = self._reply()
@@ -64,19 +64,19 @@ def _parts_of(messages: Sequence[Message]) -> Parts:
     return parts
 
 
-def observe(work: ParityWork, prompts: PromptSet, settings: RunSettings, joined: bool) -> Observed:
-    """Do a work and return what was asked.
+def observe(case: ParityCase, prompts: PromptSet, settings: RunSettings, joined: bool) -> Observed:
+    """Run a case and return what was asked.
 
     Args:
-        work: The work.
+        case: The case.
         prompts: Prompt set of both agents.
         settings: Settings of the run.
         joined: Return the joined text of all steps instead of one text per step.
     """
-    painter, plan, verdicts = _Painter(), work.plan_reply, work.verdict_replies
+    painter, plan, verdicts = _Painter(), case.plan_reply, case.verdict_replies
     planner = _Chat("parity planner", prompts, lambda: plan)
     critic = _Chat("parity critic", prompts, lambda: verdicts.get(painter.draws[-1].prompt))
-    events = run(work.request, Planner(planner), painter, Critic(critic), settings)
+    events = run(case.request, Planner(planner), painter, Critic(critic), settings)
     (trajectory,) = [event.trajectory for event in events if isinstance(event, Finished)]
     steps = [result.step for result in trajectory.results]
     texts = [step.auxiliary_text or step.instruction or "" for step in steps]

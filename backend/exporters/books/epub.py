@@ -14,15 +14,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from ...pictures import Picture
 from ...report.export_options import PLAIN, ExportOptions
 from ...shown_text import is_right_to_left, xml_text
 from ...types import Trajectory
 from ..layout.files import add_file, write_whole
-from ..layout.page_images import ENLARGED_SIDE, MAX_ENLARGEMENT
+from ..layout.page_images import scaled_image
 from ..layout.pages import smaller_file
+from ..page import templates_in
 from ..pdf import DATE
 from .parts import BookPart, all_text, book_parts
 
@@ -61,9 +60,7 @@ def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN)
         SettingsError: The language is unknown.
         JournalError: The folder cannot be written.
     """
-    path = Path(folder) / FILE_NAME
-    write_whole(path, story_epub(trajectory, options))
-    return path
+    return write_whole(Path(folder) / FILE_NAME, story_epub(trajectory, options))
 
 
 def story_epub(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
@@ -90,7 +87,7 @@ def story_epub(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
     }
     for page in values["pages"]:
         files[f"EPUB/{page['file']}"] = _rendered("page.xhtml.j2", **values, page=page)
-    content = "\0".join([*files.values(), *images.files])
+    content = "\0".join([*files.values(), *images.digests])
     identifier = uuid.uuid5(NAMESPACE, content).urn
     files["EPUB/package.opf"] = _rendered(
         "package.opf.j2", **values, identifier=identifier, images=images.listed
@@ -108,8 +105,8 @@ def story_epub(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
 def language_of(text: str, options: ExportOptions) -> str:
     """Return the language tag of a story.
 
-    The language of the labels counts if the user gave one and the story can be in it. Otherwise a script that
-    only one language uses decides.
+    The user's language is returned if the script of the story allows it. Otherwise, a script that only one
+    language uses decides.
     """
     given = options.language if "language" in options.model_fields_set else ""
     counts = {tag: len(script.findall(text)) for tag, script in SCRIPTS.items()}
@@ -130,15 +127,15 @@ class _Images:
     def add(self, picture: Picture) -> str:
         """Add an image and return its path in the book."""
         if picture.digest not in self._names:
-            image, side = picture.image, max(picture.size)
-            scale = min(LONGEST / side, max(1.0, min(MAX_ENLARGEMENT, ENLARGED_SIDE / side)))
-            if scale != 1.0:
-                size = [max(1, round(one * scale)) for one in picture.size]
-                image = image.resize((size[0], size[1]), Image.Resampling.LANCZOS)
-            ending, data = smaller_file(image)
+            ending, data = smaller_file(scaled_image(picture, LONGEST, enlarge=True))
             name = f"images/{len(self.files) + 1:04}{ending}"
             self.files[name], self._names[picture.digest] = data, name
         return self._names[picture.digest]
+
+    @property
+    def digests(self) -> list[str]:
+        """Digest of every image, in the order of the files."""
+        return list(self._names)
 
     @property
     def listed(self) -> list[tuple[str, str, str]]:
@@ -165,14 +162,4 @@ def _page(number: int, part: BookPart, title: str, images: _Images) -> dict[str,
 
 
 def _rendered(template: str, **values: Any) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(template).render(values)
+    return templates_in(HERE).get_template(template).render(values)

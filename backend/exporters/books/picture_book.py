@@ -1,7 +1,7 @@
 """A story as a picture book: a PDF whose pages of text face pages of images.
 
 The text of an image is on the left page and the image on the right one, and the other way round in scripts
-that are read from right to left. Viewers that show two pages next to each other show them so. The text of all
+that are read from right to left. A two-page view shows both next to each other. The text of all
 pages has one size, the largest at which every text fits on its page.
 """
 
@@ -49,10 +49,9 @@ def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN)
         SettingsError: The language is unknown.
         JournalError: The folder cannot be written.
     """
-    path = Path(folder) / FILE_NAME
     pages, backwards = book_pages(trajectory, WIDTH, options)
-    write_whole(path, pages_pdf(pages, options.title_of(trajectory), "R2L" if backwards else "L2R"))
-    return path
+    data = pages_pdf(pages, options.title_of(trajectory), "R2L" if backwards else "L2R")
+    return write_whole(Path(folder) / FILE_NAME, data)
 
 
 def book_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLAIN) -> tuple[list[Page], bool]:

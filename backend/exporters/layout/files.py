@@ -15,13 +15,14 @@ from ...files import atomic
 from ...pictures import Picture
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically and create its folder.
+def write_whole(path: Path, data: bytes) -> Path:
+    """Write a file atomically, create its folder, and return its path.
 
     Raises:
         JournalError: The file cannot be written.
     """
     atomic.write_bytes(path, data, JournalError, "Export")
+    return path
 
 
 def add_file(archive: zipfile.ZipFile, name: str, data: bytes, compress: bool = False) -> None:

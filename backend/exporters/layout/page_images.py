@@ -87,11 +87,17 @@ def shown_image(
         lossless: Maximum number of pixels of an image that may be stored losslessly. The run folder contains
             the exact pixels of all images.
     """
-    image, size = picture.image, _size(picture, longest, enlarge)
-    if size != picture.size:
-        # Browsers enlarge by bilinear interpolation, which blurs small drawings.
-        image = image.resize(size, Image.Resampling.LANCZOS)
-    return ShownImage(_data_url(image, picture.size[0] * picture.size[1] <= lossless), *size)
+    image = scaled_image(picture, longest, enlarge)
+    return ShownImage(_data_url(image, picture.size[0] * picture.size[1] <= lossless), *image.size)
+
+
+def scaled_image(picture: Picture, longest: int, enlarge: bool = False) -> Image.Image:
+    """Return an image with sides of at most `longest` pixels; with `enlarge`, small images are enlarged."""
+    size = _size(picture, longest, enlarge)
+    if size == picture.size:
+        return picture.image
+    # Browsers enlarge by bilinear interpolation, which blurs small drawings.
+    return picture.image.resize(size, Image.Resampling.LANCZOS)
 
 
 def _size(picture: Picture, longest: int, enlarge: bool) -> tuple[int, int]:

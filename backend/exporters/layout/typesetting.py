@@ -56,10 +56,11 @@ INSTALLED = (
     "NotoSansThai-Regular.ttf",
 )
 NOT_FIRST = frozenset("，。、；：？！）］｝》」』】〕〉”’…‥—～ーっゃゅょッャュョ々゛゜,.;:?!)]}»%％")
+"""Punctuation that does not begin a line, where a text without blanks is broken."""
 NOT_LAST = frozenset("（［｛《「『【〔〈“‘([{«")
-"""Signs that do not begin or end a line where a text without blanks is broken."""
+"""Punctuation that does not end a line."""
 CARRIED = 3
-"""Maximum number of letters that are moved to the next line for that."""
+"""Maximum number of letters that are moved to the next line because of `NOT_FIRST` and `NOT_LAST`."""
 NO_LETTER = "\uffff"
 NOTED = 20
 

@@ -93,7 +93,7 @@ def command(
         typer.Option(
             "--as",
             help="Set attempts, kept attempt, judgment of the last attempt and seeds as the released code or "
-            "the paper does. Options next to it replace its values, and the run lists them.",
+            "the paper does. Other options replace its values, and the run lists them.",
             rich_help_panel=LIMITS,
         ),
     ] = None,

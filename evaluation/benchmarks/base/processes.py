@@ -1,8 +1,9 @@
 """Child processes that run evaluators in a restricted environment and end together with their parent.
 
 An evaluator sees no key except the bridge's, an empty home folder and no proxy settings, and works in its own
-folder. Its output goes to a log; if it fails, the last line is shown. It is ended when the bridge has given
-up on the judge, when it asks nothing for a long time, at a deadline, and on Ctrl-C.
+folder. Its output goes to a log of limited size; if it fails, the last line is shown. It is ended when the
+bridge has given up on the judge, when it asks nothing for a long time, when it prints too much, at a
+deadline, and on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class EvaluatorProcesses:
         seconds: Deadline of each call of `run`.
         check: Called while jobs run; it may raise to end them.
         name: What the jobs run, for error messages.
+        max_log: Maximum output of each call of `run` in bytes.
     """
 
     work: Path
@@ -96,6 +98,7 @@ class EvaluatorProcesses:
     seconds: float = 86400.0
     check: Callable[[], None] = lambda: None
     name: str = "evaluator"
+    max_log: int = 1024**3
 
     @property
     def log(self) -> Path:
@@ -150,12 +153,14 @@ class EvaluatorProcesses:
         If one fails, all others are ended.
 
         Raises:
-            EvaluatorError: If a job fails or the deadline passes. Exceptions of `check` pass through.
+            EvaluatorError: If a job fails or prints too much, or the deadline passes. Exceptions of `check`
+                pass through.
         """
         until = time.monotonic() + self.seconds
         running: list[subprocess.Popen[bytes]] = []
         try:
             with self.log.open("ab") as log:
+                printed = log.tell()
                 for job in jobs:
                     running.append(self._started(job, log))
                 while running:
@@ -169,6 +174,11 @@ class EvaluatorProcesses:
                         raise EvaluatorError(
                             f"The {self.name} did not finish within {self.seconds:g} s.",
                             f"Read its output in {self.log}.",
+                        )
+                    if running and os.fstat(log.fileno()).st_size - printed > self.max_log:
+                        raise EvaluatorError(
+                            f"The {self.name} printed more than {self.max_log / 1024**2:g} MB.",
+                            f"Read the beginning of its output in {self.log}, then delete the file.",
                         )
                     if running:
                         time.sleep(LOOKED_EVERY)
@@ -223,7 +233,8 @@ class EvaluatorProcesses:
             return
         how = f"status {failed}" if failed > 0 else f"signal {signal.Signals(-failed).name}"
         raise EvaluatorError(
-            f"The {self.name} exited with {how}: {self._last_line()}", f"Read its output in {self.log}."
+            f"The {self.name} exited with {how}: {self._last_line().rstrip('.')}.",
+            f"Read its output in {self.log}.",
         )
 
     def _last_line(self) -> str:

@@ -10,8 +10,8 @@ from support.cli_calls import call
 from support.made_checkout import made_checkout
 
 from interleave_thinker.evaluation.benchmarks.base.processes import EvaluatorError
+from interleave_thinker.evaluation.parity.cases import make_cases
 from interleave_thinker.evaluation.parity.official import compare_checkout
-from interleave_thinker.evaluation.parity.work import make_works
 
 DEMO, RUNNER = "SingleSampleGenerator of demo_klein.py", "IterativeImageGenerator of UEval/ueval_klein.py"
 
@@ -65,10 +65,10 @@ SEEN, SEEDS = "Images to the critic", "Attempts that share a seed"
     ],
 )
 def test_a_difference_is_found_and_named(tmp_path: Path, old: str, new: str, where: str, row: str) -> None:
-    mixed = make_works()[1]
+    mixed = make_cases()[1]
     _, found = compare_checkout(made_checkout(tmp_path / "made", (old, new)), [mixed])
     first = next(one.first for one in found if one.first)
-    assert first.place.startswith(f"{where}, work 'mixed', {row.lower()}, number ")
+    assert first.place.startswith(f"{where}, case 'mixed', {row.lower()}, number ")
     assert first.theirs != first.ours
     (cell,) = next(one for one in found if one.first).rows[row]
     assert cell.endswith("differ")
@@ -77,9 +77,9 @@ def test_a_difference_is_found_and_named(tmp_path: Path, old: str, new: str, whe
 def test_the_command_shows_the_first_difference_with_both_texts(tmp_path: Path) -> None:
     checkout = made_checkout(tmp_path / "made", ("text = lead + text", 'text = lead + "So: " + text'))
     result = call("parity", checkout)
-    assert result.exit_code == 1 and "No difference" not in result.output
+    assert result.exit_code == 3 and "No difference" not in result.output
     place, published, ours = (line.strip() for line in result.output.splitlines()[-3:])
-    assert place == f"First difference: {DEMO}, work 'accepted', requests to the critic, number 1."
+    assert place == f"First difference: {DEMO}, case 'accepted', requests to the critic, number 1."
     assert published.startswith("published: '[user] <image><image>") and "So: Goal: Add a red" in published
     assert ours.startswith("ours:") and "<image><image>Goal: Add a red fox" in ours
     assert "3 of 3 differ" in result.output
@@ -87,7 +87,7 @@ def test_the_command_shows_the_first_difference_with_both_texts(tmp_path: Path) 
 
 def test_the_prompt_set_is_the_one_of_the_checkout(tmp_path: Path) -> None:
     prompts, found = compare_checkout(
-        made_checkout(tmp_path / "made", ("Goal: {original", "Aim: {original")), make_works()[:1]
+        made_checkout(tmp_path / "made", ("Goal: {original", "Aim: {original")), make_cases()[:1]
     )
     assert "Aim: " in prompts.critic and [one.first for one in found] == [None, None]
 
@@ -110,7 +110,14 @@ def test_code_that_fails_is_an_error_with_its_log(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(EvaluatorError, match="The published code") as caught:
-        compare_checkout(made_checkout(tmp_path / "made", (old, new)), make_works()[:1])
+        compare_checkout(made_checkout(tmp_path / "made", (old, new)), make_cases()[:1])
     assert message in str(caught.value)
     log = Path(str(caught.value).split("Read its output in ")[1].strip().rstrip("."))
     assert "Traceback" in log.read_text(encoding="utf-8")
+
+
+def test_a_class_that_prints_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    endless = ("import json, os, re", "import json, os, re\nwhile True: print('x' * 65536)")
+    with pytest.raises(EvaluatorError, match="printed more than 64 MB"):
+        compare_checkout(made_checkout(tmp_path / "made", endless), make_cases()[:1])

@@ -1,7 +1,7 @@
-"""The scripted work: requests, plans and verdicts, the same for both sides.
+"""The scripted cases: a request, a plan and verdicts each, the same for both sides.
 
 A verdict belongs to the prompt that its image was generated with, and every prompt occurs once. So a side
-that generates or judges in another order still gets the verdicts of the work.
+that generates or judges in another order still gets the verdicts of the case.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CAPTIONS = ("\u201cOnce,\u201d there was a fox. ", None, "A lantern glows: 100 %
 
 
 @dataclass(frozen=True)
-class ParityWork:
-    """One work.
+class ParityCase:
+    """A request with the replies of planner and critic.
 
     Attributes:
         name: Name of its column.
@@ -46,12 +46,12 @@ class ParityWork:
         return {prompt: write_verdict(verdict) for prompt, verdict in self.verdicts.items()}
 
     def step_of(self, prompt: str) -> int:
-        """Return the index of the step of a prompt; -1 if the work does not contain it."""
+        """Return the index of the step of a prompt; -1 if the case does not contain it."""
         return next((index for index, thing in enumerate(THINGS) if thing in prompt), -1)
 
 
-def _work(name: str, verdicts: str, text: str, images: tuple[Picture, ...] = ()) -> ParityWork:
-    """Return a work whose verdicts are given as one word per step: `y` accepts, `n` rejects."""
+def _case(name: str, verdicts: str, text: str, images: tuple[Picture, ...] = ()) -> ParityCase:
+    """Return a case whose verdicts are given as one word per step: `y` accepts, `n` rejects."""
     steps: list[Step] = []
     judged: dict[str, Verdict] = {}
     for index, (thing, row) in enumerate(zip(THINGS, verdicts.split(), strict=True)):
@@ -70,17 +70,17 @@ def _work(name: str, verdicts: str, text: str, images: tuple[Picture, ...] = ())
             reasoning = f"{thing} is {'there' if answer == 'y' else 'cut off'}."
             judged[prompt] = Verdict(success=answer == "y", reasoning=reasoning, refined_prompt=refined)
             prompt = refined
-    return ParityWork(name, Request(text=text, images=images), Plan(steps=tuple(steps)), judged)
+    return ParityCase(name, Request(text=text, images=images), Plan(steps=tuple(steps)), judged)
 
 
-def make_works() -> tuple[ParityWork, ...]:
-    """Return all works. Those with images come last."""
+def make_cases() -> tuple[ParityCase, ...]:
+    """Return all cases. Those with images come last."""
     first, second = (Picture(paint(f"image {number} of the user", None)) for number in (1, 2))
     text = "A fox crosses a bridge by lantern light, \u00e0 pas de loup"
     return (
-        _work("accepted", "y y y", f"{text}{ENDING}."),
-        _work("mixed", "y ny nny", text),
-        _work("rejected", "nnn nnn nnn", text),
-        _work("one image", "nnn y ny", text, (first,)),
-        _work("two images", "y ny nnn", f"The fox of <image> meets that of <image>. {text}", (first, second)),
+        _case("accepted", "y y y", f"{text}{ENDING}."),
+        _case("mixed", "y ny nny", text),
+        _case("rejected", "nnn nnn nnn", text),
+        _case("one image", "nnn y ny", text, (first,)),
+        _case("two images", "y ny nnn", f"The fox of <image> meets that of <image>. {text}", (first, second)),
     )
