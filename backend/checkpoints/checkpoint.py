@@ -23,6 +23,8 @@ from .weights import check_safetensors
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
 AGENT_CARD = "agent.json"
 """File that the digest leaves out, see prompts/agent_card.py."""
+MODEL_CARD = "model_card.json"
+"""Facts of the model card (training/trainer/report/card_facts.py), which the digest leaves out as well."""
 MAX_LEAST_PIXELS = 1024 * 1024
 MAX_JSON = 64 * 1024 * 1024
 PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
@@ -138,7 +140,7 @@ def check_adapter(folder: Path) -> None:
 def checkpoint_digest(folder: Path) -> str:
     """Return 16 hex digits over names and contents of the weight, configuration and tokenizer files."""
     found = {path for pattern in WANTED_FILES for path in folder.glob(pattern)}
-    return files_digest(sorted(path for path in found if path.name != AGENT_CARD))
+    return files_digest(sorted(path for path in found if path.name not in (AGENT_CARD, MODEL_CARD)))
 
 
 def read_json(path: Path) -> dict[str, Any]:

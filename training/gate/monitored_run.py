@@ -18,6 +18,7 @@ from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ...backend.prompts.agent_card import Role
 from ..trainer.ranks import agreed, gathered, of_first_rank
+from ..trainer.report.card_facts import CardFacts, made_with, origin_of, rows_of, setting_facts
 from ..trainer.report.html_report import Answered, Points, TrainingReport
 from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.resume import digest_of, logged
@@ -160,10 +161,12 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         if selection.finished is None:
             self.train(parts)
         selection.keep()
+        facts = None
         if trainer.accelerator.is_main_process:
             self._report(parts, trainer.state.log_history or logged(selection.last))
+            facts = self._facts(parts, role)
         dtype = self.settings.save_dtype
-        save_trained(trainer, parts.processor, record, self.final, dtype, selection.finished)
+        save_trained(trainer, parts.processor, record, self.final, dtype, selection.finished, facts)
         return selection.result()
 
     def monitor(
@@ -195,12 +198,30 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         checks = CheckLog(self.out, self.monitored.check)
         return CollapseMonitor(check, checks, settings, watch, self.log, agreed(self.devices)), checks
 
-    def _report(self, parts: Parts, history: list[dict[str, Any]]) -> None:
+    def _counted(self) -> list[tuple[str, int, str]]:
+        """Return name, number and digest of the rows."""
         known, data = self.description(), self.data
-        counted = [
+        return [
             (f"training {self.unit}", len(data.rows), known["rows"]),
             (f"held-out {self.unit}", len(data.held_out), known["held_out"]),
         ]
+
+    def _facts(self, parts: Parts, role: Role) -> CardFacts:
+        checks = list(parts.checks.all.items())
+        ends = checks[:1] + checks[1:][-1:]
+        return CardFacts(
+            stage=self.monitored.stage,
+            role=role,
+            base=origin_of(self.checkpoint),
+            rows=rows_of(self._counted()),
+            settings=setting_facts(shown_settings(self.settings, *self.more_settings())),
+            made_with=made_with(self.judges()),
+            notes=tuple(parts.notes),
+            checks=tuple(f"step {step}: {check}" for step, check in ends),
+            stopped=parts.selection.monitor.stopped,
+        )
+
+    def _report(self, parts: Parts, history: list[dict[str, Any]]) -> None:
         TrainingReport(
             title=f"{self.kind.capitalize()}: {self.monitored.agent}",
             history=history,
@@ -209,8 +230,8 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
             notes=parts.notes,
             stopped=parts.selection.monitor.stopped,
             made_of={
-                "model": f"{self.checkpoint.name} (digest {known['model']})",
-                **digests(counted),
+                "model": f"{self.checkpoint.name} (digest {checkpoint_digest(self.checkpoint)})",
+                **digests(self._counted()),
                 **self.judges(),
                 "libraries": libraries(),
             },

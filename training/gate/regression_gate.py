@@ -29,6 +29,8 @@ from ...backend.prompts.trained_with import critic_card
 from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
 from ..trainer.model_loading import load_processor, silence_libraries
+from ..trainer.report.card_facts import read_facts
+from ..trainer.report.model_card import write_card
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen, truth_of
 from .gate_rule import Gate, as_lines, compare, learned_line, measured
@@ -140,10 +142,11 @@ def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
     log(f"WARNING: published because of --force, although {reason}")
 
 
-def publish(trained: Path, final: Path, gate: Gate | None = None) -> Path:
-    """Make `final` a copy of a finished checkpoint, with the gate's measurement in its agent card.
+def publish(trained: Path, final: Path, gate: Gate | None = None, learned: Gate | None = None) -> Path:
+    """Make `final` a copy of a finished checkpoint, with the gate's measurement in both of its cards.
 
-    Files are hard-linked where the file system allows it, and the folder appears only when it is complete.
+    The cards are the agent card and the model card. Files are hard-linked where the file system allows it,
+    and the folder appears only when it is complete.
 
     Raises:
         SettingsError: The agent card is damaged or cannot be written.
@@ -155,6 +158,12 @@ def publish(trained: Path, final: Path, gate: Gate | None = None) -> Path:
             card = critic_card(temporary)
             known = {"gate": strictness_of(gate), "reliability": {**card.reliability, **gate.reliability}}
             card.model_copy(update=known).save(temporary)
+            facts = read_facts(temporary)
+            if facts is not None:
+                tables = {"gate": tuple(as_lines(gate, HELD_OUT_ROWS))}
+                if learned is not None:
+                    tables["learned"] = (*as_lines(learned, ANNOTATED_RUNS), learned_line(learned))
+                write_card(temporary, facts.model_copy(update=tables))
     return final
 
 

@@ -25,6 +25,7 @@ from ...backend.prompts.trained_with import critic_card
 from ...backend.types import CheckedItem, ChecklistItem
 from ..data.from_runs.run_folders import annotated_runs
 from ..statistics.intervals import share
+from ..trainer.report.model_card import reliability_table
 
 MAX_LABELED = 20_000
 FEW = 20
@@ -210,16 +211,7 @@ def store_reliability(folder: Path, found: dict[str, KindReliability]) -> None:
 
 def as_lines(found: dict[str, KindReliability]) -> list[str]:
     """Return the lines of a Markdown table, and a warning for kinds with few items."""
-    lines = [
-        "| kind | items | yes of true ones | no of false ones | balanced accuracy, from | |",
-        "|---|---|---|---|---|---|",
-    ]
-    for kind, one in found.items():
-        verdict = "judges it" if one.is_reliable else "cannot judge it"
-        lines.append(
-            f"| {kind} | {one.items} | {one.yes_of_true:.3f} | {one.no_of_false:.3f} | "
-            f"{one.accuracy:.3f}, {one.low:.3f} | {verdict} |"
-        )
+    lines = reliability_table(found)
     few = [kind for kind, one in found.items() if min(one.true, one.items - one.true) < FEW]
     if few:
         lines += ["", f"WARNING: fewer than {FEW} true or false items of {', '.join(few)}."]

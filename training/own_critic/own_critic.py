@@ -217,11 +217,12 @@ class _OwnCritic:
         gate = RegressionGate(self.settings.gate, device, self.log)
         result = gate.check(self.checkpoint, trained, rows.asked, folder)
         if rows.annotated.rows:
-            gate.measure_learned(self.checkpoint, trained, rows.annotated, folder)
+            learned = gate.measure_learned(self.checkpoint, trained, rows.annotated, folder)
         else:
+            learned = None
             self.log("no held-out run is annotated, so what was learned cannot be measured")
         enforce(result, trained, self.settings.force, self.log)
-        return publish(trained, self.out / FINAL, result)
+        return publish(trained, self.out / FINAL, result, learned)
 
     def _reinforced(self, trained: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
         """Train the critic that passed the gate with GRPO; adapters are merged."""

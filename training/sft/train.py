@@ -27,15 +27,14 @@ from ..trainer.model_loading import (
     reports_to,
     trainer_arguments,
 )
-from ..trainer.report.html_report import Answered, TrainingReport
 from ..trainer.report.progress_line import SFT_PARTS
-from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.resume import digest_of, logged, newest_checkpoint, step_of
 from ..trainer.run import Log, TrainingRun
 from ..trainer.saving import record_of, save_trained
 from .answers import AnswerCache, answered, sampled
 from .collator import IGNORE_INDEX, MaskedImageCollator
 from .data import SftData
+from .described import Described, ending
 from .held_out_loss import best_checkpoint, is_to_stop, measured_losses
 from .settings import FREE_TO_CHANGE, SftTraining
 
@@ -116,7 +115,7 @@ class _FineTuning(TrainingRun):
         if finished is None:
             self.train_from(trainer, resumed)
         history = trainer.state.log_history or logged(resumed)
-        chosen = self._chosen(history) or finished
+        chosen, facts = self._chosen(history) or finished, None
         if chosen is not None and self.devices == 1:
             trainer._load_from_checkpoint(str(chosen))
         if trainer.accelerator.is_main_process:
@@ -127,12 +126,13 @@ class _FineTuning(TrainingRun):
                 f"{trained:,} of {whole:,} parameters trained",
                 f"{len(rows.rows)} rows, {whole_steps} steps",
             ]
-            notes += _ending(history, whole_steps, chosen)
+            notes += ending(history, whole_steps, chosen)
             if shown.rows:
                 notes.append(f"The {len(shown.rows)} answers below are to rows that were not trained on.")
-            answers = answered(shown, before, after)
-            self._report(history, answers, notes, (rows, measured))
-        return save_trained(trainer, processor, record, self.final, self.settings.save_dtype, chosen)
+            made = Described(self.checkpoint, self.settings, self.data.role, notes, rows, measured)
+            made.report(history, answered(shown, before, after)).write(self.out)
+            facts = made.facts()
+        return save_trained(trainer, processor, record, self.final, self.settings.save_dtype, chosen, facts)
 
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Return whether the training is complete at this checkpoint."""
@@ -147,33 +147,6 @@ class _FineTuning(TrainingRun):
         if best is not None:
             self.log(f"using the checkpoint of step {step_of(best)}, which has the lowest held-out loss")
         return best
-
-    def _report(
-        self,
-        history: Sequence[Mapping[str, Any]],
-        answers: Sequence[Answered],
-        notes: Sequence[str],
-        used: tuple[RowSet, RowSet],
-    ) -> None:
-        """Write the report; `used` contains the rows that were trained on and those that were measured."""
-        names = ("training rows", "rows whose loss was measured")
-        sets = zip(names, used, strict=True)
-        TrainingReport(
-            title="Supervised fine-tuning",
-            history=history,
-            answers=answers,
-            notes=notes,
-            made_of={
-                "model": f"{self.checkpoint.name} (digest {checkpoint_digest(self.checkpoint)})",
-                **digests(
-                    (name, len(rows.rows), digest_of(row.line() for row in rows.rows))
-                    for name, rows in sets
-                    if rows.rows
-                ),
-                "libraries": libraries(),
-            },
-            settings=shown_settings(self.settings),
-        ).write(self.out)
 
     def _usable(self) -> tuple[RowSet, RowSet, RowSet]:
         """Return the rows to train on, to measure and to show that are short enough.
@@ -256,19 +229,6 @@ def _measuring(settings: SftTraining) -> dict[str, Any]:
         "metric_for_best_model": "eval_loss",
         "greater_is_better": False,
     }
-
-
-def _ending(history: Sequence[Mapping[str, Any]], whole_steps: int, chosen: Path | None) -> list[str]:
-    """Return a note on how the training ended and which checkpoint was used, if a loss decided it."""
-    losses = measured_losses(history)
-    if not losses or chosen is None:
-        return []
-    last = max(losses)
-    ended = f"Stopped at step {last} of {whole_steps}" if last < whole_steps else "Trained to the end"
-    best = step_of(chosen)
-    if best not in losses:
-        return []
-    return [f"{ended}; used step {best}, with a held-out loss of {losses[best]:.4f}"]
 
 
 def _learned(trainer: Any, processor: Any) -> str:

@@ -17,13 +17,15 @@ from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import writing_folder
 from ...backend.machine.requirements import require
 from ...backend.prompts.trained_with import trained_with
+from .report.card_facts import read_facts
+from .report.model_card import write_card
 from .saving import narrowed
 
 WIDER = "Set dtype to bfloat16 in the base's config.json, and merge again."
 
 
 def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
-    """Merge `adapter` into `base` and write the result to `out`, with the processor and the prompt set.
+    """Merge `adapter` into `base` and write the result to `out`, with processor, prompt set and model card.
 
     Args:
         base: Folder of the base model.
@@ -67,4 +69,7 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
         merged.save_pretrained(temporary, safe_serialization=True, max_shard_size=shard)
         processor.save_pretrained(temporary)
         record.save(temporary)
+        facts = read_facts(adapter)
+        if facts is not None:
+            write_card(temporary, facts.model_copy(update={"merged": True}))
     return out

@@ -1,4 +1,4 @@
-"""Saves the result of a training as a folder that agents open: weights, processor and prompt set.
+"""Saves the result of a training as a folder that agents open: weights, processor, prompt set, model card.
 
 The result is what the trainer has in memory at its end, or the files of a checkpoint if the training had to
 stop or was already complete. Conversion to half precision rewrites the weights file by file, so that no
@@ -19,9 +19,13 @@ from ...backend.files.atomic import replace_folder
 from ...backend.prompts import PromptSet
 from ...backend.prompts.agent_card import AgentCard, Role
 from ...backend.prompts.trained_with import TrainedWith
+from .report.card_facts import README, CardFacts
+from .report.html_report import REPORT_FILE
+from .report.model_card import write_card
+from .resume import step_of
 
 # Files that a trainer writes next to the weights; the first is a pickle.
-LEFT_OUT = ("training_args.bin", "README.md")
+LEFT_OUT = ("training_args.bin", README)
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
 """Files of a trainer's checkpoint that form a model or an adapter."""
 
@@ -33,6 +37,7 @@ def save_trained(
     folder: Path,
     save_dtype: str,
     checkpoint: Path | None = None,
+    facts: CardFacts | None = None,
 ) -> Path:
     """Save a trained model or adapter to `folder`, which appears only when it is complete.
 
@@ -43,6 +48,7 @@ def save_trained(
         folder: Folder to create.
         save_dtype: "float16", "bfloat16" or "auto" (as trained).
         checkpoint: Checkpoint whose files are saved instead of the weights in memory.
+        facts: Facts for the model card, which is saved with the report next to the folder.
 
     Returns:
         `folder`.
@@ -70,6 +76,12 @@ def save_trained(
                 _convert(part, save_dtype)
             processor.save_pretrained(part)
             record.save(part)
+            if facts is not None:
+                report = folder.with_name(REPORT_FILE)
+                if report.is_file():
+                    shutil.copyfile(report, part / REPORT_FILE)
+                steps = step_of(checkpoint) if checkpoint else trainer.state.global_step
+                write_card(part, facts.model_copy(update={"steps": steps}))
             replace_folder(part, folder, TrainingError, "The checkpoint")
     trainer.accelerator.wait_for_everyone()
     return folder
