@@ -30,6 +30,7 @@ from .dpo import planner as planner_dpo
 from .own_critic import Force, HeldOut, refused
 from .own_critic import command as own_critic
 from .planner_grpo import command as planner_grpo
+from .publish import command as publish_command
 from .tinyworld import TINYWORLD
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ app.command("critic-dpo")(critic_dpo)
 app.command("planner-dpo")(planner_dpo)
 app.command("planner-grpo")(planner_grpo)
 app.command("critic-grpo")(critic_grpo)
+app.command("publish")(publish_command)
 
 
 @app.command("merge")

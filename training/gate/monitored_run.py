@@ -23,7 +23,7 @@ from ..trainer.report.html_report import Answered, Points, TrainingReport
 from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.resume import digest_of, logged
 from ..trainer.run import TrainingRun
-from ..trainer.saving import record_of, save_trained
+from ..trainer.saving import Result, record_of, save_trained
 from .checkpoint_selection import CheckpointSelection, ended
 from .held_out import CheckLog, Found, HeldOutCheck, greedy_answers
 
@@ -165,8 +165,8 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         if trainer.accelerator.is_main_process:
             self._report(parts, trainer.state.log_history or logged(selection.last))
             facts = self._facts(parts, role)
-        dtype = self.settings.save_dtype
-        save_trained(trainer, parts.processor, record, self.final, dtype, selection.finished, facts)
+        result = Result(record, self.settings.save_dtype, selection.finished, facts)
+        save_trained(trainer, parts.processor, self.final, result)
         return selection.result()
 
     def monitor(

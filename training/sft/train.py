@@ -30,7 +30,7 @@ from ..trainer.model_loading import (
 from ..trainer.report.progress_line import SFT_PARTS
 from ..trainer.resume import digest_of, logged, newest_checkpoint, step_of
 from ..trainer.run import Log, TrainingRun
-from ..trainer.saving import record_of, save_trained
+from ..trainer.saving import Result, record_of, save_trained
 from .answers import AnswerCache, answered, sampled
 from .collator import IGNORE_INDEX, MaskedImageCollator
 from .data import SftData
@@ -132,7 +132,8 @@ class _FineTuning(TrainingRun):
             made = Described(self.checkpoint, self.settings, self.data.role, notes, rows, measured)
             made.report(history, answered(shown, before, after)).write(self.out)
             facts = made.facts()
-        return save_trained(trainer, processor, record, self.final, self.settings.save_dtype, chosen, facts)
+        result = Result(record, self.settings.save_dtype, chosen, facts)
+        return save_trained(trainer, processor, self.final, result)
 
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Return whether the training is complete at this checkpoint."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +31,31 @@ WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
 """Files of a trainer's checkpoint that form a model or an adapter."""
 
 
-def save_trained(
-    trainer: Any,
-    processor: Any,
-    record: TrainedWith,
-    folder: Path,
-    save_dtype: str,
-    checkpoint: Path | None = None,
-    facts: CardFacts | None = None,
-) -> Path:
+@dataclass(frozen=True)
+class Result:
+    """Result of a training.
+
+    Attributes:
+        record: Record of how it was trained.
+        save_dtype: "float16", "bfloat16" or "auto" (as trained).
+        checkpoint: Checkpoint whose files are saved instead of the weights in memory.
+        facts: Facts for the model card, which is saved with the report next to the folder.
+    """
+
+    record: TrainedWith
+    save_dtype: str
+    checkpoint: Path | None = None
+    facts: CardFacts | None = None
+
+
+def save_trained(trainer: Any, processor: Any, folder: Path, result: Result) -> Path:
     """Save a trained model or adapter to `folder`, which appears only when it is complete.
 
     Args:
         trainer: Trainer whose weights, gathered from all ranks, are saved.
         processor: Processor of the model.
-        record: Record of how it was trained.
         folder: Folder to create.
-        save_dtype: "float16", "bfloat16" or "auto" (as trained).
-        checkpoint: Checkpoint whose files are saved instead of the weights in memory.
-        facts: Facts for the model card, which is saved with the report next to the folder.
+        result: The result to save.
 
     Returns:
         `folder`.
@@ -56,6 +63,7 @@ def save_trained(
     Raises:
         TrainingError: The folder cannot be written.
     """
+    checkpoint, facts = result.checkpoint, result.facts
     # The name is fixed because all ranks write into the folder and must know its name.
     part = folder.with_name(f"{folder.name}.part")
     if trainer.accelerator.is_main_process:
@@ -72,10 +80,10 @@ def save_trained(
                     shutil.copyfile(path, part / path.name)
             for name in LEFT_OUT:
                 (part / name).unlink(missing_ok=True)
-            if save_dtype != "auto":
-                _convert(part, save_dtype)
+            if result.save_dtype != "auto":
+                _convert(part, result.save_dtype)
             processor.save_pretrained(part)
-            record.save(part)
+            result.record.save(part)
             if facts is not None:
                 report = folder.with_name(REPORT_FILE)
                 if report.is_file():

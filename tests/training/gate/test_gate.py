@@ -465,7 +465,7 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
     assert "4 rows from runs, 4 old rows" in lines
     card = (final / "README.md").read_text(encoding="utf-8")
     assert "held-out rows: passed" in card and "of 1 held-out annotations" in card
-    assert "| wrong images rejected |" in card and "judges it" in card and str(tmp_path) not in card
+    assert "| wrong images rejected |" in card and "judge it" in card and str(tmp_path) not in card
     assert any(
         line.startswith("learned: not significantly") and "of 1 held-out annotations" in line
         for line in lines

@@ -29,7 +29,7 @@ from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train
 from interleave_thinker.training.trainer.merge import merge
 from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
-from interleave_thinker.training.trainer.saving import save_trained
+from interleave_thinker.training.trainer.saving import Result, save_trained
 
 SHORT = SftTraining(max_steps=1, device="cpu", samples=0, tensorboard=False)
 
@@ -153,5 +153,5 @@ def test_a_full_disk_while_saving_a_training_raises(made: tuple[Path, Path], tmp
     accelerator = SimpleNamespace(is_main_process=True, wait_for_everyone=int)
     trainer = SimpleNamespace(accelerator=accelerator, save_model=model.save_pretrained)
     with pytest.raises(TrainingError, match=r"final' cannot be written.*large"):
-        save_trained(trainer, load_processor(made[0]), TrainedWith("run"), tmp_path / "final", "none")
+        save_trained(trainer, load_processor(made[0]), tmp_path / "final", Result(TrainedWith("run"), "none"))
     assert not (tmp_path / "final").exists()
