@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..training.renamed_settings import RENAMED as RENAMED_SETTINGS
+from ..training.trainer.renamed_settings import RENAMED as RENAMED_SETTINGS
 
 RENAMED = {
     "levers": "engine",

@@ -28,8 +28,8 @@ from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import read_rows
-from interleave_thinker.training.renamed_settings import with_new_names
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
+from interleave_thinker.training.trainer.renamed_settings import with_new_names
 
 DATA = Path(__file__).parent / "data"
 PLANNER, CRITIC = (DATA / "agents" / name for name in ("planner", "critic"))

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
+from pathlib import Path
 
+INHERITED = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG")
+"""Variables that a program of others gets in `restricted`."""
 SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
 
 
@@ -33,3 +37,28 @@ def for_a_child(leave_out: str, **more: str) -> dict[str, str]:
         if not SECRET.search(name) and not name.startswith(leave_out)
     }
     return {**own, **more}
+
+
+def restricted(home: Path, **more: str) -> dict[str, str]:
+    """Return the environment for a program of others: no key, no proxy, an empty home and no model hub.
+
+    Args:
+        home: Folder for its home and its temporary files. It is created.
+        **more: Variables to add.
+    """
+    with suppress(OSError):
+        home.mkdir(parents=True, exist_ok=True)
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    fixed = {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "HF_HOME": str(home / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "NO_PROXY": "*",
+        "PYTHONBREAKPOINT": "0",
+        "PYTHONIOENCODING": "utf-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return {**inherited, **fixed, **more}

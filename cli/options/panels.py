@@ -102,6 +102,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "DrawingSettings": ("Generating and scoring", {}),
     "JudgingSettings": ("Judge", {}),
     "GateSettings": ("Regression gate", {}),
+    "GgufSettings": ("Conversion to GGUF (--to gguf)", {}),
     "Rehearsal": ("Old rows and split", {}),
     "SftTraining": ("Supervised fine-tuning", _TRAINING),
     "DpoTraining": ("Preference training", _TRAINING | _DPO),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -27,6 +26,7 @@ from ..options.training import (
 from .critic_grpo import command as critic_grpo
 from .dpo import critic as critic_dpo
 from .dpo import planner as planner_dpo
+from .merge import command as merge
 from .own_critic import Force, HeldOut, refused
 from .own_critic import command as own_critic
 from .planner_grpo import command as planner_grpo
@@ -44,13 +44,6 @@ app = typer.Typer(
 )
 
 Data = Annotated[Path, existing_file("Data file: JSON list or JSONL with messages and images.")]
-
-
-class MergeFormat(str, Enum):
-    """Format of a merged checkpoint."""
-
-    safetensors = "safetensors"
-    gguf = "gguf"
 
 
 class SftFiles(NamedTuple):
@@ -185,35 +178,7 @@ app.command("planner-dpo")(planner_dpo)
 app.command("planner-grpo")(planner_grpo)
 app.command("critic-grpo")(critic_grpo)
 app.command("publish")(publish_command)
-
-
-@app.command("merge")
-def merge_command(
-    *,
-    model: Model,
-    adapter: Annotated[
-        Path, typer.Option(help="LoRA adapter of a training (folder).", exists=True, file_okay=False)
-    ],
-    out: Annotated[Path, typer.Option(help="New folder for the merged checkpoint.")],
-    download: Download = False,
-    shard: Annotated[str, typer.Option(help="Maximum size of a weight file, such as 4GB.")] = "4GB",
-    to: Annotated[
-        MergeFormat,
-        typer.Option(help="With gguf, also print the llama.cpp commands that convert the checkpoint."),
-    ] = MergeFormat.safetensors,
-) -> None:
-    """Merge a LoRA adapter into its base model.
-
-    The result is a safetensors checkpoint with its processor and prompt set.
-    """
-    from ...training.trainer.merge import merge
-    from ...training.trainer.to_gguf import conversion
-
-    made = merge(checkpoint_of(model, download), adapter, out, shard)
-    typer.echo(f"checkpoint: {made}")
-    if to is MergeFormat.gguf:
-        for line in conversion(made):
-            typer.echo(line)
+app.command("merge")(merge)
 
 
 @app.command("doctor")

@@ -69,12 +69,15 @@ def two_adapters(base: Path) -> tuple[Path, Path]:
     return folder / "one", folder / "two"
 
 
-def build_checkpoint(folder: Path) -> Path:
-    """Save a checkpoint with random weights (about 0.4 M) to `folder`."""
+def build_checkpoint(folder: Path, patch: int = 16, merge: int = 1) -> Path:
+    """Save a checkpoint with random weights (about 0.4 M) to `folder`.
+
+    `merge` by `merge` patches with a side of `patch` pixels form a token.
+    """
     processor = learn_processor(
         [ACCEPTED, REFUSED, QUESTION, "true false True False"] * 4,
         420,
-        ImageTokens((48 * 48, 48 * 48), patch=16, merge=1),
+        ImageTokens((48 * 48, 48 * 48), patch, merge),
     )
     text = {
         "vocab_size": len(processor.tokenizer),

@@ -14,7 +14,7 @@ from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
 from ...backend.files.bounded_yaml import bounded_loader, load_yaml
 from ...backend.machine.requirements import require
-from ..renamed_settings import RENAMED
+from ..trainer.renamed_settings import RENAMED
 
 FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-dpo", "planner-dpo", "critic-grpo", "planner-grpo")

@@ -25,7 +25,7 @@ from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import remove, sweep, write_text
 from ...backend.files.bounded_reader import opened, parse_json, read_json
 from ...backend.prompts import FOLDER_NAME
-from ..renamed_settings import with_new_names
+from .renamed_settings import with_new_names
 
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")

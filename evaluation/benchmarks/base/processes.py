@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ....backend.errors import InterleaveError, SettingsError
+from ....backend.machine.environment import restricted
 from ....backend.shown_text import one_line
 
 CHILD = Path(__file__).with_name("child.py")
@@ -29,7 +30,6 @@ LOOKED_EVERY = 0.1
 GRACE_SECONDS = 5.0
 LAST_BYTES = 4096
 SHOWN = 300
-INHERITED = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG")
 FIND = (
     "import importlib.util, sys\n"
     "def there(name):\n"
@@ -206,24 +206,7 @@ class EvaluatorProcesses:
         return child
 
     def _environment(self, more: dict[str, str]) -> dict[str, str]:
-        home = self.work.absolute() / "home"
-        with suppress(OSError):
-            home.mkdir(parents=True, exist_ok=True)
-        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        fixed = {
-            "HOME": str(home),
-            "TMPDIR": str(home),
-            "HF_HOME": str(home / "hf"),
-            "HF_HUB_OFFLINE": "1",
-            "HF_DATASETS_OFFLINE": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "NO_PROXY": "*",
-            "PYTHONBREAKPOINT": "0",
-            "PYTHONIOENCODING": "utf-8",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-        return {**inherited, **fixed, **more}
+        return restricted(self.work.absolute() / "home", **{"OMP_NUM_THREADS": "1", **more})
 
     def _look(self, ended: Sequence[subprocess.Popen[bytes]]) -> None:
         # Check the judge first: if the judge failed, its error explains more than the evaluator's.
