@@ -14,6 +14,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from .cast import Cast, CastMember, Facts, Present, check_cast, pictures_of
 from .checklist import CheckedItem, CheckedItems, Checklist, ChecklistItem
+from .clips.clip import Clip
 from .pictures import Picture
 from .values import (
     MAX_ATTEMPTS,
@@ -48,6 +49,7 @@ __all__ = [
     "CastShown",
     "CheckedItem",
     "ChecklistItem",
+    "Clip",
     "DrawSettings",
     "Enhancement",
     "Fault",
@@ -405,6 +407,7 @@ class Trajectory(Value):
     """A complete run: request, plan and all attempts.
 
     `unused` lists settings that had no effect. `checks` are the story checks of the run, oldest first.
+    `clips` lead from one image to the next (clips/pairs.py).
     """
 
     version: int = FORMAT_VERSION
@@ -415,8 +418,9 @@ class Trajectory(Value):
     identities: Identities = Identities()
     unused: Several[UnusedSetting] = ()
     checks: Several[StoryCheck] = Field(default=(), max_length=MAX_CHECKS)
+    clips: Several[Clip] = Field(default=(), max_length=MAX_STEPS)
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit empty fields, as earlier versions wrote trajectories."""
-        return written_without(fields(self), self, ("unused", "checks"))
+        return written_without(fields(self), self, ("unused", "checks", "clips"))

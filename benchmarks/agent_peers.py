@@ -34,7 +34,7 @@ from typing import Any
 from interleave_thinker.backend.agents.critic import critic_message
 from interleave_thinker.backend.chat import ChatModel, Message, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
-from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 

@@ -19,7 +19,7 @@ from random import Random
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.tinyworld.lab.evaluation import measure_planner

@@ -15,10 +15,10 @@ import json
 import time
 from typing import Any
 
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict
 

@@ -16,11 +16,11 @@ import typer
 
 from ..backend.agents.plan_constraints import PlanConstraints
 from ..backend.agents.plan_lint.lint import remaining
-from ..backend.counters import Counts, counting
 from ..backend.errors import Cancelled
 from ..backend.exporters import export_by_name
 from ..backend.journal.waiting import Waiting
 from ..backend.loop.events import Event, Finished, PlanReady
+from ..backend.machine.counters import Counts, counting
 from ..backend.pipeline.cast import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.report.completeness import GOOD, all_accepted, lacks

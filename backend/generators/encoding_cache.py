@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import Field
 
-from ..counters import count
 from ..machine.byte_lru import ByteLRU, tensor_bytes
+from ..machine.counters import count
 from ..types import Value
 
 MEBIBYTE = 1024 * 1024

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..checklist import ChecklistItem
-from ..counters import count
 from ..errors import AnswerError, ChatError
 from ..journal.store import JudgeKey, JudgementRecord, RunStore, checked_key
+from ..machine.counters import count
 from ..types import Attempt, Fault, Verdict
 from .policy import with_items
 from .protocols import BatchCritic, ChecksItems, CriticLike

@@ -18,8 +18,8 @@ import torch
 from comfy.model_patcher import ModelPatcher
 
 from ...backend.chat.engine.prefix_cache import forget_prefix
-from ...backend.counters import count
 from ...backend.errors import ChatError, is_out_of_memory
+from ...backend.machine.counters import count
 from .internals import unload
 
 EVERYTHING = 1e32

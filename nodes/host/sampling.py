@@ -18,8 +18,8 @@ import latent_preview
 import node_helpers
 import torch
 
-from ...backend.counters import count
 from ...backend.errors import SettingsError
+from ...backend.machine.counters import count
 from .node_registry import call_node
 from .progress import report_step
 

@@ -14,10 +14,10 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story

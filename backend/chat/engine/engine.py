@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ...counters import count
+from ...machine.counters import count
 from ...pictures import Picture
 from .prefix_cache import common_length, drop_answer, forget_prefix, keep_prefix, take_prefix
 from .qwen3_vl import device_of, image_token, merge_size

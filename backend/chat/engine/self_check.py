@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from PIL import Image
 
-from ...counters import not_counting
 from ...errors import ChatError, boundary, is_out_of_memory
+from ...machine.counters import not_counting
 from ...pictures import Picture
 from ..chat_template import rendered
 from .prefix_cache import forget_prefix

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...counters import count
+from ...machine.counters import count
 from .kv_cache import GrowingCache
 from .prompt_lookup import PromptLookup
 from .qwen3_vl import Features, has_known_layers, hidden_states, hidden_states_inline

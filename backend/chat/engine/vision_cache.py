@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from ...counters import count
 from ...machine.byte_lru import ByteLRU, tensor_bytes
+from ...machine.counters import count
 from ...pictures import Picture
 from .qwen3_vl import Features, device_of, image_features
 

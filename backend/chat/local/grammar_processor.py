@@ -14,8 +14,8 @@ from typing import Any
 
 from ...answers.grammar import GrammarName, answer_grammar
 from ...answers.reply_text import open_quote
-from ...counters import count
 from ...errors import ChatError
+from ...machine.counters import count
 
 logger = logging.getLogger(__name__)
 

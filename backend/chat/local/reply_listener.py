@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
-from ...counters import count
+from ...machine.counters import count
 from ..protocol import Reply, ReplySettings
 from ..verdict_watch import AnswerWatch, VerdictWatch, YesNoWatch, probability_of_true
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from ...checkpoints.checkpoint import checkpoint_digest, read_json
 from ...checkpoints.families import is_tested
 from ...checkpoints.one_reader import READING
-from ...counters import count, not_counting
 from ...errors import ChatError, SettingsError, boundary
+from ...machine.counters import count, not_counting
 from ...machine.devices import device_named
 from ...shown_text import shown_text
 from ..engine.prefix_cache import forget_prefix

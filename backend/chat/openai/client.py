@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...counters import count
 from ...errors import ChatError, ServerError, SettingsError
+from ...machine.counters import count
 from ...prompts import PromptSet
 from ...prompts.trained_with import say_once
 from ...remote.api_keys import check_variable, key_for, read_key

@@ -13,8 +13,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from ...counters import count
 from ...errors import Cancelled, GeneratorError, boundary
+from ...machine.counters import count
 from ...pictures import Picture
 from ...types import StepLora, StepSettings
 from ...values import shown_beside

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ...cast import followed_by
-from ...counters import count
 from ...errors import GeneratorError
 from ...generators.protocol import (
     DrawsSeveral,
@@ -29,6 +28,7 @@ from ...generators.protocol import (
     stopped_by,
 )
 from ...journal.store import DrawKey, DrawRecord, RunStore
+from ...machine.counters import count
 from ...pictures import Picture
 from ...types import MAX_BATCH, DrawSettings, Fault, StepSettings
 from .parallel_draws import ParallelDraws

@@ -22,8 +22,8 @@ from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local.decoding import sampling_processors
 from interleave_thinker.backend.chat.local.grammar_processor import grammar_is_installed
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import ChatError
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.backend.types import ChecklistItem

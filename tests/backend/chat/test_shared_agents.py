@@ -15,9 +15,9 @@ from support.tiny_checkpoint import PLAIN, WATCH, question
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 GPU = "cpu:0"

@@ -10,13 +10,13 @@ import torch
 from PIL import Image
 from support import tiny_pipelines
 
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.encoding_cache import (
     EncodingCache,
     EncodingCacheSettings,
     compared,
 )
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]

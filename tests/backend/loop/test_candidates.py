@@ -14,13 +14,13 @@ from support.tiny_checkpoint import PLAIN, WATCH, question
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import ChatError, GeneratorError
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, Event, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import attempt_seed
 from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory, Verdict
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
-from interleave_thinker.backend.counters import Counts, counting
 from interleave_thinker.backend.errors import GeneratorError
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Event, Finished
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.machine.counters import Counts, counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
 

@@ -15,7 +15,7 @@ from interleave_thinker.backend.chat.engine.settings import PLAIN as OFF
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local.grammar_processor import grammar_is_installed
-from interleave_thinker.backend.counters import Counts, counting
+from interleave_thinker.backend.machine.counters import Counts, counting
 
 ENGINE = OFF.model_copy(update={"enabled": True})
 WAYS = {

@@ -30,7 +30,7 @@ from interleave_thinker.backend.chat.engine.settings import PLAIN as OFF
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local import grammar_processor as grammar
-from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
 

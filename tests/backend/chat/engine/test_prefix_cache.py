@@ -22,8 +22,8 @@ from interleave_thinker.backend.chat.engine.rope_positions import ImageSpan, Pro
 from interleave_thinker.backend.chat.engine.self_check import distance
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import Cancelled
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Request
 from interleave_thinker.benchmarks.agents.model import MODELS, build

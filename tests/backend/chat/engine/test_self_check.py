@@ -17,9 +17,9 @@ from interleave_thinker.backend.chat.engine import self_check
 from interleave_thinker.backend.chat.engine.qwen3_vl import cache_argument
 from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
-from interleave_thinker.backend.counters import count, counting, not_counting
 from interleave_thinker.backend.errors import Cancelled, ChatError
 from interleave_thinker.backend.machine.byte_lru import ByteLRU
+from interleave_thinker.backend.machine.counters import count, counting, not_counting
 
 
 @pytest.fixture(scope="module")

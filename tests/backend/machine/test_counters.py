@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
-from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 REQUEST = Request(text="a house, a sun, a boat")

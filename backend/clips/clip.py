@@ -1,0 +1,119 @@
+"""The values of clips: what a clip must show, its frames while it is made, and the finished clip.
+
+A clip belongs to a pair of images and a prompt, whose digest is its `key`. If an image or the prompt changes,
+the key changes too, and the clip no longer belongs to the story.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from ..pictures import DIGEST, Picture
+from ..values import Text, Value
+from .movie import Movie
+
+MAX_FRAMES = 1_000
+"""Maximum number of frames of one clip."""
+MAX_FPS = 120.0
+MAX_SIDE = 4096
+"""Maximum side of a frame in pixels."""
+
+ImageDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
+Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
+
+
+class ClipPair(Value):
+    """What a clip must show: the change from one image of a story to the next.
+
+    Attributes:
+        step: Number of the step whose image ends the clip.
+        first: Image at which the clip begins.
+        last: Image at which the clip ends.
+        prompt: Prompt of the step: what happens from `first` to `last`.
+    """
+
+    step: int = Field(ge=1)
+    first: Picture
+    last: Picture
+    prompt: Text
+
+    @property
+    def key(self) -> str:
+        """Digest of both images and the prompt."""
+        return clip_key(self.first.digest, self.last.digest, self.prompt)
+
+
+def clip_key(first: str, last: str, prompt: str) -> str:
+    """Return 40 hex digits of BLAKE2b over the digests of two images and a prompt."""
+    return hashlib.blake2b(f"{first} {last} {prompt}".encode(), digest_size=20).hexdigest()
+
+
+@dataclass(frozen=True)
+class Footage:
+    """The frames of a clip as they were generated, and their rate in frames per second."""
+
+    frames: Sequence[Picture]
+    fps: float
+
+
+class ClipMaker(Protocol):
+    """Generates the frames of a clip."""
+
+    @property
+    def identity(self) -> str:
+        """Name of the model and of its settings. It changes if they could give other frames."""
+        ...
+
+    def make(self, pair: ClipPair, seed: int) -> Footage:
+        """Return the frames from `pair.first` to `pair.last`.
+
+        Raises:
+            GeneratorError: The generation failed or ran out of memory.
+            Cancelled: The run was cancelled.
+        """
+        ...
+
+
+class Clip(Value):
+    """A finished clip.
+
+    Attributes:
+        first: Digest of the image at which it begins.
+        last: Digest of the image at which it ends.
+        prompt: The prompt it was made for.
+        movie: The video.
+        fps: Frames per second.
+        frames: Number of frames.
+        size: Width and height in pixels.
+        maker: Identity of what made it, with its seed; "" if unknown.
+        took: Wall-clock seconds of generating it.
+        accepted: The critic's verdict; `None` without one.
+        reasoning: The critic's reasoning.
+    """
+
+    first: ImageDigest
+    last: ImageDigest
+    prompt: Text
+    movie: Movie
+    fps: float = Field(gt=0, le=MAX_FPS)
+    frames: int = Field(ge=1, le=MAX_FRAMES)
+    size: tuple[Side, Side]
+    maker: Text = ""
+    took: float = Field(default=0.0, ge=0.0)
+    accepted: bool | None = None
+    reasoning: Text = ""
+
+    @property
+    def key(self) -> str:
+        """Digest of both images and the prompt, as that of its `ClipPair`."""
+        return clip_key(self.first, self.last, self.prompt)
+
+    @property
+    def seconds(self) -> float:
+        """Duration in seconds."""
+        return self.frames / self.fps
