@@ -47,7 +47,7 @@ def clip_of(pair: ClipPair, footage: Footage, maker: str = "", took: float = 0.0
         took: Seconds that it took.
 
     Raises:
-        GeneratorError: There are no frames or too many, their sizes or rate cannot be used, or the file
+        GeneratorError: The number, sizes or rate of the frames are out of range, or the file
             would be too large.
         SettingsError: PyAV is missing.
     """
@@ -98,6 +98,21 @@ def frames_of(clip: Clip) -> Iterator[Image.Image]:
         raise JournalError(f"Movie {clip.movie.digest!r} cannot be decoded ({error}).", REMAKE) from error
     if count != clip.frames:
         raise _other(clip)
+
+
+def frames_at(clip: Clip, rate: int) -> Iterator[Image.Image]:
+    """Yield the frames of a clip at another rate in frames per second. Frames are repeated or left out.
+
+    Raises:
+        JournalError: As in `frames_of`.
+        SettingsError: PyAV is missing.
+    """
+    shown = 0
+    for number, frame in enumerate(frames_of(clip), 1):
+        until = round(number * rate / clip.fps)
+        for _ in range(until - shown):
+            yield frame
+        shown = until
 
 
 REMAKE = "Delete its file in the run folder, and make the clip again."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ from ..report.story_checks import check_lines
 from ..report.words import Words
 from ..types import Attempt, RunSettings, Trajectory
 from .layout.files import write_whole
-from .layout.page_images import PageImages, shown_image
+from .layout.page_images import PageImages, ShownClip, shown_clips, shown_image
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -63,7 +64,7 @@ def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN)
 def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     """Return the page as HTML."""
     words, images = options.words, PageImages()
-    drifts = drift_of_steps(trajectory)
+    drifts, clips = drift_of_steps(trajectory), shown_clips(trajectory, STORY_SIDE)
     # Without a planner, the request is only the name of the story.
     asked = trajectory.request if trajectory.identities.planner else ""
     findings = [(one.step, words.heard(one.message)) for one in step_findings(trajectory.plan, asked)]
@@ -72,7 +73,7 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
         images.show(picture, STORY_SIDE, tallest=GALLERY_HEIGHT) for picture in trajectory.request.images
     ]
     steps = [
-        _step(shown, trajectory.settings, drifts.get(shown.step.number), words, images)
+        _step(shown, trajectory.settings, drifts.get(shown.step.number), words, images, clips)
         for shown in story_steps(trajectory)
     ]
     return rendered(
@@ -100,9 +101,13 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
 
 def render_story(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     """Return the page for an audience as HTML: title, images and texts."""
-    words = options.words
+    words, clips = options.words, shown_clips(trajectory, STORY_SIDE)
     panels = [
-        {"image": one.picture and shown_image(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
+        {
+            "clip": clips.get(one.number),
+            "image": one.picture and shown_image(one.picture, STORY_SIDE, enlarge=True),
+            "text": one.text,
+        }
         for one in panels_of(trajectory)
     ]
     return rendered("audience.html.j2", words, title=options.title_of(trajectory), panels=panels)
@@ -147,12 +152,19 @@ def templates_in(*folders: Path) -> Environment:
 
 
 def _step(
-    shown: StoryStep, settings: RunSettings, drift: StepDrift | None, words: Words, images: PageImages
+    shown: StoryStep,
+    settings: RunSettings,
+    drift: StepDrift | None,
+    words: Words,
+    images: PageImages,
+    clips: Mapping[int, ShownClip],
 ) -> dict[str, Any]:
     step, result = shown.step, shown.result
-    image = result.image if result else None
+    clip = clips.get(step.number)
+    image = result.image if result and clip is None else None
     return {
         "step": step,
+        "clip": clip,
         "image": image and images.show(image, STORY_SIDE, enlarge=True),
         "status": words.heard(stop_sentence(result)) if result else words.say("Not reached"),
         "reached": result is not None,

@@ -13,6 +13,8 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..cast import MemberKind
+from ..clips.clip import Clip
+from ..clips.pairs import clips_of
 from ..pictures import Picture
 from ..report.outcomes import (
     AttemptOutcome,
@@ -55,6 +57,15 @@ class StoryImage(Value):
     height: int = Field(description="pixels")
 
 
+class StoryClip(Value):
+    """A video that leads from the image before to the image of a step."""
+
+    file: str = Field(description="path of an MP4 file, relative to story.json")
+    seconds: float = Field(description="duration")
+    width: int = Field(description="pixels")
+    height: int = Field(description="pixels")
+
+
 class StoryAttempt(Value):
     """One attempt at a step."""
 
@@ -90,10 +101,14 @@ class StoryPart(Value):
     settings: dict[str, str | int | float] = Field(
         default={}, description="the step's own settings from the plan, files by name; absent without any"
     )
+    clip: StoryClip | None = Field(
+        default=None,
+        description="video from the image before to the image of this step; absent without one",
+    )
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return written_without(fields(self), self, ("settings",))
+        return written_without(fields(self), self, ("settings", "clip"))
 
 
 class StoryMember(Value):
@@ -139,7 +154,11 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
         _image(pictures, picture, f"request_{number}")
         for number, picture in enumerate(trajectory.request.images, start=1)
     )
-    steps = tuple(_part(each, trajectory.settings, pictures) for each in story_steps(trajectory))
+    clips = clips_of(trajectory)
+    steps = tuple(
+        _part(each, trajectory.settings, pictures, clips.get(each.step.number))
+        for each in story_steps(trajectory)
+    )
     story = StoryFile(
         title=title_of(trajectory),
         request=trajectory.request.text,
@@ -166,7 +185,7 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
     return path
 
 
-def _part(each: StoryStep, settings: RunSettings, pictures: PictureFolder) -> StoryPart:
+def _part(each: StoryStep, settings: RunSettings, pictures: PictureFolder, clip: Clip | None) -> StoryPart:
     step, result = each.step, each.result
     attempts = () if result is None else result.attempts
     shown = tuple(
@@ -191,6 +210,7 @@ def _part(each: StoryStep, settings: RunSettings, pictures: PictureFolder) -> St
         why="Not reached" if result is None else stop_sentence(result),
         attempts=shown,
         settings=step.settings.as_written,
+        clip=clip and _clip(pictures, clip, f"step_{step.number}"),
     )
 
 
@@ -214,6 +234,12 @@ def _state(each: StoryStep) -> State:
         "tries used up": "not accepted",
     }
     return states.get(reason, "stopped")
+
+
+def _clip(pictures: PictureFolder, clip: Clip, stem: str) -> StoryClip:
+    width, height = clip.size
+    file = pictures.add_movie(clip.movie, stem)
+    return StoryClip(file=file, seconds=round(clip.seconds, 3), width=width, height=height)
 
 
 def _image(pictures: PictureFolder, picture: Picture, stem: str) -> StoryImage:

@@ -1,6 +1,7 @@
 """A run as an MP4 video: each image for its reading time, cross-fades, captions or subtitles, and narration.
 
-PyAV encodes it, which ComfyUI brings along. H.264 in 4:2:0 plays everywhere; it needs sides of even length.
+Between two images with a clip, the clip is played instead of the cross-fade. PyAV encodes the video, which
+ComfyUI brings along. H.264 in 4:2:0 plays everywhere; it needs sides of even length.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from PIL import Image
+from PIL import Image, ImageOps
 
+from ..clips.clip import Clip
+from ..clips.encoding import frames_at, pyav
+from ..clips.pairs import clips_of
 from ..errors import JournalError, SettingsError
 from ..files.atomic import writing
 from ..report.export_options import PLAIN, ExportOptions
 from ..types import Trajectory
-from .layout.frames import Film, Frame, frames_of, render
+from .layout.frames import Box, Film, Frame, frames_of, picture_boxes, render
 from .layout.pages import PAPER
 
 if TYPE_CHECKING:
@@ -55,12 +59,17 @@ Captions = Literal["burned in", "subtitles", "none"]
 
 @dataclass(frozen=True)
 class _Scene:
-    """A rendered frame with its text, its narration (16-bit samples) and its time in frames."""
+    """A rendered frame with its text, its narration (16-bit samples) and its time in frames.
+
+    `lead` is the clip that leads to it, and `box` is where its image is.
+    """
 
     image: Image.Image
     words: str
     voice: np.ndarray | None
     length: int
+    lead: Clip | None
+    box: Box | None
 
 
 def export(
@@ -92,9 +101,18 @@ def export(
     av = _pyav(captions == "subtitles")
     frames = frames_of(trajectory, Film(options=options))
     voices = _voices(av, Path(narration), frames) if narration else {}
+    clips, burned_in = clips_of(trajectory), captions == "burned in"
+    images, boxes = render(frames, SIDE, burned_in), picture_boxes(frames, SIDE, burned_in)
     scenes = [
-        _Scene(_even(image), frame.words, voice, round(FPS * seconds_of(frame.words, voice)))
-        for frame, image in zip(frames, render(frames, SIDE, captions == "burned in"), strict=True)
+        _Scene(
+            _even(image),
+            frame.words,
+            voice,
+            round(FPS * seconds_of(frame.words, voice)),
+            clips.get(frame.step or 0) if box and place else None,
+            box,
+        )
+        for place, (frame, image, box) in enumerate(zip(frames, images, boxes, strict=True))
         for voice in [voices.get(frame.step or 0)]
     ]
     path = Path(folder) / FILE_NAME
@@ -117,11 +135,9 @@ def seconds_of(words: str, voice: np.ndarray | None = None) -> float:
 
 
 def _pyav(subtitles: bool) -> Any:
-    try:
-        import av
-        from av.subtitles.subtitle import SubtitleSet
-    except ImportError as error:
-        raise SettingsError("A video needs PyAV, which is not installed.", "Run: pip install av") from error
+    av = pyav()
+    from av.subtitles.subtitle import SubtitleSet
+
     if subtitles and not hasattr(SubtitleSet, "create"):
         raise SettingsError(
             f"PyAV {av.__version__} cannot write subtitles.", "Run: pip install -U av, or burn captions in."
@@ -198,23 +214,33 @@ def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles:
             titles.codec_context.subtitle_header = HEADER
         begin = 0
         for scene, following in zip(scenes, (*scenes[1:], None), strict=True):
-            for number, frame in enumerate(_shown(av, scene, following, fade), begin):
-                frame.pts, frame.time_base = number, Fraction(1, FPS)
+            after = begin
+            for frame in _shown(av, scene, following, fade):
+                frame.pts, frame.time_base = after, Fraction(1, FPS)
                 container.mux(video.encode(frame))
+                after += 1
             if sound is not None:
-                container.mux(sound.encode(_spoken(av, scene)))
+                container.mux(sound.encode(_spoken(av, scene, after - begin)))
             if titles is not None and (words := " ".join(scene.words.split())):
                 container.mux(_subtitle(titles, words, begin, scene.length))
-            begin += scene.length
+            begin = after
         container.mux(video.encode())
         if sound is not None:
             container.mux(sound.encode())
 
 
 def _shown(av: Any, scene: _Scene, following: _Scene | None, fade: int) -> Iterator[Any]:
-    """Yield the frames of a scene: its image, as one object, and then the fade to the next scene."""
+    """Yield the frames of a scene: its image, as one object, and then the fade or clip to the next scene."""
     import numpy as np
 
+    if following is not None and following.lead is not None and following.box is not None:
+        yield from [_frame(av, scene.image)] * scene.length
+        left, top, *size = following.box
+        for image in frames_at(following.lead, FPS):
+            shown = following.image.copy()
+            shown.paste(ImageOps.fit(image, (size[0], size[1])), (left, top))
+            yield _frame(av, shown)
+        return
     fading = min(fade, scene.length // 2) if following else 0
     yield from [_frame(av, scene.image)] * (scene.length - fading)
     if following is None:
@@ -233,11 +259,11 @@ def _frame(av: Any, image: Image.Image | np.ndarray) -> Any:
     return frame.reformat(format=PIXELS)
 
 
-def _spoken(av: Any, scene: _Scene) -> Any:
-    """Return the sound of a scene: its narration, then silence."""
+def _spoken(av: Any, scene: _Scene, length: int) -> Any:
+    """Return the sound of a scene of some frames: its narration, then silence."""
     import numpy as np
 
-    samples = np.zeros((1, round(AUDIO_RATE * scene.length / FPS)), np.int16)
+    samples = np.zeros((1, round(AUDIO_RATE * length / FPS)), np.int16)
     if scene.voice is not None:
         samples[0, : len(scene.voice)] = scene.voice[: samples.shape[1]]
     frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")

@@ -3,8 +3,8 @@
 The archive contains the folder file by file, under the same names. So there is one format, and unzipping it
 gives a run that can be resumed. It may also contain the page of the run, for people without this program; the
 page is never read. The archive is read in place: nothing is unpacked to disk, so no foreign file can write
-anywhere. Only the kinds of files that a run has are allowed (see journal.py), and images are checked against
-their digests as in a folder.
+anywhere. Only the kinds of files that a run has are allowed (see journal.py). Images and clips are checked
+against their digests as in a folder.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..clips.movie import MAX_BYTES as MAX_MOVIE
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..files.bounded_reader import opened
 from ..files.zip_archive import LOCAL, LOCAL_MARK, ZipBounds, ZipReader, write_zip
 from ..pictures import MAX_BYTES
+from .clips import CLIPS
 from .files import MAX_JSON, PART, PICTURES, RunFiles
 
 ENDING = ".zip"
@@ -29,9 +31,10 @@ RUN_NAME = "run.json"
 WHAT = "Story"
 JSON_FILES = re.compile(
     r"(run|plan|trajectory|choices|waiting|story_checks|workflow)\.json"
-    r"|(attempts|verdicts)/[0-9a-f]{40}\.json"
+    r"|(attempts|verdicts|clips)/[0-9a-f]{40}\.json"
 )
 PICTURE_FILES = re.compile(rf"{PICTURES}/[0-9a-f]{{40}}\.png")
+MOVIE_FILES = re.compile(rf"{CLIPS}/[0-9a-f]{{40}}\.mp4")
 MAX_FILES = 60_000
 MAX_PAGE = 2**28
 MAX_ARCHIVE = 2**31
@@ -44,6 +47,8 @@ def _most(name: str) -> int | None:
         return MAX_JSON
     if name == PAGE:
         return MAX_PAGE
+    if MOVIE_FILES.fullmatch(name):
+        return MAX_MOVIE
     return MAX_BYTES if PICTURE_FILES.fullmatch(name) else None
 
 
@@ -74,6 +79,10 @@ class ArchivedFiles(RunFiles):
     def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
         """Return the content of a file, as `RunFiles.read` does."""
         return self._zip.read("/".join(parts), limit)
+
+    def has(self, *parts: str) -> bool:
+        """Return whether a file exists."""
+        return "/".join(parts) in self._zip.entries
 
     def names(self) -> list[str]:
         """Return the names of all files in the archive."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..clips.pairs import clips_of
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture
@@ -49,6 +50,8 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
         files = RunFiles(folder)
         for picture in sources_of(trajectory):
             files.write_picture(picture)
+        for clip in clips_of(trajectory).values():
+            journal.keep_clip(clip)
         journal.finish(trajectory)
     finally:
         journal.end()

@@ -127,6 +127,10 @@ class RunFiles:
         """
         return read_bytes_if_any(self.path(*parts), limit, JournalError, "The run's file")
 
+    def has(self, *parts: str) -> bool:
+        """Return whether a file exists."""
+        return self.path(*parts).is_file()
+
     def write_model(self, value: BaseModel, *parts: str) -> None:
         """Write a model as indented JSON, so that the user can read and edit it.
 

@@ -12,26 +12,32 @@ one.
                              batch) or error, seconds
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
+    clips/                   clips between the images (clips.py)
     choices.json             the attempts that the user picked (picks.py), and the further attempts that the
                              user (redraws.py) or the story check requested; skipped steps, the approved plan
     story_checks.json        what the story checks found, if there were any
     waiting.json             what a paused run waits for (waiting.py)
     planning/<key>.json      finished parts of a long plan until the plan is complete (plan_parts.py)
     in-use.lock, in-use.txt  exist while a run writes into the folder (lock.py)
-    trajectory.json          the whole run, once it has ended
+    trajectory.json          the whole run except its clips, once it has ended
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from ..clips.clip import Clip
+from ..clips.pairs import clip_pairs, with_clips
 from ..errors import JournalError
 from ..files.atomic import is_left_over
 from ..files.step_images import with_step_images
 from ..pictures import Picture
 from ..types import Identities, Plan, Request, RunSettings, Step, StoryCheck, Trajectory
 from .archive import run_files
+from .clips import CLIPS, clips_in, keep_clip
 from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
@@ -108,7 +114,7 @@ class Journal:
         self._lock.take()
         try:
             self.check(request)
-            self._files.sweep(ATTEMPTS, VERDICTS, PICTURES, EXPORTED)
+            self._files.sweep(ATTEMPTS, VERDICTS, PICTURES, CLIPS, EXPORTED)
             planned = self.record().planned if (self.folder / RUN).exists() else None
             record = RunRecord(
                 request=request_record(request), settings=settings, identities=identities, planned=planned
@@ -243,11 +249,34 @@ class Journal:
         """Store what the run waits for, or remove what it waited for."""
         return keep_waiting(self._files, waiting)
 
+    def with_clips(self, trajectory: Trajectory) -> Trajectory:
+        """Return a trajectory with the clips in this folder that belong to it."""
+        return with_clips(trajectory, clips_in(self._files, clip_pairs(trajectory)))
+
+    def keep_clip(self, clip: Clip) -> Clip:
+        """Write a clip, and return it with its movie on disk. The caller holds the lock (`writing`)."""
+        return keep_clip(self._files, clip)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Lock the folder of a run that is not being generated.
+
+        Raises:
+            JournalError: The folder does not contain a run, or another process is using it.
+        """
+        self.record()
+        self._lock.take()
+        try:
+            self._files.sweep(CLIPS)
+            yield
+        finally:
+            self._lock.release()
+
     def finish(self, trajectory: Trajectory) -> None:
-        """Write the trajectory of a run that has ended."""
+        """Write the trajectory of a run that has ended. Its clips have their own records."""
         # The images of a plan that the user wrote into the folder are not stored yet.
         self._keep_pictures_of(trajectory.plan)
-        self._files.write_model(trajectory, TRAJECTORY)
+        self._files.write_model(trajectory.model_copy(update={"clips": ()}), TRAJECTORY)
 
     def record(self) -> RunRecord:
         """Return the content of run.json.
@@ -270,14 +299,15 @@ class Journal:
         return Request(text=record.text, images=tuple(self._picture(digest) for digest in record.images))
 
     def trajectory(self) -> Trajectory | None:
-        """Return the content of trajectory.json; `None` if the run has not ended.
+        """Return the content of trajectory.json with the run's clips; `None` if the run has not ended.
 
         Raises:
             JournalError: The file is damaged or from a newer version.
         """
         self._files.check_version(TRAJECTORY)
         hint = "Delete it: the run is then read from its records."
-        return self._files.read_model(Trajectory, TRAJECTORY, hint=hint, context={"pictures": self._picture})
+        found = self._files.read_model(Trajectory, TRAJECTORY, hint=hint, context={"pictures": self._picture})
+        return found and self.with_clips(found)
 
     def _found_record(self) -> RunRecord | None:
         self._files.check_version(RUN)

@@ -127,6 +127,10 @@ class RunStore(Protocol):
         """Store what the run waits for, if it waits. Return it with the time at which the wait began."""
         ...
 
+    def with_clips(self, trajectory: Trajectory) -> Trajectory:
+        """Return a trajectory with the stored clips that belong to it."""
+        ...
+
     def finish(self, trajectory: Trajectory) -> None:
         """Store the trajectory of a run that has ended or was cancelled."""
         ...
@@ -220,6 +224,10 @@ class InMemoryStore:
     def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
         """Return what the run waits for."""
         return waiting
+
+    def with_clips(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory as it is, since this store has no clips."""
+        return trajectory
 
     def finish(self, trajectory: Trajectory) -> None:
         """Store the trajectory."""

@@ -265,4 +265,4 @@ class _Run:
         )
         waiting = self.store.keep_waiting(self.waiting)
         self.store.finish(trajectory)
-        return Finished(trajectory, waiting)
+        return Finished(self.store.with_clips(trajectory), waiting)

@@ -77,6 +77,7 @@ class _Past:
         self.user_selected, self.redraws = journal.user_selected, journal.redraws
         self.story_checks = journal.story_checks
         self.skipped, self.approved_plan = journal.skipped, journal.approved_plan
+        self.with_clips = journal.with_clips
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
         pass

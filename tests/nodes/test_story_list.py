@@ -9,11 +9,11 @@ import pytest
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import JournalError
+from interleave_thinker.backend.feedback import delete_run as delete
+from interleave_thinker.backend.feedback.delete_run import delete_run
 from interleave_thinker.backend.feedback.live import story_list
 from interleave_thinker.backend.feedback.live.story_list import list_stories
-from interleave_thinker.backend.journal import delete
 from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.journal.delete import delete_run
 from interleave_thinker.backend.journal.journal import RUN, Journal
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import Request

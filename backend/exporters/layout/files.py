@@ -10,6 +10,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+from ...clips.movie import Movie
 from ...errors import JournalError
 from ...files import atomic
 from ...pictures import Picture
@@ -34,7 +35,7 @@ def add_file(archive: zipfile.ZipFile, name: str, data: bytes, compress: bool = 
 
 
 class PictureFolder:
-    """PNG files in a subfolder of an export. An image that is added twice keeps its first name."""
+    """PNG and MP4 files in a subfolder of an export. An image that is added twice keeps its first name."""
 
     def __init__(self, folder: Path, name: str = "images") -> None:
         self._folder = folder
@@ -50,14 +51,28 @@ class PictureFolder:
         Raises:
             JournalError: The folder is a link or cannot be written.
         """
+        self._check()
+        if picture.digest not in self._paths:
+            relative = f"{self._name}/{stem}.png"
+            write_whole(self._folder / relative, picture.png())
+            self._paths[picture.digest] = relative
+        return self._paths[picture.digest]
+
+    def add_movie(self, movie: Movie, stem: str) -> str:
+        """Write a movie as `stem`.mp4, and return its path relative to the export.
+
+        Raises:
+            JournalError: The folder is a link or cannot be written, or the movie cannot be read.
+        """
+        self._check()
+        relative = f"{self._name}/{stem}.mp4"
+        write_whole(self._folder / relative, movie.data)
+        return relative
+
+    def _check(self) -> None:
         folder = self._folder / self._name
         if folder.is_symlink():
             raise JournalError(
                 f"Cannot write images to {str(folder)!r}: it is a link.",
                 "Remove the link, or choose another folder.",
             )
-        if picture.digest not in self._paths:
-            relative = f"{self._name}/{stem}.png"
-            write_whole(self._folder / relative, picture.png())
-            self._paths[picture.digest] = relative
-        return self._paths[picture.digest]

@@ -28,6 +28,8 @@ from .typesetting import Block, drawable, wrap
 
 MIN_SECONDS, MAX_SECONDS = 0.1, 60.0
 MIN_SIDE = 256
+Box = tuple[int, int, int, int]
+"""Left, top, width and height in pixels."""
 LINES = 3
 TEXT_LINES = 16
 
@@ -109,6 +111,12 @@ def render(frames: list[Frame], side: int, captions: bool) -> list[Image.Image]:
     return [layout.draw(frame) for frame in frames]
 
 
+def picture_boxes(frames: list[Frame], side: int, captions: bool) -> list[Box | None]:
+    """Return where `render` puts the image of each frame; `None` for a frame without one."""
+    layout = _Layout(frames, side, captions)
+    return [layout.box(frame.picture) if frame.picture else None for frame in frames]
+
+
 def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: Any) -> Path:
     """Write the frames as one file that repeats endlessly.
 
@@ -178,13 +186,18 @@ class _Layout:
             top = self._write(canvas, block, 2 * self.gap, top, INK)
             self._write(canvas, self._mark(frame), 2 * self.gap, top, SOFT)
             return image
-        width, height = (max(1, round(length * self._scale)) for length in frame.picture.size)
+        left, top, width, height = self.box(frame.picture)
         fitted = frame.picture.image.resize((width, height), Image.Resampling.LANCZOS)
-        image.paste(fitted, ((self.width - width) // 2, (self.height - height) // 2))
+        image.paste(fitted, (left, top))
         if self.captions:
             top = self._write(canvas, self._words(frame), self.gap, self.height + self.gap, INK)
             self._write(canvas, self._mark(frame), self.gap, top, SOFT)
         return image
+
+    def box(self, picture: Picture) -> Box:
+        """Return where an image is, in pixels."""
+        width, height = (max(1, round(length * self._scale)) for length in picture.size)
+        return (self.width - width) // 2, (self.height - height) // 2, width, height
 
     def _words(self, frame: Frame) -> Block:
         return wrap(frame.words, self.letters, self.width - 2 * self.gap, LINES)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from PIL import Image, features
 
+from ...clips.pairs import clips_of
 from ...pictures import Picture
+from ...types import Trajectory
 
 LOSSLESS_PIXELS = 512 * 512
 LOSSLESS_BYTES = 32 * 1024
@@ -21,6 +23,8 @@ LOSSLESS_BYTES = 32 * 1024
 QUALITY = 90
 ENLARGED_SIDE = 512
 MAX_ENLARGEMENT = 4.0
+MAX_CLIP_BYTES = 48 * 1024 * 1024
+"""Maximum size of all clips of a page; as data URLs they take a third more."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,38 @@ class PageImages:
             (_name(picture), shown_image(picture, longest, enlarge))
             for picture, longest, enlarge in self._wanted.values()
         ]
+
+
+@dataclass(frozen=True)
+class ShownClip:
+    """A clip of a page: its data URL, and its duration as text. `image` is shown until it is played."""
+
+    source: str
+    seconds: str
+    image: ShownImage
+
+
+def shown_clips(trajectory: Trajectory, longest: int) -> dict[int, ShownClip]:
+    """Return the clips of a story for a web page, by the number of the step they lead to.
+
+    Args:
+        trajectory: The story.
+        longest: Maximum side of an image in pixels.
+
+    Returns:
+        The first clips, up to `MAX_CLIP_BYTES` together.
+    """
+    images = {result.step.number: result.image for result in trajectory.results}
+    found, left = {}, MAX_CLIP_BYTES
+    for number, clip in clips_of(trajectory).items():
+        data, image = clip.movie.data, images[number]
+        left -= len(data)
+        if left < 0:
+            break
+        assert image is not None  # a step with a clip has an image
+        source = f"data:video/mp4;base64,{base64.b64encode(data).decode('ascii')}"
+        found[number] = ShownClip(source, f"{clip.seconds:.1f}", shown_image(image, longest, enlarge=True))
+    return found
 
 
 def shown_image(

@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...errors import SettingsError
 from ...feedback.log import MAX_NOTE, Feedback, read_feedback, record_feedback
-from ...journal.delete import delete_run
 from ...journal.picks import pick, read_choices
 from ...journal.redraws import ask_redraw, newest_redraws
 from ...journal.waiting import waiting_for
 from ...loop.replay import load_trajectory
 from ...pictures import DIGEST
 from ...pipeline.approval import approve
+from ..delete_run import delete_run
 from .messages import LiveMessage, State
 from .replayed import replayed
 from .run_folders import known_run

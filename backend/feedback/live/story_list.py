@@ -10,10 +10,10 @@ from pathlib import Path
 from pydantic import Field
 
 from ...errors import JournalError
-from ...journal.delete import run_bytes
 from ...journal.journal import RUN, TRAJECTORY, Journal
 from ...loop.replay import load_trajectory
 from ...report.outcomes import summarize
+from ..delete_run import run_bytes
 from .messages import MessagePart
 
 PAGE = 24

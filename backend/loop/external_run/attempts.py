@@ -86,7 +86,7 @@ class ExternalAttempts:
         """
         self._journal.given = given and self._drawn(given)
         trajectory = _play(self.external_run, self._identity, critic, self.settings, self._journal, on_event)
-        return self._journal.whole(trajectory)
+        return self._journal.with_clips(self._journal.whole(trajectory))
 
     def _drawn(self, given: ExternalDrawResult) -> DrawRecord:
         key = given.wanted.key(self._identity)

@@ -12,6 +12,7 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.exporters.story import (
     StoryAttempt,
+    StoryClip,
     StoryFile,
     StoryImage,
     StoryMember,
@@ -62,7 +63,7 @@ def test_every_named_image_file_exists(tmp_path: Path) -> None:
                 assert image.convert("RGB").tobytes() == attempt.image.image.tobytes()
 
 
-@pytest.mark.parametrize("model", [StoryFile, StoryPart, StoryAttempt, StoryImage, StoryMember])
+@pytest.mark.parametrize("model", [StoryFile, StoryPart, StoryAttempt, StoryImage, StoryMember, StoryClip])
 def test_the_document_has_every_field(model: type[BaseModel]) -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     for name in model.model_fields:

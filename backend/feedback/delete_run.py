@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import JournalError
-from .journal import RUN
-from .lock import NAME, NOTE, FolderLock
+from ..journal.journal import RUN
+from ..journal.lock import NAME, NOTE, FolderLock
 
 HELD = {NAME, NOTE}
 
