@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .agents.planner import Planner
     from .chat import open_chat
     from .chat.protocol import ChatModel, Message, Reply, ReplySettings
+    from .clips.clip import Clip, ClipMaker, ClipPair, Footage
+    from .clips.pipelines import open_clip_maker
     from .errors import (
         AnswerError,
         Cancelled,
@@ -78,11 +80,15 @@ __all__ = [
     "CastMember",
     "ChatError",
     "ChatModel",
+    "Clip",
+    "ClipMaker",
+    "ClipPair",
     "Critic",
     "CriticLike",
     "Event",
     "Exporter",
     "Finished",
+    "Footage",
     "Generator",
     "GeneratorError",
     "InterleaveError",
@@ -124,6 +130,7 @@ __all__ = [
     "export_by_name",
     "load_trajectory",
     "open_chat",
+    "open_clip_maker",
     "open_generator",
     "open_scorer",
     "published_settings",
@@ -136,6 +143,8 @@ _MODULES = {
     ".agents.planner": "Planner",
     ".chat": "open_chat",
     ".chat.protocol": "ChatModel Message Reply ReplySettings",
+    ".clips.clip": "Clip ClipMaker ClipPair Footage",
+    ".clips.pipelines": "open_clip_maker",
     ".errors": "AnswerError Cancelled ChatError GeneratorError InterleaveError JournalError PictureError "
     "ScorerError SettingsError",
     ".exporters": "Exporter export_by_name",

@@ -30,6 +30,7 @@ COMMANDS = {
         ".commands.export:command",
         "Write a run as a page, PDF, book, comic, animation, Markdown or JSON.",
     ),
+    "clips": (".commands.run.clips:command", "Make the videos between the images of a story."),
     "put-back": (".commands.put_back:command", "Put back pixels that an edit did not need to change."),
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
     "evaluate": (".evaluate.command:app", "Measure planner, critic and complete stories in the tiny world."),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from collections.abc import Generator as EventStream
-from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 from ..errors import Cancelled, SettingsError
 from ..exporters import export_by_name
+from ..journal.journal import Journal
 from ..journal.waiting import Waiting
 from ..loop.events import Event, Finished
 from ..report.completeness import all_accepted, is_complete
-from ..types import StepResult, Trajectory
+from ..types import Clip, StepResult, Trajectory
+
+if TYPE_CHECKING:
+    from ..clips.clip import ClipMaker
+    from ..clips.making import ClipMade
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,60 @@ class Story:
         if target is None:
             raise SettingsError("This story has no run folder to export into.", "Pass a folder: folder=...")
         return export_by_name(name, self.trajectory, target, **options)
+
+    def make_clips(
+        self,
+        maker: ClipMaker | str,
+        *,
+        seed: int = 0,
+        again: bool = False,
+        on_clip: Callable[[ClipMade], object] | None = None,
+        **options: Any,
+    ) -> Story:
+        """Make the missing clips between the images, and return the story with all of its clips.
+
+        Each clip is stored in the run folder as soon as it is finished.
+
+        Args:
+            maker: Folder or hub id of a diffusers pipeline that takes a first and a last frame, or a
+                `ClipMaker`.
+            seed: Seed of every clip.
+            again: Whether to make clips again that the story has already.
+            on_clip: Called with each clip.
+            **options: Options of the pipeline: seconds, size, fps, steps, guidance, negative, device, dtype,
+                download.
+
+        Raises:
+            SettingsError: The model cannot be used, an option is invalid, or PyAV is missing.
+            GeneratorError: A clip cannot be generated. All clips before it are stored.
+            JournalError: Another process is using the run folder, or a clip cannot be stored.
+        """
+        from ..clips.making import make_clips
+        from ..clips.pairs import with_clips
+
+        if isinstance(maker, str):
+            from ..clips.pipelines import open_clip_maker
+
+            maker = open_clip_maker(maker, **options)
+        elif options:
+            raise SettingsError(
+                f"The option {min(options)!r} needs a model name.", "Set it on the ClipMaker."
+            )
+        store = _ClipsInMemory() if self.folder is None else Journal(self.folder)
+        with nullcontext() if isinstance(store, _ClipsInMemory) else store.writing():
+            made = []
+            for one in make_clips(self.trajectory, maker, store, seed, again):
+                made.append(one.clip)
+                if on_clip is not None:
+                    on_clip(one)
+        return replace(self, trajectory=with_clips(self.trajectory, made))
+
+
+class _ClipsInMemory:
+    """The store of the clips of a story without a folder."""
+
+    def keep_clip(self, clip: Clip) -> Clip:
+        return clip
 
 
 class StoryStream(Iterator[Event]):

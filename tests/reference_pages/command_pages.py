@@ -17,7 +17,7 @@ PAGES = {
         "Command line",
         (
             *("demo", "run", "app", "redraw", "approve", "plan", "judge"),
-            *("export", "put-back", "cast", "prompts"),
+            *("export", "clips", "put-back", "cast", "prompts"),
             "doctor",
         ),
     ),

@@ -15,12 +15,15 @@ GROUPS = {
         "Pipeline", "Story", "StoryStream", "load_trajectory", "export_by_name",
         "Waiting", "waiting_for", "approve", "approve_overdue", "published_settings",
     ),
-    "Open models by name": ("open_chat", "open_generator", "open_scorer"),
+    "Open models by name": ("open_chat", "open_generator", "open_scorer", "open_clip_maker"),
     "Agents": ("Planner", "Critic", "PlanConstraints", "PromptSet", "ReplySettings", "Message", "Reply"),
-    "Interfaces to implement": ("ChatModel", "CriticLike", "Exporter", "Generator", "PlannerLike", "Scorer"),
+    "Interfaces to implement": (
+        "ChatModel", "ClipMaker", "CriticLike", "Exporter", "Generator", "PlannerLike", "Scorer",
+    ),
     "Requests, plans and results": (
         "Request", "Plan", "Step", "CastMember", "RunSettings", "Trajectory", "StepResult", "StopReason",
         "Attempt", "Verdict", "Score", "StoryCheck", "StoryFinding", "Picture",
+        "Clip", "ClipPair", "Footage",
     ),
     "Events of a run": (
         "Event", "PlanReady", "SettingUnused", "AttemptStarted", "AttemptDrawn", "AttemptJudged",

@@ -38,27 +38,10 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
         GeneratorError: Loading failed.
     """
     options = read_options(given)
-    try:
-        from diffusers import __version__ as version
-        from diffusers.pipelines.pipeline_utils import DiffusionPipeline
-    except ImportError as error:
-        raise SettingsError(
-            f"diffusers cannot be imported ({error}).", "Run: pip install diffusers"
-        ) from error
-    check_library()
-    folder = find_folder(argument, options.download)
-    name = pipeline_class(folder)
+    folder, name = found_pipeline(argument, options.download)
     device = device_named(options.device)
-    dtype = _choose_dtype(options.dtype, device)
-    import torch
-
-    # diffusers 0.42 renamed the argument and warns about the old name.
-    renamed = tuple(int(part) for part in version.split(".")[:2]) >= (0, 42)
-    numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
-    with READING, boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
-        pipeline: Any = DiffusionPipeline.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, **numbers
-        ).to(device)
+    dtype = choose_dtype(options.dtype, device)
+    pipeline = load_pipeline(folder, "DiffusionPipeline", dtype, device)
     pair = pair_pipelines(pipeline, options.edit)
     options.check_with(pair)
     lora = None if options.lora is None else lay_over(pipeline, Path(options.lora), options.lora_scale)
@@ -87,7 +70,57 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
     return generator
 
 
-def _choose_dtype(dtype: str, device: str) -> str:
+def found_pipeline(argument: str, download: bool) -> tuple[Path, str]:
+    """Return the folder of a pipeline, and the name of its class.
+
+    Args:
+        argument: Folder or hub id.
+        download: Whether a hub id may be downloaded.
+
+    Raises:
+        SettingsError: diffusers is missing or too old, or the folder is invalid.
+    """
+    try:
+        import diffusers  # noqa: F401 - whether it can be imported
+    except ImportError as error:
+        raise SettingsError(
+            f"diffusers cannot be imported ({error}).", "Run: pip install diffusers"
+        ) from error
+    check_library()
+    folder = find_folder(argument, download)
+    return folder, pipeline_class(folder)
+
+
+def load_pipeline(folder: Path, name: str, dtype: str, device: str) -> Any:
+    """Load a pipeline folder.
+
+    Args:
+        folder: A folder that `found_pipeline` returned.
+        name: Class of diffusers to load it with; `DiffusionPipeline` for the one in its index.
+        dtype: Name of a dtype of torch.
+        device: Name of a device.
+
+    Raises:
+        GeneratorError: Loading failed.
+    """
+    import diffusers
+    import torch
+
+    # diffusers 0.42 renamed the argument and warns about the old name.
+    renamed = tuple(int(part) for part in diffusers.__version__.split(".")[:2]) >= (0, 42)
+    numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
+    with READING, boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
+        return (
+            getattr(diffusers, name)
+            .from_pretrained(
+                folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, **numbers
+            )
+            .to(device)
+        )
+
+
+def choose_dtype(dtype: str, device: str) -> str:
+    """Return the name of the dtype for a device. "auto" is bfloat16 or float16, and float32 on the CPU."""
     if dtype != "auto":
         return dtype
     if device.startswith("cpu"):

@@ -1,0 +1,69 @@
+"""Makes the missing clips of a story, one after another.
+
+Each clip is stored as soon as it is finished. So a run that was stopped continues with the next clip.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from ..types import Trajectory
+from .clip import Clip, ClipMaker, ClipPair
+from .encoding import clip_of, pyav
+from .pairs import clip_pairs, clips_of
+
+
+class KeepsClips(Protocol):
+    """Stores clips; a `Journal` does."""
+
+    def keep_clip(self, clip: Clip) -> Clip:
+        """Store a clip, which replaces that of the same pair. Return it as it is stored."""
+        ...
+
+
+class ClipMade(NamedTuple):
+    """A clip of a story, and whether it existed before."""
+
+    pair: ClipPair
+    clip: Clip
+    cached: bool
+
+
+def make_clips(
+    trajectory: Trajectory, maker: ClipMaker, store: KeepsClips, seed: int = 0, again: bool = False
+) -> Iterator[ClipMade]:
+    """Yield the clips of a story, in order. Those that are missing or were made differently are made.
+
+    A clip of an unknown maker (one that was added in ComfyUI) is kept.
+
+    Args:
+        trajectory: The story, with the clips that it has.
+        maker: Generates the frames.
+        store: Stores each clip.
+        seed: Seed of all clips.
+        again: Whether to make all clips again.
+
+    Raises:
+        GeneratorError: A clip cannot be generated. All clips before it are stored.
+        JournalError: A clip cannot be stored.
+        SettingsError: PyAV is missing.
+        Cancelled: The run was cancelled.
+    """
+    pyav()
+    identity, made = maker_identity(maker, seed), clips_of(trajectory)
+    for pair in clip_pairs(trajectory):
+        clip = made.get(pair.step)
+        if clip is not None and clip.maker in ("", identity) and not again:
+            yield ClipMade(pair, clip, True)
+            continue
+        began = time.monotonic()
+        footage = maker.make(pair, seed)
+        clip = clip_of(pair, footage, identity, round(time.monotonic() - began, 3))
+        yield ClipMade(pair, store.keep_clip(clip), False)
+
+
+def maker_identity(maker: ClipMaker, seed: int) -> str:
+    """Return the identity of a clip's maker with its seed."""
+    return f"{maker.identity} seed={seed}"

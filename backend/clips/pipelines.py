@@ -1,0 +1,232 @@
+"""Makes clips with pipelines of diffusers that take a first and a last frame.
+
+Wan's pipeline has an argument for each frame. LTX-Video's takes any number of images with their frame
+numbers. Noise comes from a CPU generator, as for images, so a seed gives the same noise on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from ..errors import Cancelled, GeneratorError, SettingsError, boundary
+from ..generators.pipelines.folder import content_digest
+from ..generators.pipelines.image_sizes import resized
+from ..generators.pipelines.kinds import arguments_of
+from ..generators.pipelines.memory_error import raise_if_out_of_memory
+from ..generators.pipelines.opening import choose_dtype, found_pipeline, load_pipeline
+from ..generators.pipelines.options import DTYPES, sides_of
+from ..generators.protocol import bounded_identity
+from ..machine.devices import device_named
+from ..pictures import Picture
+from ..values import Text, Value
+from .clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, ClipPair, Footage
+from .families import LTX, WAN, ClipFamily
+
+MAX_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a pipeline class is loaded and called.
+
+    `loads` is the class of diffusers that takes both frames with the same weights, `rate` the name of its
+    argument for frames per second.
+    """
+
+    family: ClipFamily
+    loads: str
+    rate: str | None = None
+
+
+KINDS = {
+    "WanImageToVideoPipeline": _Kind(WAN, "WanImageToVideoPipeline"),
+    "LTXPipeline": _Kind(LTX, "LTXConditionPipeline", "frame_rate"),
+    "LTXImageToVideoPipeline": _Kind(LTX, "LTXConditionPipeline", "frame_rate"),
+    "LTXConditionPipeline": _Kind(LTX, "LTXConditionPipeline", "frame_rate"),
+}
+
+
+class ClipOptions(Value):
+    """Options of a clip pipeline.
+
+    Attributes:
+        seconds: Duration of a clip, rounded to a length that the model supports. Default: the model's usual
+            length.
+        size: "WIDTHxHEIGHT" in pixels, rounded to what the model supports. Default: the shape of the later
+            image, and the model's usual number of pixels.
+        fps: Frames per second of the clip. Default: those of the model.
+        steps: Sampling steps. Default: those of the pipeline.
+        guidance: Guidance scale. Default: that of the pipeline.
+        negative: Negative prompt.
+        device: Device of the model.
+        dtype: One of auto, float32, bfloat16, float16.
+        download: Whether a hub id may be downloaded.
+    """
+
+    seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
+    size: str | None = Field(default=None, max_length=20)
+    fps: float | None = Field(default=None, ge=1, le=MAX_FPS)
+    steps: int | None = Field(default=None, ge=1, le=1000)
+    guidance: float | None = Field(default=None, ge=0, le=1000)
+    negative: Text | None = None
+    device: str = Field(default="auto", max_length=100)
+    dtype: str = Field(default="auto", max_length=20)
+    download: bool = False
+
+
+class ClipPipeline:
+    """A loaded pipeline that generates clips. `interrupted` is called after every sampling step."""
+
+    def __init__(self, pipeline: Any, kind: _Kind, identity: str, options: ClipOptions) -> None:
+        self.identity = identity
+        self.interrupted: Callable[[], bool] | None = None
+        self._pipeline, self._kind, self._options = pipeline, kind, options
+        pipeline.set_progress_bar_config(disable=True)
+
+    def make(self, pair: ClipPair, seed: int) -> Footage:
+        """Return the frames from the first to the last image of a pair.
+
+        Raises:
+            OutOfMemory: Memory does not suffice.
+            GeneratorError: The generation failed.
+            Cancelled: `interrupted` returned True.
+        """
+        import torch
+
+        self._stop_if_interrupted()
+        options, family = self._options, self._kind.family
+        size = family.size(pair.last.size)
+        if options.size is not None:
+            given = sides_of(options.size)
+            assert given is not None  # its form was checked
+            size = family.size(given, given[0] * given[1])
+        fps = options.fps or float(family.fps)
+        seconds = options.seconds and options.seconds * fps / family.fps
+        length = family.length(seconds)
+        arguments: dict[str, Any] = {
+            "prompt": pair.prompt,
+            "width": size[0],
+            "height": size[1],
+            "num_frames": length,
+            "generator": torch.Generator("cpu").manual_seed(seed),
+            "output_type": "np",
+            "callback_on_step_end": self._after_step,
+        }
+        given_options = {
+            "num_inference_steps": options.steps,
+            "guidance_scale": options.guidance,
+            "negative_prompt": options.negative,
+            self._kind.rate: fps if self._kind.rate else None,
+        }
+        arguments |= {str(name): value for name, value in given_options.items() if value is not None}
+        arguments |= self._frames(pair, size, length)
+        name = type(self._pipeline).__name__
+        with boundary(GeneratorError, name):
+            try:
+                with torch.inference_mode():
+                    frames = self._pipeline(**arguments).frames[0]
+            except RuntimeError as error:
+                raise_if_out_of_memory(error, arguments)
+                raise
+        return Footage(_pictures(frames, name), fps)
+
+    def _frames(self, pair: ClipPair, size: tuple[int, int], length: int) -> dict[str, Any]:
+        """Return the arguments with both images."""
+        first, last = (resized(picture, size, crops=True) for picture in (pair.first, pair.last))
+        if self._kind.family is WAN:
+            return {"image": first, "last_image": last}
+        from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
+
+        return {
+            "conditions": [
+                LTXVideoCondition(image=first, frame_index=0),
+                LTXVideoCondition(image=last, frame_index=length - 1),
+            ]
+        }
+
+    def _after_step(self, pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        self._stop_if_interrupted()
+        return tensors
+
+    def _stop_if_interrupted(self) -> None:
+        if self.interrupted is not None and self.interrupted():
+            raise Cancelled("The generation was stopped.")
+
+
+def open_clip_maker(model: str, **given: Any) -> ClipPipeline:
+    """Load a pipeline of diffusers that generates clips between two images.
+
+    Args:
+        model: Folder of the pipeline, or hub id.
+        **given: Options: seconds, size, fps, steps, guidance, negative, device, dtype, download.
+
+    Raises:
+        SettingsError: The model cannot end at a given image, or an option is invalid.
+        GeneratorError: Loading failed.
+    """
+    options = _read(given)
+    folder, name = found_pipeline(model, options.download)
+    kind = KINDS.get(name)
+    if kind is None:
+        raise SettingsError(
+            f"{name} is not a known pipeline for clips between two images.",
+            f"Use a model of one of these classes: {', '.join(KINDS)}.",
+        )
+    # Without ftfy, this class of diffusers fails when it encodes the prompt, after everything is loaded.
+    if kind.family is WAN and find_spec("ftfy") is None:
+        raise SettingsError(f"{name} needs ftfy, which is not installed.", "Run: pip install ftfy")
+    device = device_named(options.device)
+    dtype = choose_dtype(options.dtype, device)
+    pipeline = load_pipeline(folder, kind.loads, dtype, device)
+    if pipeline.config.get("expand_timesteps"):
+        raise SettingsError(
+            f"{model!r} takes only the first frame: its pipeline ignores the last one.",
+            "Use a Wan 2.1 FLF2V or Wan 2.2 14B model.",
+        )
+    if options.negative is not None and "negative_prompt" not in arguments_of(pipeline):
+        raise SettingsError(f"{name} does not use a negative prompt.", "Omit negative.")
+    named = options.model_dump(exclude={"device", "dtype", "download"}, exclude_none=True)
+    said = " ".join(f"{key}={value!r}" for key, value in named.items())
+    identity = bounded_identity(
+        f"clips {kind.loads} {content_digest(folder)} device={device.split(':')[0]} dtype={dtype} {said}"
+    )
+    return ClipPipeline(pipeline, kind, identity, options)
+
+
+def _read(given: dict[str, Any]) -> ClipOptions:
+    try:
+        options = ClipOptions(**given)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise SettingsError(f"Clip option {place!r}: {fault['msg']}.") from error
+    if options.dtype not in DTYPES:
+        raise SettingsError(f"Unknown dtype {options.dtype!r}.", f"Use one of {', '.join(DTYPES)}.")
+    sides = sides_of(options.size)
+    if sides is not None and max(sides) > MAX_SIDE:
+        raise SettingsError(
+            f"size {options.size!r} has a side above {MAX_SIDE} pixels.", "Choose a smaller size."
+        )
+    return options
+
+
+def _pictures(frames: Any, name: str) -> list[Picture]:
+    """Return frames `(frames, height, width, 3)` in 0..1 as images.
+
+    Raises:
+        GeneratorError: A pixel is NaN or infinite, or there are too many frames.
+    """
+    import numpy as np
+    from PIL import Image
+
+    if len(frames) > MAX_FRAMES or not np.isfinite(frames).all():
+        raise GeneratorError(
+            f"{name} returned pixels that are NaN or infinite, or more than {MAX_FRAMES} frames.",
+            "If the model overflowed, use dtype=bfloat16 or dtype=float32.",
+        )
+    return [Picture(Image.fromarray(frame)) for frame in np.rint(frames * 255).clip(0, 255).astype("uint8")]
