@@ -106,6 +106,15 @@ def import_beside(path: str | Path, checkpoint_folder: str | Path, role: Role | 
     return f"Stored prompt set {prompt_set.digest} in {checkpoint_folder}{job}."
 
 
+def string_constants(module: Path) -> dict[str, str]:
+    """Return all names to which a Python file assigns a string at its top level, without executing it.
+
+    Raises:
+        SettingsError: The file is missing, too long, or cannot be parsed.
+    """
+    return _string_constants(read_text(module, MAX_MODULE, SettingsError, "Module"), str(module))
+
+
 def _source(module: Path) -> str:
     try:
         return read_text(module, MAX_MODULE, SettingsError, "Module")

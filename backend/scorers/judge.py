@@ -96,7 +96,7 @@ class ChatJudge:
         message = Message(role="user", content=(*images, prompt))
         reply = self.chat.reply([message], settings)
         try:
-            return read_scores(reply.whole)
+            return self.read(reply.whole)
         except AnswerError as error:
             reason = self.prompts.retry_because(error.message)
         retry = [
@@ -106,14 +106,22 @@ class ChatJudge:
         ]
         reply = self.chat.reply(retry, settings.drawn())
         try:
-            return read_scores(reply.whole)
+            return self.read(reply.whole)
         except AnswerError as error:
             raise ScorerError(f"The judge's scores cannot be read. {error}") from error
+
+    def read(self, text: str) -> tuple[float, float]:
+        """Return the two numbers of a reply, 0..10 each.
+
+        Raises:
+            AnswerError: The reply does not contain two scores.
+        """
+        return read_scores(text)
 
 
 def identity_of(chat: str, settings: ReplySettings, prompts: JudgePrompts = CURRENT) -> str:
     """Return the identity of a judge with a chat model of this identity."""
-    return f"judge:{chat}|{prompts.key}|{settings.key()}"
+    return f"{prompts.name}:{chat}|{prompts.key}|{settings.key()}"
 
 
 def read_scores(text: str) -> tuple[float, float]:

@@ -13,6 +13,11 @@ SLOT = "{instruction}"
 REASON = "{reason}"
 
 
+def digest_of(text: str) -> str:
+    """Return 16 hex digits over the texts of prompts, part of an identity."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
 @dataclass(frozen=True)
 class JudgePrompts:
     """One version of the judge's prompts.
@@ -23,6 +28,7 @@ class JudgePrompts:
         quality: Asks for the quality of an image.
         form: Answer format, appended to both.
         retry: Sent after a reply that cannot be read; contains REASON.
+        name: Name of the scorer that they belong to, part of its identity.
     """
 
     version: int
@@ -30,13 +36,14 @@ class JudgePrompts:
     quality: str
     form: str
     retry: str
+    name: str = "judge"
 
     @property
     def key(self) -> str:
         """Part of the judge's identity: version and digest of the texts."""
         # Version 1 had no number, and its digest did not cover the retry.
         texts = self.semantics + self.quality + self.form + (self.retry if self.version > 1 else "")
-        digest = hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()
+        digest = digest_of(texts)
         return f"prompts={self.version}:{digest}" if self.version > 1 else f"questions={digest}"
 
     def semantics_for(self, instruction: str) -> str:

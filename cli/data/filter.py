@@ -10,6 +10,7 @@ import typer
 from ...backend.shown_text import shown_text
 from ...training.data.from_runs.settings import FilterData
 from ..options.models import with_model_options
+from ..options.runs import SCORERS
 from ..options.teachers import ImagesAtATime, RayAddress, Workers, open_executor
 
 
@@ -36,9 +37,7 @@ def command(
     ] = None,
     scorer: Annotated[
         str | None,
-        typer.Option(
-            help="Scorer of the images: tinyworld or judge:CHAT. Default: none; then no RL rows are made."
-        ),
+        typer.Option(help=f"Scorer of the images: {SCORERS}. Default: none; then no RL rows are made."),
     ] = None,
     skip_bad: Annotated[
         bool,

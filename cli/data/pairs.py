@@ -16,6 +16,7 @@ from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
 from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.models import with_model_options
+from ..options.runs import SCORERS
 from ..options.service import ServiceOptions
 from ..options.training import Download, Images, Model, SkipBad, checkpoint_of, existing_file, log
 from ..train.planner_grpo import opened_judge
@@ -45,9 +46,7 @@ def from_runs(
         ),
     ] = None,
     download: Download = False,
-    scorer: Annotated[
-        str | None, typer.Option(help="Scorer for images without a score: tinyworld or judge:CHAT.")
-    ] = None,
+    scorer: Annotated[str | None, typer.Option(help=f"Scorer for images without a score: {SCORERS}.")] = None,
     success_at: SuccessAt = None,
     exact: Annotated[
         bool, typer.Option("--exact-reasoning", help="Tiny world: write exact reasoning.")
@@ -93,7 +92,7 @@ def critic_pairs(
     model: Model,
     download: Download = False,
     generator: Annotated[str, typer.Option(help="Generator for the refined prompts, as in `run`.")],
-    scorer: Annotated[str, typer.Option(help="Scorer of the images: tinyworld or judge:CHAT.")],
+    scorer: Annotated[str, typer.Option(help=f"Scorer of the images: {SCORERS}.")],
     out: Folder,
     skip_bad: SkipBad = False,
     settings: SampledPairs,

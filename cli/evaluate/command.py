@@ -16,6 +16,7 @@ from .ablation import command as ablation
 from .calibration import command as calibration
 from .critic import command as critic
 from .own_critic import command as own_critic
+from .scorer import command as scorer
 
 if TYPE_CHECKING:
     from ...tinyworld.lab.evaluation import TinyWorldReport
@@ -23,19 +24,20 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Measure a critic's checklist, and planner, critic and complete stories in the tiny world.",
+    help="Measure a critic's checklist, scorers, and planner, critic and complete stories in the tiny world.",
 )
 
 
 @app.callback()
 def measures() -> None:
-    """Measure a critic's checklist, and planner, critic and complete stories in the tiny world."""
+    """Measure a critic's checklist, scorers, and planner, critic and complete stories in the tiny world."""
 
 
 app.command("own-critic")(own_critic)
 app.command("ablation")(ablation)
 app.command("critic")(critic)
 app.command("calibration")(calibration)
+app.command("scorer")(scorer)
 
 
 @app.command("tinyworld")

@@ -19,11 +19,12 @@ SkipBadRuns = Annotated[
     bool,
     typer.Option("--skip-bad", help="Skip damaged runs instead of stopping. They are counted and listed."),
 ]
+SCORERS = "judge:CHAT, editscore:CHAT, similarity:FOLDER or others (`evaluate scorer --list`)"
+"""Part of the help of options that choose a scorer."""
 Score = Annotated[
     str | None,
     typer.Option(
-        "--scorer",
-        help="Scorer for images without a score: tinyworld or judge:CHAT. Default: they stay without one.",
+        "--scorer", help=f"Scorer for images without a score: {SCORERS}. Default: they stay without one."
     ),
 ]
 

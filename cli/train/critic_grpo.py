@@ -13,6 +13,7 @@ from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.config import Config
 from ..options.models import with_model_options
+from ..options.runs import SCORERS
 from ..options.service import RewarderOptions, ServiceOptions
 from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, existing_file, log
 
@@ -33,8 +34,7 @@ def command(
     scorer: Annotated[
         str,
         typer.Option(
-            help="Scorer of the images: tinyworld, judge:CHAT, or judge:base (the base model of the trained "
-            "adapter, "
+            help=f"Scorer of the images: {SCORERS}, or judge:base (the base model of the trained adapter, "
             "without a second copy)."
         ),
     ],

@@ -8,22 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer
+from ....backend.scorers.protocol import ScoresRepeatedly
 from ....backend.types import Score
-
-
-@runtime_checkable
-class AnswersInNumbers(Protocol):
-    """A scorer that reports the four numbers behind its score, and can be sampled again."""
-
-    def numbers(
-        self, before: Picture | None, after: Picture, instruction: str, repeat: int = 0
-    ) -> tuple[float, float, float, float]:
-        """Return two values of semantics and two of quality; `repeat` selects the sample."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,7 @@ class RepeatedScorer:
 
     @property
     def _several(self) -> bool:
-        return self.repeats > 1 and isinstance(self.scorer, AnswersInNumbers)
+        return self.repeats > 1 and isinstance(self.scorer, ScoresRepeatedly)
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Return the median score; raises as the scorer."""
@@ -61,7 +51,7 @@ class RepeatedScorer:
         """
         if self.match_size and before is not None:
             after = after.scaled_to(before.size)
-        if not isinstance(self.scorer, AnswersInNumbers):
+        if not isinstance(self.scorer, ScoresRepeatedly):
             return self.scorer.score(before, after, instruction), None
         said = [self.scorer.numbers(before, after, instruction, n) for n in range(self.repeats)]
         scores = [Score(semantics=min(one[:2]), quality=min(one[2:])) for one in said]

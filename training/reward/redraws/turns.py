@@ -34,7 +34,7 @@ class OnCard(Protocol):
 
 @runtime_checkable
 class Leaves(Protocol):
-    """A chat model that can free its device until its next reply."""
+    """A chat model or a scorer that can free its device until it is called again."""
 
     def offload(self) -> None:
         """Free the device."""
@@ -77,9 +77,9 @@ class Card:
         self._lock = threading.Lock()
         if isinstance(generator, HasModules) and generator.modules:
             self._places["generator"] = ModulesOnCard(lambda: generator.modules)
-        chat = getattr(scorer, "chat", None)
-        if isinstance(chat, Leaves):
-            self._places["judge"] = ChatOnCard(chat)
+        leaving = scorer if isinstance(scorer, Leaves) else getattr(scorer, "chat", None)
+        if isinstance(leaving, Leaves):
+            self._places["judge"] = ChatOnCard(leaving)
         for place in self._places.values():
             place.offload()
 
@@ -160,14 +160,14 @@ class ModulesOnCard:
 
 
 class ChatOnCard:
-    """A judge's model, which moves to the GPU on its own when it is called."""
+    """A judge's models, which move to the GPU on their own when they are called."""
 
-    def __init__(self, chat: Leaves) -> None:
-        self._chat = chat
+    def __init__(self, leaving: Leaves) -> None:
+        self._leaving = leaving
 
     def offload(self) -> None:
-        """Free the GPU until the next question."""
-        self._chat.offload()
+        """Free the GPU until the next call."""
+        self._leaving.offload()
 
     def come(self) -> None:
         """Do nothing: the model moves with its first question."""

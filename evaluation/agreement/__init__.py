@@ -1,0 +1,1 @@
+"""How well scorers agree with people's verdicts on a user's own runs."""
