@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..generators.protocol import Generator
     from ..prompts import PromptSet
     from ..prompts.agent_card import Role
+    from ..prompts.critic_notes import CriticNotes
     from ..prompts.enhancer import EnhancerPrompts
     from .story_check.checker import StoryChecker
 
@@ -89,6 +90,7 @@ class ModelOpener:
         prompts: PromptSet | None = None,
         settings: ReplySettings | None = None,
         merge: bool = False,
+        notes: CriticNotes | None = None,
     ) -> Critic:
         """Open a critic. The other arguments and the errors are those of `planner`.
 
@@ -99,12 +101,13 @@ class ModelOpener:
             settings: Decoding settings of its replies.
             merge: Whether to merge the adapter into a copy of the weights, which is faster and needs more
                 memory.
+            notes: A user's corrections that it reads before every question.
         """
         from ..agents.critic import Critic
 
         chat = self._chat(with_role(spec, "critic"), adapter, "critic", merge)
         self._critics.append(chat)
-        return Critic(chat, prompts, settings, self._constrained)
+        return Critic(chat, prompts, settings, self._constrained, notes)
 
     def enhancer(
         self, spec: str, prompts: EnhancerPrompts | None = None, settings: ReplySettings | None = None

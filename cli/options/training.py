@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ...backend.shown_text import shown_text
+from ...backend.shown_text import one_line, shown_text
 
 TINYWORLD = "tinyworld:"
+REFUSED = 3
+"""Exit code if the gate refused a result."""
 
 
 def existing_file(description: str) -> Any:
@@ -80,3 +82,9 @@ def log(line: str) -> None:
     """Print a line; in distributed training only the first process prints."""
     if os.environ.get("RANK", "0") == "0":
         typer.echo(shown_text(line))
+
+
+def refused(error: Exception) -> typer.Exit:
+    """Print why the gate refused a result, and return the exit of the command."""
+    typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
+    return typer.Exit(REFUSED)

@@ -22,12 +22,13 @@ from ..options.training import (
     existing_file,
     folder_of,
     log,
+    refused,
 )
 from .critic_grpo import command as critic_grpo
 from .dpo import critic as critic_dpo
 from .dpo import planner as planner_dpo
 from .merge import command as merge
-from .own_critic import Force, HeldOut, refused
+from .own_critic import Force, HeldOut
 from .own_critic import command as own_critic
 from .planner_grpo import command as planner_grpo
 from .publish import command as publish_command

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from ...backend.errors import SettingsError
-from ...backend.shown_text import one_line
 from ...training.data.from_runs.settings import RunsData
 from ...training.gate.gate_rows import GateSettings
 from ...training.own_critic.own_critic import ReinforcementStage
@@ -17,10 +16,7 @@ from ...training.sft.train import SftTraining
 from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
-from ..options.training import Images, checkpoint_of, existing_file, log
-
-REFUSED = 3
-"""Exit code if the new critic was not published."""
+from ..options.training import Images, checkpoint_of, existing_file, log, refused
 
 HeldOut = Annotated[
     Path | None,
@@ -34,12 +30,6 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Publish the critic even if the regression gate rejects it."),
 ]
-
-
-def refused(error: Exception) -> typer.Exit:
-    """Print why the critic was not published, and return the exit of the command."""
-    typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
-    return typer.Exit(REFUSED)
 
 
 def reinforcement_of(recipe: str) -> ReinforcementStage:

@@ -92,7 +92,11 @@ class Gate(BaseModel):
 def measured(answers: Sequence[str], truths: Sequence[bool]) -> Measured:
     """Return the measures of these answers; an answer without a readable verdict is wrong."""
     verdicts = [read_answer(answer) for answer in answers]
-    said = [verdict.success if verdict else None for verdict in verdicts]
+    return measured_verdicts([verdict.success if verdict else None for verdict in verdicts], truths)
+
+
+def measured_verdicts(said: Sequence[bool | None], truths: Sequence[bool]) -> Measured:
+    """Return the measures of these verdicts; a missing one is wrong."""
     hits = [one == truth for one, truth in zip(said, truths, strict=True)]
     return Measured(
         accuracy=share(hits),

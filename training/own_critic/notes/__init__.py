@@ -1,0 +1,1 @@
+"""Critic's notes: what a user's feedback teaches a critic without training."""
