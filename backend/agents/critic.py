@@ -104,9 +104,8 @@ class Critic(Agent):
             Cancelled: The run was cancelled.
         """
         message = self._question(before, after, original_prompt, prompt_used)
-        return self._verdict(
-            message, self.chat.reply([message], self.settings, on_token), prompt_used, on_token
-        )
+        reply = self.chat.reply([message], self.settings, on_token)
+        return self.verdict_in(reply, message, prompt_used, on_token)
 
     @property
     def identity(self) -> str:
@@ -141,7 +140,7 @@ class Critic(Agent):
         questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]
         replies = self.chat.reply_together(questions, self.settings, on_token)
         return [
-            self._verdict(question, reply, prompt_used, on_token)
+            self.verdict_in(reply, question, prompt_used, on_token)
             for question, reply in zip(questions, replies, strict=True)
         ]
 
@@ -201,9 +200,15 @@ class Critic(Agent):
             say_once(self.chat, OTHER_CRITIC.format(measured=measured.critic, critic=critic))
         return with_notes(message, self.notes)
 
-    def _verdict(
-        self, question: Message, first: Reply, prompt_used: str, on_token: OnToken | None
+    def verdict_in(
+        self, first: Reply, question: Message, prompt_used: str, on_token: OnToken | None = None
     ) -> Verdict:
+        """Return the verdict in a reply to a question. If it cannot be parsed, ask once more.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         if _is_plan_alone(first):
             return Verdict(success=None, reasoning=PLANNER)
         try:

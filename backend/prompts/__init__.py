@@ -2,7 +2,8 @@
 
 A prompt set belongs to a checkpoint, not to the code. It is a folder with three text files. A checkpoint that
 has its own one (sub-folder `prompt_set`) does not use the pack's. Two optional files are used to write a long
-plan in parts; without them every plan is one reply, as a trained planner learned it. Slots are filled in one
+plan in parts; without them every plan is one reply, as a trained planner learned it. A third one is for
+critics that were trained to judge clips. Slots are filled in one
 pass, so a user's text that happens to contain `{rewritten_prompt}` stays text. The digest is stored in every
 trajectory.
 """
@@ -38,7 +39,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 EARLIER = ("default_2",)
 FORM_BEGINS = "Answer in exactly this form"
 """Start of the answer format in a template."""
-OPTIONAL = ("planner_outline", "planner_part")
+PARTS = ("planner_outline", "planner_part")
+OPTIONAL = (*PARTS, "critic_clip")
 
 
 class PromptSet(ValidTexts):
@@ -55,6 +57,8 @@ class PromptSet(ValidTexts):
         planner_outline: Outline of a long plan; slots `{text_input}`, `{how_many}`.
         planner_part: Part of a long plan; slots `{text_input}`, `{outline}`, `{always}`, `{so_far}`,
             `{count}`, `{first}`, `{last}`.
+        critic_clip: Critic of clips, with one image mark for all frames; slots `{original_instruction}`,
+            `{rewritten_prompt}`, `{frames}`. `None`: the pack's own (pipeline/clips/critic.py).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,12 +68,13 @@ class PromptSet(ValidTexts):
     critic: str = Field(max_length=MAX_TEMPLATE)
     planner_outline: str | None = Field(default=None, max_length=MAX_TEMPLATE)
     planner_part: str | None = Field(default=None, max_length=MAX_TEMPLATE)
+    critic_clip: str | None = Field(default=None, max_length=MAX_TEMPLATE)
 
     @model_validator(mode="after")
     def _parts_fit(self) -> PromptSet:
-        given = [name for name in OPTIONAL if getattr(self, name) is not None]
+        given = [name for name in PARTS if getattr(self, name) is not None]
         if len(given) == 1:
-            raise ValueError(f"{given[0]}.txt is there, but not both of {' and '.join(OPTIONAL)}")
+            raise ValueError(f"{given[0]}.txt is there, but not both of {' and '.join(PARTS)}")
         if given and not all(FORM_BEGINS in one for one in (self.planner_text, self.planner_images)):
             raise ValueError(f"the planner templates need the words {FORM_BEGINS!r} for plans in parts")
         return self
@@ -78,7 +83,8 @@ class PromptSet(ValidTexts):
     def digest(self) -> str:
         """16 hex digits over all templates."""
         parts = [self.planner_text, self.planner_images, self.critic]
-        parts += [one for one in (self.planner_outline, self.planner_part) if one is not None]
+        optional = (self.planner_outline, self.planner_part, self.critic_clip)
+        parts += [one for one in optional if one is not None]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
     @property
@@ -93,7 +99,7 @@ class PromptSet(ValidTexts):
 
     def in_one_reply(self) -> PromptSet:
         """Return the prompt set without the templates for long plans, for training on whole plans."""
-        return self.model_copy(update=dict.fromkeys(OPTIONAL))
+        return self.model_copy(update=dict.fromkeys(PARTS))
 
     @property
     def verdict_first(self) -> bool:

@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..answers.plan_shapes import normal_key
-from ..answers.reading import read_plan
-from ..errors import AnswerError, SettingsError
-from ..execution_record.reader import FILE_NAME as RECORD
-from ..files.bounded_reader import parse_json, read_text
-from ..files.step_images import with_step_images
-from ..journal.files import PLAN, RunFiles, first_fault
-from ..journal.journal import RUN, Journal
-from ..pictures import Picture
-from ..plan_editor.edited_plan import PlanTextError
-from ..plan_editor.json_form import STEPS
-from ..plan_editor.merge import apply_edits, read_edits
-from ..types import Plan
-from .scripts import READERS, read_script
+from ...answers.plan_shapes import normal_key
+from ...answers.reading import read_plan
+from ...errors import AnswerError, SettingsError
+from ...execution_record.reader import FILE_NAME as RECORD
+from ...files.bounded_reader import parse_json, read_text
+from ...files.step_images import with_step_images
+from ...journal.files import PLAN, RunFiles, first_fault
+from ...journal.journal import RUN, Journal
+from ...pictures import Picture
+from ...plan_editor.edited_plan import PlanTextError
+from ...plan_editor.json_form import STEPS
+from ...plan_editor.merge import apply_edits, read_edits
+from ...types import Plan
+from . import READERS, read_script
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
 ONLY_EDITED = re.compile(r'"(?:settings|locked|made_from|style|cast|facts)"\s*:')
@@ -160,8 +160,8 @@ def _plan(content: Any, where: str, path: Path) -> Plan:
 
 
 def _recorded(path: Path) -> PlanFile:
-    from ..execution_record.reader import read_record
-    from ..execution_record.trajectory import record_trajectory
+    from ...execution_record.reader import read_record
+    from ...execution_record.trajectory import record_trajectory
 
     trajectory = record_trajectory(read_record(path))
     return PlanFile(trajectory.plan, trajectory.request.text)

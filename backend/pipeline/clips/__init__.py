@@ -1,0 +1,1 @@
+"""Makes the clips of a story: attempts, and a critic of clips."""
