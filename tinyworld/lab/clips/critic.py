@@ -1,0 +1,105 @@
+"""Trains a critic of clips from the shipped critic, and asks it about many clips in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ....backend.agents.critic import next_prompt
+from ....backend.errors import SettingsError
+from ....backend.pictures import Picture
+from ....backend.pipeline.clips.critic import clip_message, evenly_spaced
+from ....backend.types import Verdict
+from ....training.data.rows.row_sets import RowSet
+from ....training.reward.terms import read_answer
+from ....training.sft.settings import SftTraining
+from ....training.sft.train import SftData, train
+from ...runtime import checkpoint
+from ..models.recipes import Log, stored_rows
+from ..runs.batched_agents import BatchedAgent
+from ..runs.batched_tasks import BatchedTasks
+from .rows import CLIP_PROMPT_SET, make_rows
+
+ROWS = 4_000
+LEARNING_RATE = 8e-4
+VERDICT_TOKENS = 400
+
+JudgingClip = tuple[Sequence[Picture], str, str]
+"""Frames, prompt of the step, prompt of the attempt."""
+
+
+def train_clip_critic(out: Path, frames: int, rows: int = ROWS, seed: int = 0, log: Log = print) -> Path:
+    """Fine-tune the shipped critic on clips, below `out`, and return the checkpoint's folder.
+
+    Args:
+        out: Folder of the training. A stopped training is resumed, and a finished one is returned.
+        frames: Number of frames that the critic sees of each clip.
+        rows: Number of training rows.
+        seed: Seed of the rows and of their order.
+        log: Receives progress lines.
+    """
+    data = out / "data"
+    made = stored_rows(data, "clips_sft.json", lambda folder: make_rows(folder, rows, frames, seed), log)
+    settings = SftTraining(
+        num_train_epochs=1,
+        per_device_train_batch_size=16,
+        learning_rate=LEARNING_RATE,
+        warmup_steps=0.05,
+        weight_decay=0.01,
+        adam_beta2=0.98,
+        freeze_vision=False,
+        save_steps=250,
+        device="cpu",
+        bf16=True,
+        gradient_checkpointing=False,
+        save_dtype="float16",
+        samples=0,
+        seed=seed,
+    )
+    finished = out / "sft" / "final"
+    if (finished / "prompt_set").exists():
+        return finished
+    return train(
+        checkpoint("critic"),
+        SftData(RowSet(made, data), role="critic"),
+        out / "sft",
+        settings,
+        CLIP_PROMPT_SET,
+        log,
+    )
+
+
+class BatchedClipCritic:
+    """The clip critic in a checkpoint folder. It answers greedily, as in use, but many clips at once."""
+
+    def __init__(self, folder: Path, frames: int) -> None:
+        self._agent, self.frames = BatchedAgent(folder, VERDICT_TOKENS, 0), frames
+        template = self._agent.prompt_set.critic_clip
+        if template is None:
+            raise SettingsError(f"{str(folder)!r} is not a critic of clips.", "Train one on rows of clips.")
+        self._template = template
+
+    def judge(self, clips: Sequence[JudgingClip]) -> list[Verdict]:
+        """Return the verdicts on clips. `success` is `None` if a reply cannot be read."""
+        messages = [
+            clip_message(self._template, evenly_spaced(frames, self.frames), original, used)
+            for frames, original, used in clips
+        ]
+        found = map(read_answer, self._agent.answers(messages, VERDICT_TOKENS))
+        return [
+            Verdict(success=None)
+            if verdict is None
+            else verdict.model_copy(update={"refined_prompt": next_prompt(verdict, used)})
+            for verdict, (_, _, used) in zip(found, clips, strict=True)
+        ]
+
+
+class SharedClipCritic:
+    """A clip critic for parallel tasks; `judge` questions are (frames, original prompt, prompt used)."""
+
+    def __init__(self, together: BatchedTasks, identity: str) -> None:
+        self.together, self.identity = together, identity
+
+    def judge_clip(self, frames: Sequence[Picture], original_prompt: str, prompt_used: str) -> Verdict:
+        """Judge a clip in a batch with those of other tasks."""
+        return self.together.ask("judge", (frames, original_prompt, prompt_used))
