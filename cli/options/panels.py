@@ -98,6 +98,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "SampledPairs": ("Pairs", {}),
     "CardData": ("Dataset card", {}),
     "RewardSettings": ("Reward", {}),
+    "AttemptSettings": ("Reward", {}),
     "PlanRewardSettings": ("Reward", {}),
     "DrawingSettings": ("Generating and scoring", {}),
     "JudgingSettings": ("Judge", {}),

@@ -9,6 +9,7 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...training.grpo.settings import GrpoTraining
+from ...training.reward.attempts.terms import AttemptSettings
 from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.config import Config
@@ -48,13 +49,15 @@ def command(
     skip_bad: SkipBad = False,
     settings: GrpoTraining,
     reward: RewardSettings,
+    attempts: AttemptSettings,
     drawing: DrawingSettings,
     rewarders: RewarderOptions,
     services: ServiceOptions,
 ) -> None:
     """Train a critic with reinforcement learning (GRPO) on critic_rl.jsonl.
 
-    Images are generated from its refined prompts and scored. Verdict and score are the reward.
+    Images are generated from its refined prompts and scored. Verdict and score are the reward. With --turns N
+    a step is continued for up to N images, and its end is rewarded.
     """
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
@@ -96,7 +99,7 @@ def command(
         TrainingData(rows, held, data.parent, skip_bad),
         out,
         settings,
-        CriticTask(RewardSetup(redraws, scores, reward, drawing, cache)),
+        CriticTask(RewardSetup(redraws, scores, reward, drawing, cache), attempts),
         log,
     )
     log(f"checkpoint: {made}")

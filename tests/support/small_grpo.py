@@ -17,6 +17,7 @@ from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
 from interleave_thinker.training.grpo.train import train
+from interleave_thinker.training.reward.attempts.terms import AttemptSettings
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 
@@ -68,7 +69,8 @@ def run(
         options.get("cache"),
     )
     rl = TrainingData(options.get("rows", wrong_first), options.get("held", held), data.parent)
-    return train(options.get("model", checkpoint("critic")), rl, out, settings, CriticTask(reward), log)
+    task = CriticTask(reward, options.get("attempts", AttemptSettings()))
+    return train(options.get("model", checkpoint("critic")), rl, out, settings, task, log)
 
 
 def weights(folder: Path, name: str = "model.safetensors") -> dict:

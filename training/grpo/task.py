@@ -27,8 +27,10 @@ from .settings import GrpoTraining
 class Task(MonitoredTask[Row, Found], Protocol[Row, Found]):
     """An agent to train with GRPO: its questions, rewards and held-out checks."""
 
-    parts: LineParts
-    """Parts of a log entry that the progress line shows."""
+    @property
+    def parts(self) -> LineParts:
+        """Parts of a log entry that the progress line shows."""
+        ...
 
     def require(self) -> None:
         """Raise SettingsError if a library is missing."""

@@ -141,7 +141,6 @@ class Reinforcement(MonitoredRun[Row, Found]):
         self.log(
             f"training {trained:,} of {whole:,} parameters; {rollouts} rollouts of {settings.prompts} "
             f"prompts x {settings.num_generations} answers"
-            f"{settings.num_generations} answers"
         )
 
         monitor, checks = self.monitor(trainer, policy.processor, held_out, asked_held_out, reward)
@@ -169,6 +168,8 @@ class Reinforcement(MonitoredRun[Row, Found]):
             decode=lambda ids: as_read(prompt, decode(list(ids), skip_special_tokens=True)),
             verdict_first=prompt_set.verdict_first,
             seed=self.settings.seed,
+            prompt_set=prompt_set,
+            pixels=self.settings.image_pixels,
         )
         rollouts = self.out / "rollouts" / (f"rank_{rank}" if self.devices > 1 else "")
         return self.task.reward(self.out, reading, rollouts, clock)

@@ -1,0 +1,1 @@
+"""Reward of a critic that is continued over several attempts of a step."""
