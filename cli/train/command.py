@@ -27,6 +27,8 @@ from ..options.training import (
 from .critic_grpo import command as critic_grpo
 from .dpo import critic as critic_dpo
 from .dpo import planner as planner_dpo
+from .finish import RecordedGroup
+from .finish import command as finish_command
 from .merge import command as merge
 from .own_critic import Force, HeldOut
 from .own_critic import command as own_critic
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ...training.data.rows.row_sets import RowSet
 
 app = typer.Typer(
+    cls=RecordedGroup,
     no_args_is_help=True,
     add_completion=False,
     help="Train planners, critics and the models of the tiny world.",
@@ -178,6 +181,7 @@ app.command("critic-dpo")(critic_dpo)
 app.command("planner-dpo")(planner_dpo)
 app.command("planner-grpo")(planner_grpo)
 app.command("critic-grpo")(critic_grpo)
+app.command("finish")(finish_command)
 app.command("publish")(publish_command)
 app.command("merge")(merge)
 

@@ -16,6 +16,7 @@ from typing import Any
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.errors import TrainingError
 from ...backend.pictures import Picture
+from ...backend.prompts.trained_with import TrainedWith
 from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
 from ..data.rows.preference import as_preference, shown_pair
@@ -83,8 +84,8 @@ class _PreferenceTraining(MonitoredRun[Pair, Found]):
     def answered(self, row: Pair, question: dict[str, Any], before: str, after: str) -> Answered:
         return self.task.answered(row, self.data.images, before, after)
 
-    def train(self, parts: Parts) -> None:
-        super().train(parts)
+    def train(self, parts: Parts, record: TrainedWith) -> None:
+        super().train(parts, record)
         stopped = parts.selection.monitor.stopped is not None
         if not stopped and parts.trainer.state.global_step % self.settings.save_steps:
             parts.trainer.evaluate()

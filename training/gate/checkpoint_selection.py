@@ -27,10 +27,11 @@ class CheckpointSelection:
     """Checkpoints of a training in `out`: the one to resume from, and the one that becomes the result."""
 
     def __init__(self, out: Path, monitor: CollapseMonitor, steps: int, log: Log) -> None:
-        """Find the newest checkpoint of a training of `steps` optimizer steps."""
+        """Find the newest checkpoint of a training of `steps` optimizer steps, unless the user ends it."""
         self.out, self.monitor, self.steps, self.log = out, monitor, steps, log
         self.resumed = newest_checkpoint(out / "steps")
-        done = self.resumed is not None and step_of(self.resumed) >= steps
+        ended = monitor.ending is not None and monitor.ending.asked
+        done = self.resumed is not None and (ended or step_of(self.resumed) >= steps)
         self.finished: Path | None = self.resumed if done else None
         """Checkpoint to save, or None to save the weights in memory."""
         self.last: Path | None = None

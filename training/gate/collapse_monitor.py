@@ -14,6 +14,7 @@ from transformers import TrainerCallback
 from ...backend.errors import TrainingError
 from ..trainer.callbacks import Log
 from ..trainer.report.progress_line import number
+from ..trainer.steps.ending import Ending
 from .held_out import CheckLog, HeldOutCheck
 
 REFERENCE_KL = 1e-3
@@ -70,7 +71,7 @@ class CollapseMonitor(TrainerCallback):
         settings: Paced,
         reward: Watched,
         log: Log,
-        agree: Callable[[str | None], str | None] = lambda problem: problem,
+        ending: Ending | None = None,
     ) -> None:
         """Monitor a training.
 
@@ -80,8 +81,8 @@ class CollapseMonitor(TrainerCallback):
             settings: Interval and floor of the checks.
             reward: Source of problems between the checks.
             log: Called with every line of progress.
-            agree: Returns the first problem of any rank to every rank. A rank that stopped alone would leave
-                the others waiting for it.
+            ending: Request of the user to end the training, on which all ranks agree, as on problems. A rank
+                that stopped alone would leave the others waiting for it.
         """
         self.check = check
         self.checks = checks
@@ -89,7 +90,7 @@ class CollapseMonitor(TrainerCallback):
         self.floor = settings.collapse_threshold
         self.reward = reward
         self.log = log
-        self.agree = agree
+        self.ending = ending
         self.stopped: str | None = None
         self.outage: str | None = None
         self._warned = False
@@ -122,8 +123,11 @@ class CollapseMonitor(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
         """Stop the training for a problem, or for a failed check if a check is due."""
-        is_last = state.global_step >= state.max_steps
-        problem = self.agree(self.reward.problem_at_end if is_last else self.reward.problem)
+        ends = self.ending is not None and self.ending.due(state.global_step)
+        is_last = ends or state.global_step >= state.max_steps
+        problem = self.reward.problem_at_end if is_last else self.reward.problem
+        if self.ending is not None:
+            problem = self.ending.agree(problem)
         if problem is not None:
             self.outage = problem
             return self._stop(control, problem)
@@ -139,6 +143,9 @@ class CollapseMonitor(TrainerCallback):
         if fall:
             self.stopped = fall
             return self._stop(control, fall)
+        if ends:
+            self.log(f"ending after step {state.global_step} at the user's request")
+            control.should_save = control.should_training_stop = True
         return control
 
     def on_log(

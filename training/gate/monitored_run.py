@@ -17,13 +17,14 @@ from pydantic import BaseModel
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ...backend.prompts.agent_card import Role
-from ..trainer.ranks import agreed, gathered, of_first_rank
+from ...backend.prompts.trained_with import TrainedWith
 from ..trainer.report.card_facts import CardFacts, made_with, origin_of, rows_of, setting_facts
 from ..trainer.report.html_report import Answered, Points, TrainingReport
 from ..trainer.report.run_description import digests, libraries, shown_settings
-from ..trainer.resume import digest_of, logged
+from ..trainer.resume import digest_of, logged, step_of
 from ..trainer.run import TrainingRun
 from ..trainer.saving import Result, record_of, save_trained
+from ..trainer.steps.ranks import gathered, of_first_rank
 from .checkpoint_selection import CheckpointSelection, ended
 from .held_out import CheckLog, Found, HeldOutCheck, greedy_answers
 
@@ -120,9 +121,9 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
     def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:
         """Return a held-out row with its first and last answer, for the report."""
 
-    def train(self, parts: Parts) -> None:
+    def train(self, parts: Parts, record: TrainedWith) -> None:
         """Train from the newest checkpoint, or from the start."""
-        self.train_from(parts.trainer, parts.selection.resumed)
+        self.train_from(parts.trainer, parts.selection.resumed, record)
 
     def judges(self) -> Mapping[str, Any]:
         """Return the judges' names by their task, for the report."""
@@ -159,8 +160,10 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         role: Role = "planner" if self.monitored.agent == "planner" else "critic"
         record = record_of(self.out, self.prompt_set, self.settings.image_pixels, role)
         if selection.finished is None:
-            self.train(parts)
+            self.train(parts, record)
         selection.keep()
+        done = step_of(selection.finished) if selection.finished else trainer.state.global_step
+        parts.notes.extend(self.ending.note(done, selection.steps))
         facts = None
         if trainer.accelerator.is_main_process:
             self._report(parts, trainer.state.log_history or logged(selection.last))
@@ -196,7 +199,7 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
             )
 
         checks = CheckLog(self.out, self.monitored.check)
-        return CollapseMonitor(check, checks, settings, watch, self.log, agreed(self.devices)), checks
+        return CollapseMonitor(check, checks, settings, watch, self.log, self.ending), checks
 
     def _counted(self) -> list[tuple[str, int, str]]:
         """Return name, number and digest of the rows."""

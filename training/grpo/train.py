@@ -84,6 +84,11 @@ class Reinforcement(MonitoredRun[Row, Found]):
     log: Log
 
     @property
+    def whole(self) -> int:
+        """Optimizer steps of a rollout."""
+        return self.settings.updates
+
+    @property
     def monitored(self) -> Task[Row, Found]:
         """The task."""
         return self.task

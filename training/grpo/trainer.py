@@ -21,7 +21,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..reward.rollout_reward import RolloutReward
 from ..trainer.model_loading import on_cpu, trainer_arguments
-from ..trainer.ranks import patience
+from ..trainer.steps.ranks import patience
 from .settings import GrpoTraining, batches, vllm_arguments
 
 Measured = Callable[[], dict[str, float]]

@@ -34,6 +34,7 @@ from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData
 from ..sft.train import SftTraining
 from ..sft.train import train as fine_tune
+from ..trainer.steps.ending import Ending
 from .rehearsal import Rehearsal, check_enough, mix, split, without
 
 TRAINED = "trained"
@@ -152,6 +153,9 @@ class _OwnCritic:
         trained = fine_tune(self.checkpoint, data, self.out / "sft", sft, prompt_set, self.log)
         final = self._examined(trained, rows, self.out / "sft", sft.device)
         if stage is None or rl_rows is None:
+            return final
+        if Ending(self.out / "sft").asked:
+            self.log("the user ended this training, so it is not continued with reinforcement learning")
             return final
         return self._examined(
             self._reinforced(trained, rl_rows, stage), rows, self.out / "grpo", stage.settings.device

@@ -113,7 +113,7 @@ class _FineTuning(TrainingRun):
         before = self._answers_before(trainer, processor, shown, resumed)
         finished = resumed if resumed and self._is_over(resumed, whole_steps) else None
         if finished is None:
-            self.train_from(trainer, resumed)
+            self.train_from(trainer, resumed, record)
         history = trainer.state.log_history or logged(resumed)
         chosen, facts = self._chosen(history) or finished, None
         if chosen is not None and self.devices == 1:
@@ -126,7 +126,8 @@ class _FineTuning(TrainingRun):
                 f"{trained:,} of {whole:,} parameters trained",
                 f"{len(rows.rows)} rows, {whole_steps} steps",
             ]
-            notes += ending(history, whole_steps, chosen)
+            done = step_of(chosen) if chosen else trainer.state.global_step
+            notes += ending(history, whole_steps, chosen) + self.ending.note(done, whole_steps)
             if shown.rows:
                 notes.append(f"The {len(shown.rows)} answers below are to rows that were not trained on.")
             made = Described(self.checkpoint, self.settings, self.data.role, notes, rows, measured)
@@ -138,7 +139,8 @@ class _FineTuning(TrainingRun):
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Return whether the training is complete at this checkpoint."""
         losses = measured_losses(logged(resumed))
-        return step_of(resumed) >= whole_steps or is_to_stop(losses, self.settings.early_stopping_patience)
+        over = self.ending.asked or step_of(resumed) >= whole_steps
+        return over or is_to_stop(losses, self.settings.early_stopping_patience)
 
     def _chosen(self, history: Sequence[Mapping[str, Any]]) -> Path | None:
         """Return the checkpoint that becomes the result, or None to use the weights in memory."""
@@ -174,7 +176,7 @@ class _FineTuning(TrainingRun):
         from transformers import PrinterCallback
         from trl.trainer.sft_config import SFTConfig
 
-        from ..trainer.callbacks import Progress
+        from ..trainer.callbacks import EndEarly, Progress
         from .early_stop import HeldOutLoss
         from .trainer import RowTrainer
 
@@ -204,6 +206,7 @@ class _FineTuning(TrainingRun):
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Progress(self.log, SFT_PARTS, images * settings.rows_per_step(self.devices)))
         trainer.add_callback(HeldOutLoss(self.log, settings.early_stopping_patience))
+        trainer.add_callback(EndEarly(self.ending, self.log))
         return trainer, policy.processor
 
     def _answers_before(self, trainer: Any, processor: Any, shown: RowSet, resumed: Path | None) -> list[str]:

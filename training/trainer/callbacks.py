@@ -1,4 +1,4 @@
-"""Trainer callbacks: the progress line, and the stopwatch of GRPO steps.
+"""Trainer callbacks: progress line, stopwatch of GRPO steps, records in checkpoints, early end.
 
 They run between steps and never inside one. This module needs transformers, so only training code imports it.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
+from ...backend.prompts.trained_with import TrainedWith
 from .report.progress_line import LineParts, Pace, line, number
 from .step_clock import StepClock
+from .steps.ending import Ending
 
 Log = Callable[[str], None]
 LAST_ENTRIES = 32
@@ -76,3 +79,32 @@ class Stopwatch(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Record the end of the step."""
         self.clock.end()
+
+
+class RecordInCheckpoints(TrainerCallback):
+    """Saves prompt set and agent card in every checkpoint, so that it opens as an agent wherever it is."""
+
+    def __init__(self, record: TrainedWith) -> None:
+        self.record = record
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Save the record in the checkpoint that was just written."""
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if state.is_world_process_zero and folder.is_dir():
+            self.record.save(folder)
+
+
+class EndEarly(TrainerCallback):
+    """Ends the training after a step if the user requested it, with a checkpoint and its held-out loss."""
+
+    def __init__(self, ending: Ending, log: Log) -> None:
+        self.ending = ending
+        self.log = log
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
+        """Request the end if it is due."""
+        if self.ending.due(state.global_step):
+            self.log(f"ending after step {state.global_step} at the user's request")
+            control.should_evaluate = args.eval_strategy != "no"
+            control.should_save = control.should_training_stop = True
+        return control

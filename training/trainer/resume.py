@@ -118,8 +118,13 @@ def digest_of(values: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
+def claim_run(out: Path, made_of: Mapping[str, Any], only_saved: bool = False) -> None:
     """Record in `out` what this training consists of.
+
+    Args:
+        out: Folder of the training.
+        made_of: Model, data and settings.
+        only_saved: Whether no further step is made, so that the number of devices may differ.
 
     Raises:
         TrainingError: `out` contains a different training, or its record cannot be read.
@@ -137,6 +142,9 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
             f"Cannot read the training record {str(path)!r}.", "Give another --out, or delete this file."
         )
     known = with_new_names(found or {}, current)
+    if only_saved:
+        known.pop("devices", None)
+        current.pop("devices", None)
     # Another process may have resumed the same training after this one failed.
     failed = known.pop(FAILED, False) and not _has_checkpoints(out)
     differing = sorted(name for name in {**known, **current} if known.get(name) != current.get(name))

@@ -1,7 +1,7 @@
 """The sequence that fine-tuning, preference training and reinforcement learning share.
 
 A training claims its folder, returns at once if it is finished, and releases the folder if it fails before
-its first checkpoint. It is resumed only if its description is the same.
+its first checkpoint. It is resumed only if its description is the same. The user can end it early.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ...backend.errors import TrainingError, boundary
+from ...backend.prompts.trained_with import TrainedWith
 from .model_loading import silence_libraries
-from .resume import claim_run, given_back_on_failure
+from .resume import claim_run, given_back_on_failure, newest_checkpoint
+from .steps.ending import Ending, in_use
+from .steps.interrupt import two_interrupts
 
 Log = Callable[[str], None]
 AGAIN = "Remove the cause and run the same command: it resumes from the newest whole checkpoint."
@@ -37,6 +41,16 @@ class TrainingRun(ABC):
         """Number of processes that train together."""
         return int(os.environ.get("WORLD_SIZE", "1"))
 
+    @property
+    def whole(self) -> int:
+        """Number of optimizer steps that belong together: checkpoints are multiples of it."""
+        return 1
+
+    @cached_property
+    def ending(self) -> Ending:
+        """Request of the user to end this training early."""
+        return Ending(self.out, self.devices, self.whole)
+
     @abstractmethod
     def description(self) -> dict[str, Any]:
         """Return the model, data and settings of this training, as JSON; a resumed one must have the same."""
@@ -45,13 +59,17 @@ class TrainingRun(ABC):
     def run(self) -> Path:
         """Train to the end and save; returns the folder of the finished checkpoint."""
 
-    def train_from(self, trainer: Any, checkpoint: Path | None) -> None:
-        """Train from a checkpoint, or from the start.
+    def train_from(self, trainer: Any, checkpoint: Path | None, record: TrainedWith) -> None:
+        """Train from a checkpoint, or from the start; every checkpoint contains the record.
 
         Raises:
             TrainingError: A step or a checkpoint failed, such as one for which the disk is too small.
         """
-        with boundary(TrainingError, f"The training in {str(self.out)!r} stopped", AGAIN):
+        from .callbacks import RecordInCheckpoints
+
+        trainer.add_callback(RecordInCheckpoints(record))
+        stopped = boundary(TrainingError, f"The training in {str(self.out)!r} stopped", AGAIN)
+        with stopped, two_interrupts(self.ending.ask, self.log):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def finished(self) -> Path:
@@ -67,9 +85,11 @@ class TrainingRun(ABC):
             SettingsError: A row cannot be used.
         """
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        claim_run(self.out, self.description())
+        claim_run(self.out, self.description(), only_saved=self.ending.asked)
         if self.final.is_dir():
             return self.finished()
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
-        with given_back_on_failure(self.out), silence_libraries():
+        with in_use(self.out), given_back_on_failure(self.out), silence_libraries():
+            if self.ending.asked and newest_checkpoint(self.out / "steps") is None:
+                self.ending.withdraw()
             return self.run()

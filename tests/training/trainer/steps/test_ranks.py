@@ -16,7 +16,7 @@ from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.grpo.trainer import config_of
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.trainer.ranks import MAX_PATIENCE, MIN_PATIENCE, of_first_rank
+from interleave_thinker.training.trainer.steps.ranks import MAX_PATIENCE, MIN_PATIENCE, of_first_rank
 
 
 def test_the_first_rank_checks_and_the_others_have_its_check_or_its_error(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from ...backend.errors import InterleaveError, TrainingError
+from ....backend.errors import InterleaveError, TrainingError
 
 Found = TypeVar("Found")
 
