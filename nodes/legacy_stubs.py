@@ -34,6 +34,8 @@ NODE_IDS = {
     "InterleaveExport": "Export",
     "InterleaveFeedback": "Feedback",
     "InterleavePutBack": "Put Back",
+    "InterleaveClipList": "Clip List",
+    "InterleaveAddClips": "Add Clips",
 }
 OUTPUTS = 7
 """Number of outputs of a stand-in: at least that of any node, so that the links of a graph stay."""

@@ -24,6 +24,8 @@ from .loop.judge import JudgeNode
 from .plan.cast import CastNode
 from .plan.edit_plan import EditPlan, plan_routes
 from .plan.planner import PlannerNode
+from .story.add_clips import AddClips
+from .story.clip_list import ClipList
 from .story.export import Export
 from .story.feedback import FeedbackNode
 from .story.put_back import PutBackNode
@@ -53,6 +55,8 @@ NODES: list[type[io.ComfyNode]] = [
     Export,
     FeedbackNode,
     PutBackNode,
+    ClipList,
+    AddClips,
 ]
 
 

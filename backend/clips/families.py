@@ -65,6 +65,4 @@ WAN = ClipFamily(16, 4, 1, 81, 16, 832 * 480, ("WanFirstLastFrameToVideo", "WanF
 LTX = ClipFamily(24, 8, 1, 97, 32, 768 * 512, ("LTXVAddGuide",))
 MINIMAX = ClipFamily(24, 17, 5, 124, 32, 1344 * 768, ("MiniMaxH3ImageToVideo",), most=362)
 
-FAMILIES: Mapping[str, ClipFamily] = MappingProxyType(
-    {"Wan 2.1 and 2.2": WAN, "LTX-Video and LTX-2": LTX, "MiniMax H3": MINIMAX}
-)
+FAMILIES: Mapping[str, ClipFamily] = MappingProxyType({"Wan": WAN, "LTX": LTX, "MiniMax H3": MINIMAX})

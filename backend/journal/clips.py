@@ -19,6 +19,10 @@ from .files import RunFiles
 from .records.calls import Digest
 
 CLIPS = "clips"
+MAX_CLIPS = 1_000
+"""Maximum number of clips in a folder, with those whose images or prompt changed."""
+MAX_ALL_BYTES = 2**31
+"""Maximum size of all movies in a folder, as of a story's archive."""
 HINT = "Delete it, and make the clip again."
 
 
@@ -42,12 +46,14 @@ def keep_clip(files: RunFiles, clip: Clip) -> Clip:
     """Write a clip, which replaces the one of the same images and prompt. Return it with its movie on disk.
 
     Raises:
-        JournalError: It cannot be written.
+        JournalError: It cannot be written, or the folder is full.
     """
     name, record = movie_name(clip.movie.digest), f"{clip.key}.json"
     before = files.read_model(_Named, CLIPS, record, hint=HINT)
     if not files.has(CLIPS, name):
-        files.write(clip.movie.data, CLIPS, name)
+        data = clip.movie.data
+        _check_room(files, len(data))
+        files.write(data, CLIPS, name)
     files.write_model(clip, CLIPS, record)
     if before is not None and before.movie != clip.movie.digest and before.movie not in _movies(files):
         files.remove(CLIPS, movie_name(before.movie))
@@ -84,6 +90,16 @@ def _read(files: RunFiles, digest: str) -> bytes:
     if hashlib.blake2b(data, digest_size=20).hexdigest() != digest:
         raise JournalError(f"Movie {shown!r} was changed or damaged: it does not match its digest.", HINT)
     return data
+
+
+def _check_room(files: RunFiles, more: int) -> None:
+    """Check that one more movie of this size may be written."""
+    sizes = [path.stat().st_size for path in files.path(CLIPS).glob("*.mp4")]
+    if len(sizes) >= MAX_CLIPS or sum(sizes) + more > MAX_ALL_BYTES:
+        raise JournalError(
+            f"{str(files.folder / CLIPS)!r} is full: {len(sizes)} clips with {sum(sizes) // 2**20} MiB.",
+            "Delete clips of images that changed, or make shorter or smaller ones.",
+        )
 
 
 def _movies(files: RunFiles) -> set[str]:

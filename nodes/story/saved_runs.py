@@ -77,7 +77,7 @@ def stamp(folder: Path) -> str:
         found = folder.stat()
         return f"{folder.name}:{found.st_size}:{found.st_mtime_ns}"
     stamps = []
-    for place in (folder, *(folder / name for name in ("attempts", "verdicts", "pictures"))):
+    for place in (folder, *(folder / name for name in ("attempts", "verdicts", "pictures", "clips"))):
         try:
             with os.scandir(place) as entries:
                 for entry in entries:

@@ -103,7 +103,7 @@ def _io() -> Any:
         "AnyType": "*", "Boolean": "BOOLEAN", "Clip": "CLIP", "Combo": "COMBO",
         "Conditioning": "CONDITIONING", "Float": "FLOAT", "Guider": "GUIDER", "Image": "IMAGE",
         "Int": "INT", "Mask": "MASK", "Model": "MODEL", "Noise": "NOISE", "Sampler": "SAMPLER",
-        "Sigmas": "SIGMAS", "String": "STRING", "Vae": "VAE",
+        "Sigmas": "SIGMAS", "String": "STRING", "Vae": "VAE", "Video": "VIDEO",
     }  # fmt: skip
     io = Anything("comfy_api.latest.io")
     io.__dict__.update({name: Kind(kind) for name, kind in plain.items()})

@@ -29,6 +29,8 @@ GROUPS = {
         "InterleaveLoadTrajectory",
         "InterleaveFeedback",
         "InterleavePutBack",
+        "InterleaveClipList",
+        "InterleaveAddClips",
     ),
 }
 LARGEST = {2**53: "2^53", 2**48: "2^48"}

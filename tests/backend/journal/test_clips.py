@@ -13,6 +13,7 @@ from interleave_thinker.backend.clips.encoding import clip_of, frames_of
 from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of
 from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.journal import clips
 from interleave_thinker.backend.journal.archive import unpack_run
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
@@ -93,6 +94,20 @@ def test_a_movie_outside_the_folder_is_not_read(folder: Path, tmp_path: Path) ->
 def test_a_run_in_use_accepts_no_clips(folder: Path) -> None:
     with Journal(folder).writing(), pytest.raises(JournalError, match="use"), Journal(folder).writing():
         pass
+
+
+@pytest.mark.parametrize("bound", ["MAX_CLIPS", "MAX_ALL_BYTES"])
+def test_a_folder_has_room_for_a_limited_number_of_clips(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(clips, bound, 2)
+    pair = clip_pairs(RUN)[0]
+    journal = Journal(folder)
+    with journal.writing():
+        journal.keep_clip(RUN.clips[0])
+        with pytest.raises(JournalError, match="is full"):
+            journal.keep_clip(clip_of(pair, blend(pair, frames=3)))
+    assert load_trajectory(folder) == RUN
 
 
 def test_an_archive_accepts_only_clips_below_their_folder(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ set to run them small is said once, by class and title, for both.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ import pytest
 from PIL import Image
 from support.chat_server import chat_server
 from support.image_service import image_service
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.exporters import export_by_name
 
 from ..server.comfy_server import ROOT, ComfyServer
 from .klein import Graph
@@ -45,6 +49,8 @@ STEPS = [
     for number, prompt in enumerate(("a bowl of dough", "put it into the oven"), 1)
 ]
 INPUT_IMAGE = "example.png"
+FINISHED = "finished story.zip"
+"""A finished story in the input folder."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,11 @@ def requirements(host: ComfyServer, name: str) -> Iterator[list[Change]]:
             return
         if name == "diffusers_pipeline_story":
             place_pipeline(host)
+        if name == "moving_story":
+            shutil.copy(
+                export_by_name("zip", make_trajectory(3), host.base / "output" / "zipped"),
+                host.base / "input" / FINISHED,
+            )
         yield [] if name in BUILT_IN else small(name)
 
 
@@ -147,6 +158,10 @@ OF_ONE = {
     "picture_book": [
         Change("InterleaveEditPlan", {"edits": PAGES_IN_ITS_WORDS}),
         Change("InterleaveCast", {"name": "sun", "traits": "round face"}, "Hero"),
+    ],
+    "moving_story": [
+        Change("InterleaveLoadTrajectory", {"story": f"input/{FINISHED}"}),
+        Change("InterleaveClipList", {"seconds": 0.3, "megapixels": 0.02}),
     ],
     # Only the third step has an earlier image next to the one that it edits.
     "earlier_images": [Change("InterleavePlanner", {"request": f"{REQUEST} Then set the scene to night."})],

@@ -23,6 +23,8 @@ RUNS = 0
 
 SHOWN_INPUTS = (
     ("LoadImage", "image"),
+    ("InterleaveLoadTrajectory", "story"),
+    ("InterleaveClipList", "seconds"),
     ("InterleavePlanner", "request"),
     ("InterleavePlanner", "step_count"),
     ("InterleaveCast", "name", "traits"),

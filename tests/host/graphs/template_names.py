@@ -40,6 +40,7 @@ FILE_NAMES = {
     "hosted_node": "27 A hosted image model, until accepted",
     "picture_book": "28 Picture book with one hero",
     "film_storyboard": "29 Film storyboard, shots in wide format",
+    "moving_story": "30 Moving story, Wan 2.2",
 }
 NAMES = tuple(FILE_NAMES)
 

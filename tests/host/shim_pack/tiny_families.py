@@ -75,6 +75,11 @@ UNET = {
 SDXL_UNET = {
     **UNET, "context_dim": 64, "num_classes": "sequential", "adm_in_channels": 32 + 6 * 256
 }  # fmt: skip
+WAN22 = {
+    "image_model": "wan2.1", "model_type": "t2v", "dim": 128, "ffn_dim": 64, "freq_dim": 32, "in_dim": 36,
+    "out_dim": 16, "num_heads": 1, "num_layers": 1, "text_dim": WIDTH,
+}  # fmt: skip
+"""Wan 2.2's models for images have no CLIP vision, so the host takes them for text to video, by `in_dim`."""
 WITHOUT_WEIGHTS = {"disable_unet_model_creation": True}
 SHARP = {
     "modulation": 3.0,
@@ -205,6 +210,7 @@ FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any
         lambda: vae(4),
     ),
     "wan video": (lambda: model("WAN21_T2V", WITHOUT_WEIGHTS), z_image_clip, wan_vae),
+    "wan 2.2 i2v": (lambda: model("WAN21_T2V", WAN22), z_image_clip, wan_vae),
     **newer_families(lambda: vae(16), lambda: vae(32, True), wan_vae, with_eyes),
 }
 

@@ -33,13 +33,21 @@ STAND_INS = {
     "diffusion_models/mage_flow_edit_turbo_int8_convrot.safetensors": MAGE_FLOW,
     "text_encoders/qwen3vl_4b_bf16.safetensors": MAGE_FLOW,
     "vae/mage_flow_vae_bf16.safetensors": MAGE_FLOW,
+    "diffusion_models/wan2.2_i2v_high_noise_14B_fp8_scaled.safetensors": "wan 2.2 i2v",
+    "diffusion_models/wan2.2_i2v_low_noise_14B_fp8_scaled.safetensors": "wan 2.2 i2v",
+    "text_encoders/umt5_xxl_fp8_e4m3fn_scaled.safetensors": "wan 2.2 i2v",
+    "vae/wan_2.1_vae.safetensors": "wan 2.2 i2v",
 }
 STAND_IN_MODELS = {**FAMILIES, "sdxl control": (lambda: control_net(SDXL_UNET),)}
 if "mage flow" in FAMILIES:
     unet, clip, vae = FAMILIES["mage flow"]
     STAND_IN_MODELS[MAGE_FLOW] = (unet, lambda: writing(clip()), vae)
 UPSCALER = "RealESRGAN_x4plus.safetensors"
-LORAS = ("Qwen-Image-Edit-2511-Lightning-4steps-V1.0-bf16.safetensors",)
+LORAS = (
+    "Qwen-Image-Edit-2511-Lightning-4steps-V1.0-bf16.safetensors",
+    "wan2.2_i2v_lightx2v_4steps_lora_v1_high_noise.safetensors",
+    "wan2.2_i2v_lightx2v_4steps_lora_v1_low_noise.safetensors",
+)
 
 
 def write_stand_ins() -> None:
