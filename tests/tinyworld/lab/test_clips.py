@@ -135,9 +135,12 @@ def test_the_verdict_is_about_the_frames_that_are_shown() -> None:
     five = JudgedClip(script, prompt, 5)
     verdict = five.verdict()
     assert not five.success and verdict.refined_prompt == f"make the boat blue; {KEEP}"
-    assert "was top right yellow sun" in verdict.reasoning and verdict.reasoning.endswith("so no")
-    sun = "want top right yellow sun yellow sun yellow sun yellow sun"
-    assert f"{sun} see top right nothing yellow sun yellow sun yellow sun no" in verdict.reasoning
+    assert "was left red boat want left blue boat see left blue boat" in verdict.reasoning
+    assert "was top right" not in verdict.reasoning, "it stays right, so only the middle frames are about it"
+    assert "want top right yellow sun see 2 top right nothing no" in verdict.reasoning
+    assert "want left change see 2 left change yes" in verdict.reasoning
+    assert "want top right yellow sun see 3 top right yellow sun yes" in verdict.reasoning
+    assert verdict.reasoning.endswith("so no")
 
 
 @pytest.mark.parametrize("kind", [None, *TRAINED])
@@ -147,17 +150,17 @@ def test_labels_agree_with_pixels(kind: Kind | None) -> None:
     for _ in range(12):
         one = random_clip(rng, 9, [kind])
         found = fault_in(frames_of(one.script, 9), ClipPrompt(one.prompt.edit).text())
-        assert one.wrong == ([found] if found else []) == ([kind] if kind else [])
+        assert one.wrong == found == kind
 
 
 def test_rows_teach_the_critics_form(tmp_path: Path) -> None:
-    rows = make_rows(tmp_path, 12, 3, seed=0)
+    rows = make_rows(tmp_path, 12, seed=0)
     verdicts = [read_verdict(row.messages[1].content) for row in rows]
     assert {one.success for one in verdicts} == {True, False}
     for row, verdict in zip(rows, verdicts, strict=True):
-        assert len(row.images) == 3 and all((tmp_path / name).is_file() for name in row.images)
-        assert row.messages[0].content.count("<image>") == 3
-        words = re.findall(r"(?:yes|no)(?=;|$)", verdict.reasoning)
+        assert len(row.images) in (2, 3, 5) and all((tmp_path / name).is_file() for name in row.images)
+        assert row.messages[0].content.count("<image>") == len(row.images)
+        words = re.findall(r"\b(?:yes|no)\b", verdict.reasoning)
         assert (words[-1] == "yes") == verdict.success == ("no" not in words[:-1])
     assert SLOWLY in " ".join(row.messages[1].content for row in rows)
 

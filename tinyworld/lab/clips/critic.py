@@ -18,37 +18,37 @@ from ...runtime import checkpoint
 from ..models.recipes import Log, stored_rows
 from ..runs.batched_agents import BatchedAgent
 from ..runs.batched_tasks import BatchedTasks
-from .rows import CLIP_PROMPT_SET, make_rows
+from .rows import CLIP_PROMPT_SET, TOGETHER, make_rows
 
-ROWS = 4_000
+ROWS = 2_400
 LEARNING_RATE = 8e-4
-VERDICT_TOKENS = 400
+VERDICT_TOKENS = 448
 
 JudgingClip = tuple[Sequence[Picture], str, str]
 """Frames, prompt of the step, prompt of the attempt."""
 
 
-def train_clip_critic(out: Path, frames: int, rows: int = ROWS, seed: int = 0, log: Log = print) -> Path:
+def train_clip_critic(out: Path, rows: int = ROWS, seed: int = 0, log: Log = print) -> Path:
     """Fine-tune the shipped critic on clips, below `out`, and return the checkpoint's folder.
 
     Args:
         out: Folder of the training. A stopped training is resumed, and a finished one is returned.
-        frames: Number of frames that the critic sees of each clip.
-        rows: Number of training rows.
+        rows: Number of training rows. They show 2, 3 or 5 frames of a clip.
         seed: Seed of the rows and of their order.
         log: Receives progress lines.
     """
     data = out / "data"
-    made = stored_rows(data, "clips_sft.json", lambda folder: make_rows(folder, rows, frames, seed), log)
+    made = stored_rows(data, "clips_sft.json", lambda folder: make_rows(folder, rows, seed), log)
     settings = SftTraining(
         num_train_epochs=1,
-        per_device_train_batch_size=16,
+        per_device_train_batch_size=TOGETHER,
         learning_rate=LEARNING_RATE,
         warmup_steps=0.05,
         weight_decay=0.01,
         adam_beta2=0.98,
         freeze_vision=False,
-        save_steps=250,
+        train_sampling_strategy="sequential",
+        save_steps=100,
         device="cpu",
         bf16=True,
         gradient_checkpointing=False,

@@ -110,7 +110,7 @@ def plant(kind: Kind, before: Scene, edit: Edit, rng: Random) -> ClipScript | No
     length, middle = rng.uniform(SHORTEST, LONGEST), rng.uniform(0.3, 0.7)
     begin, end = max(0.03, middle - length / 2), min(0.97, middle + length / 2)
     if kind == "vanished":
-        tracks = [one for one in tracks_of(before, plain.after) if EMPTY not in (one.start, one.end)]
+        tracks = [one for one in tracks_of(before, plain.after) if not one.changes]
         return replace(plain, hidden=Hidden(rng.choice(tracks), begin, end)) if tracks else None
     free = [cell for cell in before.free if plain.after.cells[cell] == EMPTY]
     thing = absent_thing(rng, plain.after)
@@ -122,7 +122,7 @@ def plant(kind: Kind, before: Scene, edit: Edit, rng: Random) -> ClipScript | No
 
 
 def wrong_direction(before: Scene, edit: Edit, rng: Random) -> Scene | None:
-    """Return where a clip leads that does another thing than its edit; `None` if there is no other."""
+    """Return where a clip leads that does another thing than its edit; `None` if that is impossible."""
     free = [cell for cell in before.free if not isinstance(edit, Add | Move) or cell != edit.cell]
     cell = rng.choice(free) if free else None
     match edit:
