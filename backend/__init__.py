@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .loop.replay import load_trajectory
     from .pictures import Picture
     from .pipeline.approval import approve, approve_overdue
+    from .pipeline.clips.critic import ClipCritic
     from .pipeline.pipeline import Pipeline
     from .pipeline.published import published_settings
     from .pipeline.story import Story, StoryStream
@@ -81,6 +82,7 @@ __all__ = [
     "ChatError",
     "ChatModel",
     "Clip",
+    "ClipCritic",
     "ClipMaker",
     "ClipPair",
     "Critic",
@@ -157,6 +159,7 @@ _MODULES = {
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",
     ".pipeline.approval": "approve approve_overdue",
+    ".pipeline.clips.critic": "ClipCritic",
     ".pipeline.pipeline": "Pipeline",
     ".pipeline.published": "published_settings",
     ".pipeline.story": "Story StoryStream",

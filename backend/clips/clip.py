@@ -55,10 +55,19 @@ def clip_key(first: str, last: str, prompt: str) -> str:
 
 @dataclass(frozen=True)
 class Footage:
-    """The frames of a clip as they were generated, and their rate in frames per second."""
+    """The frames of a clip as they were generated.
+
+    Attributes:
+        frames: The frames.
+        fps: Frames per second.
+        accepted: Whether a critic accepted them; `None` without a verdict.
+        reasoning: The critic's reasoning.
+    """
 
     frames: Sequence[Picture]
     fps: float
+    accepted: bool | None = None
+    reasoning: str = ""
 
 
 class ClipMaker(Protocol):

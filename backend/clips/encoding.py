@@ -72,6 +72,8 @@ def clip_of(pair: ClipPair, footage: Footage, maker: str = "", took: float = 0.0
         size=size,
         maker=maker,
         took=took,
+        accepted=footage.accepted,
+        reasoning=footage.reasoning,
     )
 
 

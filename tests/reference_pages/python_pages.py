@@ -16,7 +16,10 @@ GROUPS = {
         "Waiting", "waiting_for", "approve", "approve_overdue", "published_settings",
     ),
     "Open models by name": ("open_chat", "open_generator", "open_scorer", "open_clip_maker"),
-    "Agents": ("Planner", "Critic", "PlanConstraints", "PromptSet", "ReplySettings", "Message", "Reply"),
+    "Agents": (
+        "Planner", "Critic", "ClipCritic", "PlanConstraints", "PromptSet", "ReplySettings",
+        "Message", "Reply",
+    ),
     "Interfaces to implement": (
         "ChatModel", "ClipMaker", "CriticLike", "Exporter", "Generator", "PlannerLike", "Scorer",
     ),

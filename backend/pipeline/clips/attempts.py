@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ...clips.clip import ClipMaker, ClipPair, Footage
@@ -16,6 +16,7 @@ from ...loop.policy import accepted, attempt_seed, choose, next_prompt
 from ...machine.counters import count
 from ...pictures import Picture
 from ...types import Attempt, Fault, RunSettings, StopReason, Verdict
+from ...values import bounded_identity
 
 
 class JudgesClips(Protocol):
@@ -70,6 +71,10 @@ class ClipResult:
         return None if self.chosen is None else self.attempts[self.chosen]
 
 
+OnAttempt = Callable[[ClipPair, int, ClipAttempt], None]
+"""Called with an attempt at a clip and its index."""
+
+
 @dataclass
 class ClipRun:
     """Makes clips one after another.
@@ -81,7 +86,7 @@ class ClipRun:
         critic: Judges them. Without one, or with one attempt, each clip is made once and not judged.
         settings: The run's settings.
         verdicts: Caches verdicts.
-        on_attempt: Called with each attempt and its index once it is made, and again once it is judged.
+        on_attempt: Called with each attempt once it is made, and again once it is judged.
         deadline: Time of `time.monotonic()` after which no further attempt at a clip starts.
     """
 
@@ -89,7 +94,7 @@ class ClipRun:
     critic: JudgesClips | None
     settings: RunSettings
     verdicts: KeepsVerdicts = field(default_factory=InMemoryStore)
-    on_attempt: Callable[[ClipPair, int, ClipAttempt], None] | None = None
+    on_attempt: OnAttempt | None = None
     deadline: float = float("inf")
 
     def __post_init__(self) -> None:
@@ -181,6 +186,54 @@ class ClipRun:
     def _tell(self, pair: ClipPair, made: Sequence[ClipAttempt]) -> None:
         if self.on_attempt is not None:
             self.on_attempt(pair, len(made) - 1, made[-1])
+
+
+class JudgedMaker:
+    """A `ClipMaker` whose clips are judged. A rejected clip is made again with a refined prompt.
+
+    Args:
+        maker: Makes the clips.
+        critic: Judges them.
+        settings: Which of them apply: see `ClipRun`. The seed is that of `make`.
+        on_attempt: See `ClipRun`.
+    """
+
+    def __init__(
+        self,
+        maker: ClipMaker,
+        critic: JudgesClips,
+        settings: RunSettings,
+        on_attempt: OnAttempt | None = None,
+    ) -> None:
+        self._run = ClipRun(maker, critic, settings, on_attempt=on_attempt)
+        rules = settings.model_dump_json(
+            include={"max_attempts", "accept_at", "keep", "judge_last", "seed_rule"}
+        )
+        self.identity = bounded_identity(f"{maker.identity} critic={critic.identity} {rules}")
+
+    def make(self, pair: ClipPair, seed: int) -> Footage:
+        """Return the frames of the kept attempt, with its verdict.
+
+        Raises:
+            GeneratorError: No attempt could be made.
+            AnswerError: Two verdicts in a row could not be parsed.
+            ChatError: Two judgements in a row failed.
+            Cancelled: The run was cancelled.
+        """
+        self._run.settings = self._run.settings.model_copy(update={"seed": seed})
+        result = self._run.clip(pair)
+        kept = result.kept
+        if kept is None or kept.footage is None:
+            error = result.attempts[-1].attempt.error
+            raise GeneratorError(
+                f"The clip of step {pair.step} could not be made in {len(result.attempts)} attempts. "
+                f"{error.message if error else ''}".strip()
+            )
+        verdict = kept.attempt.verdict
+        if verdict is None or verdict.success is None:
+            return kept.footage
+        is_accepted = accepted(verdict, self._run.settings.accept_at)
+        return replace(kept.footage, accepted=is_accepted, reasoning=verdict.reasoning)
 
 
 def frames_digest(frames: Sequence[Picture]) -> str:

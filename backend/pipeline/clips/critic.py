@@ -1,6 +1,6 @@
 """Critic of clips: judges a clip between two images by some of its frames.
 
-A clip critic is a critic that sees several frames in place of the images before and after. Model, settings,
+A clip critic is a critic that sees several frames instead of the images before and after. Model, settings,
 form of the verdict and the second question are the critic's. The template for clips is that of the
 checkpoint's prompt set, if it was trained on clips, else the pack's own.
 """
@@ -14,17 +14,15 @@ from functools import cached_property
 from ...agents.asking import OnToken
 from ...agents.critic import Critic
 from ...agents.messages import IMAGE_MARK, filled_parts, message_of
-from ...chat.protocol import Message
+from ...chat.protocol import MayCheckStories, Message
 from ...errors import SettingsError
 from ...pictures import Picture
 from ...prompts import TEMPLATES
 from ...prompts.enhancer import read_template
 from ...types import Verdict
+from . import FEWEST, FRAMES, MOST
 
 TEMPLATE = TEMPLATES / "clips" / "critic.txt"
-FRAMES = 3
-"""Number of frames that are shown by default. The figures are in docs/explanation/tiny-world.md."""
-FEWEST, MOST = 2, 16
 
 
 class ClipCritic:
@@ -36,7 +34,8 @@ class ClipCritic:
             frames is shown completely.
 
     Raises:
-        SettingsError: The number is not possible, or the template does not have one image mark.
+        SettingsError: The number is not possible, the template does not have one image mark, or the critic
+            cannot judge clips.
     """
 
     def __init__(self, critic: Critic, frames: int = FRAMES) -> None:
@@ -46,6 +45,12 @@ class ClipCritic:
                 f"Use {FEWEST} to {MOST} frames; {FRAMES} is the default.",
             )
         self.critic, self.frames = critic, frames
+        chat = critic.chat
+        if isinstance(chat, MayCheckStories) and not chat.checks_stories:
+            raise SettingsError(
+                "The tiny world's critic cannot judge clips: it was trained on single images.",
+                "Choose another critic of clips.",
+            )
         if self.template.count(IMAGE_MARK) != 1:
             raise SettingsError(
                 f"The template for clips has {self.template.count(IMAGE_MARK)} {IMAGE_MARK} marks.",

@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from PIL import Image
+from support.clips import COLORS, blend, story
 
 from interleave_thinker.backend.clips.clip import ClipPair, Footage
 from interleave_thinker.backend.errors import AnswerError, ChatError, GeneratorError
+from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.pipeline.clips.attempts import ClipRun
+from interleave_thinker.backend.pipeline.clips.attempts import ClipRun, JudgedMaker
+from interleave_thinker.backend.pipeline.story import Story
 from interleave_thinker.backend.types import RunSettings, StopReason, Verdict
 
 
@@ -40,6 +45,15 @@ class Maker:
         if number <= len(self.errors) and self.errors[number - 1]:
             raise GeneratorError(self.errors[number - 1])
         return Footage((pair.first, picture(number), pair.last), 8.0)
+
+
+class Blends:
+    """Blends both images of a pair."""
+
+    identity = "blend"
+
+    def make(self, pair: ClipPair, seed: int) -> Footage:
+        return blend(pair)
 
 
 @dataclass
@@ -140,3 +154,41 @@ def test_after_the_deadline_no_further_attempt_starts() -> None:
     run = ClipRun(Maker(), Judge([WRONG]), RunSettings(), deadline=time.monotonic())
     result = run.clip(PAIR)
     assert (len(result.attempts), result.stop_reason, result.chosen) == (1, StopReason.budget, 0)
+
+
+def test_a_judged_maker_returns_the_kept_frames_with_the_verdict() -> None:
+    maker = JudgedMaker(
+        Maker(), Judge([WRONG, RIGHT.model_copy(update={"reasoning": "It fits."})]), RunSettings()
+    )
+    footage = maker.make(PAIR, 7)
+    assert (footage.frames[1], footage.accepted, footage.reasoning) == (picture(2), True, "It fits.")
+    rejected = JudgedMaker(Maker(), Judge([WRONG] * 2), RunSettings(max_attempts=2)).make(PAIR, 7)
+    assert rejected.accepted is False and len(rejected.frames) == 3
+    assert JudgedMaker(Maker(), Judge([]), RunSettings(max_attempts=1)).make(PAIR, 7).accepted is None
+
+
+def test_a_judged_makers_identity_and_seeds_follow_its_parts() -> None:
+    one, two = RunSettings(max_attempts=1), RunSettings(max_attempts=2)
+    identities = {JudgedMaker(Maker(), Judge([]), settings).identity for settings in (one, two)}
+    assert len(identities) == 2 and all("maker" in one and "judge" in one for one in identities)
+    makers = [Maker(), Maker(), Maker()]
+    for maker, seed in zip(makers, (1, 1, 2), strict=True):
+        JudgedMaker(maker, Judge([]), one).make(PAIR, seed)
+    assert makers[0].calls == makers[1].calls != makers[2].calls
+
+
+def test_a_clip_that_cannot_be_made_is_an_error() -> None:
+    maker = JudgedMaker(Maker(errors=["No memory left."] * 2), Judge([]), RunSettings(max_attempts=2))
+    with pytest.raises(GeneratorError, match=r"step 2 could not be made in 2 attempts\. No memory left"):
+        maker.make(PAIR, 0)
+
+
+def test_a_story_gets_judged_clips(tmp_path: Path) -> None:
+    told = Story(story(*COLORS), save_trajectory(story(*COLORS), tmp_path / "run"))
+    judge = Judge([WRONG, RIGHT, WRONG, WRONG])
+    made = told.make_clips(Blends(), critic=judge, max_attempts=2).trajectory
+    assert [clip.accepted for clip in made.clips] == [True, False]
+    loaded = load_trajectory(tmp_path / "run")
+    assert [clip.accepted for clip in loaded.clips] == [True, False]
+    again = Story(loaded, tmp_path / "run").make_clips(Blends(), critic=judge, max_attempts=2)
+    assert len(judge.calls) == 4 and again.trajectory.clips == loaded.clips
