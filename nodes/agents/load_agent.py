@@ -21,6 +21,7 @@ from .agent_record import record_of, wired_roles
 from .folders import (
     BUILT_IN,
     NO_ADAPTER,
+    NO_NOTES,
     adapter_folder,
     adapter_names,
     agent_names,
@@ -28,16 +29,32 @@ from .folders import (
     checkpoint_bytes,
     is_gguf,
     named_agent,
+    notes_stamp,
     places,
     prompts_stamp,
     weights_stamp,
 )
 from .managed_chat import managed
-from .precision import AUTO, SHARE_LEFT, check_gguf, check_precision, options_of, precisions
-from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
+from .precision import (
+    AS_MANY_AS_FIT,
+    AUTO,
+    SHARE_LEFT,
+    check_agent,
+    gguf_options,
+    options_of,
+    precisions,
+)
+from .reply_inputs import (
+    AGENT_OUTPUT,
+    chosen_notes,
+    chosen_prompts,
+    notes_input,
+    prompts_input,
+    reply_inputs,
+    reply_settings,
+)
 
 SECONDS_BETWEEN_SIGNS = 0.5
-AS_MANY_AS_FIT = -1
 
 
 class LoadAgent(io.ComfyNode):
@@ -132,6 +149,7 @@ class LoadAgent(io.ComfyNode):
                     "'from the agent': the prompt set in the model's own folder, or the pack's own prompts "
                     "if it has none."
                 ),
+                notes_input(),
             ],
             hidden=[io.Hidden.dynprompt],
             outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
@@ -144,15 +162,16 @@ class LoadAgent(io.ComfyNode):
         adapter: str = NO_ADAPTER,
         hub_id: str = "",
         prompts: str = FROM_THE_AGENT,
+        notes: str = NO_NOTES,
         **others: Any,
     ) -> str:
         """Return a value that changes when the node must run again."""
-        if not all(isinstance(one, str) for one in (agent, adapter, hub_id, prompts)):
+        if not all(isinstance(one, str) for one in (agent, adapter, hub_id, prompts, notes)):
             return ""
         roots = host.agent_roots()
         name = hub_id.strip() or agent
         stamps = weights_stamp(name, roots), weights_stamp(adapter, roots, "adapter_config.json")
-        return " ".join((*stamps, prompts_stamp(prompts, roots)))
+        return " ".join((*stamps, prompts_stamp(prompts, roots), notes_stamp(notes, roots)))
 
     @classmethod
     def validate_inputs(cls, agent: str | None = "") -> bool | str:
@@ -178,19 +197,21 @@ class LoadAgent(io.ComfyNode):
         hub_id: str = "",
         download: bool = False,
         prompts: str = FROM_THE_AGENT,
+        notes: str = NO_NOTES,
         **replies: Any,
     ) -> io.NodeOutput:
         """Open the agent, downloading it first if requested."""
         gguf = gguf_options(replies.pop("context", CONTEXT), replies.pop("gpu_layers", AS_MANY_AS_FIT))
         settings = reply_settings("Load Agent", replies)
         given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
-        only_text("Load Agent", **given, prompts=prompts)
+        only_text("Load Agent", **given, prompts=prompts, notes=notes)
         roots = host.agent_roots()
         name = named_agent(agent, hub_id, download, roots)
         check_agent(name, precision, adapter, roots)
         if name not in BUILT_IN and hub_id.strip() and download:
             fetch(name, roots[0])
         own, chosen = record_of(name, adapter, roots), chosen_prompts(prompts)
+        corrections, accept_at = chosen_notes(notes), STRICTNESS.get(strictness)
         if own is not None:
             for role in wired_roles(host.graph_of(cls.hidden.dynprompt), host.running_node()):
                 own.check_role(role)
@@ -198,14 +219,14 @@ class LoadAgent(io.ComfyNode):
             chat = open_gguf(name, roots, gguf)
         else:
             chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
-        opened = managed(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings, chosen)
+        opened = managed(chat, name not in BUILT_IN, accept_at, settings, chosen, corrections)
         family = untested_family(chat)
-        notes = [f"untested family: {family}"] if family else []
+        said = [f"untested family: {family}"] if family else []
         if own is not None and chosen is None and own.warning:
             say_once(opened, own.warning)
-            notes.append(own.warning)
-        if notes:
-            host.NodeProgress().say(" ".join(notes))
+            said.append(own.warning)
+        if said:
+            host.NodeProgress().say(" ".join(said))
         return io.NodeOutput(opened)
 
 
@@ -213,34 +234,6 @@ def untested_family(chat: ChatModel) -> str | None:
     """Return the model family of an agent that the pack was not tested with, `None` for a tested one."""
     base: Any = getattr(chat, "base", None)
     return None if base is None or base.is_tested else base.family
-
-
-def check_agent(name: str, precision: str, adapter: str, roots: list[Path]) -> None:
-    """Check that this agent supports a precision and an adapter.
-
-    Raises:
-        SettingsError: It does not.
-    """
-    if is_gguf(name):
-        check_gguf(precision, adapter)
-        return
-    check_precision(precision, name in BUILT_IN)
-    adapter_folder(adapter, roots)
-
-
-def gguf_options(context: Any, gpu_layers: Any) -> dict[str, int | None]:
-    """Return the two inputs of .gguf agents as options of `open_chat`.
-
-    Raises:
-        SettingsError: A value is not an integer.
-    """
-    for name, value in (("context", context), ("gpu_layers", gpu_layers)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise SettingsError(
-                f"Load Agent, input {name!r}: {value!r:.60} is not an integer.",
-                "Check what is connected to it.",
-            )
-    return {"context": context, "gpu_layers": None if gpu_layers < 0 else gpu_layers}
 
 
 def open_gguf(name: str, roots: list[Path], options: dict[str, int | None]) -> ChatModel:

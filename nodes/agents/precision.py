@@ -1,4 +1,4 @@
-"""Precisions of an agent's weights.
+"""Precisions of an agent's weights, and the options of .gguf agents.
 
 Precisions that cannot work on this machine are not offered; a workflow that uses one gets an error with the
 required libraries. The built-in agents have a few megabytes and gain nothing from quantization.
@@ -7,12 +7,16 @@ required libraries. The built-in agents have a few megabytes and gain nothing fr
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from ...backend.errors import SettingsError
 from ..inputs.requirements import check_library
-from .folders import NO_ADAPTER
+from .folders import BUILT_IN, NO_ADAPTER, adapter_folder, is_gguf
 
 AUTO = "auto"
+AS_MANY_AS_FIT = -1
+"""Value of `gpu_layers`."""
 PLAIN = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 QUANTIZED = {"8-bit": "8bit", "4-bit": "4bit"}
 SHARE_LEFT = {"8bit": 0.65, "4bit": 0.45}
@@ -62,3 +66,31 @@ def check_gguf(precision: str, adapter: str) -> None:
 def options_of(name: str) -> dict[str, str | None]:
     """Return the precision as options of `open_chat`; `None` leaves an option to the checkpoint."""
     return {"dtype": PLAIN.get(name), "quantization": QUANTIZED.get(name)}
+
+
+def check_agent(name: str, precision: str, adapter: str, roots: list[Path]) -> None:
+    """Check that this agent supports a precision and an adapter.
+
+    Raises:
+        SettingsError: It does not.
+    """
+    if is_gguf(name):
+        check_gguf(precision, adapter)
+        return
+    check_precision(precision, name in BUILT_IN)
+    adapter_folder(adapter, roots)
+
+
+def gguf_options(context: Any, gpu_layers: Any) -> dict[str, int | None]:
+    """Return the two inputs of .gguf agents as options of `open_chat`.
+
+    Raises:
+        SettingsError: A value is not an integer.
+    """
+    for name, value in (("context", context), ("gpu_layers", gpu_layers)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise SettingsError(
+                f"Load Agent, input {name!r}: {value!r:.60} is not an integer.",
+                "Check what is connected to it.",
+            )
+    return {"context": context, "gpu_layers": None if gpu_layers < 0 else gpu_layers}

@@ -7,6 +7,7 @@ FOUND_HERE = {
     ("InterleaveDiffusersGenerator", "lora"),
     ("InterleaveLoadAgent", "adapter"),
     ("InterleaveLoadAgent", "prompts"),
+    ("InterleaveLoadAgent", "notes"),
     ("InterleaveHostAgent", "prompts"),
     ("InterleaveRemoteAgent", "prompts"),
     ("InterleaveLoadTrajectory", "story"),
