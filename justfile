@@ -80,6 +80,10 @@ docs-animation:
 docs-reference:
     uv run --no-sync python tests/reference_pages/write.py
 
+# The notebook of docs/examples/own_critic.py, with the outputs of a run.
+docs-notebook:
+    uv run --no-sync python tests/support/notebooks.py docs/examples/own_critic.py
+
 # The screenshot of the first tutorial, docs/graph.jpg, in a real ComfyUI (COMFYUI_PATH).
 docs-screenshot:
     INTERLEAVE_SCREENSHOTS={{ justfile_directory() }}/.story uv run --no-sync pytest tests/host/browser/test_browser.py -k tiny_world_story
