@@ -25,7 +25,7 @@ if fault == "unknown tokenizer":
     raise NotImplementedError("BPE pre-tokenizer was not recognized - update get_vocab_base_pre()")
 if fault == "hangs":
     time.sleep(600)
-if fault != "writes nothing":
+if fault != "writes nothing" and not (given.mmproj and fault == "writes no projector"):
     with open(given.outfile, "wb") as file:
         file.write({MODEL!r} + (b"projector" if given.mmproj else b"model"))
 """

@@ -100,7 +100,7 @@ class Conversion:
             with scratch_folder(folder.absolute().parent, TrainingError, "The converter's home") as home:
                 log(f"converting with {self.converter}")
                 self._convert(checkpoint, model, (), output, home)
-                if "vision_config" in read_json(checkpoint / "config.json"):
+                if sees := "vision_config" in read_json(checkpoint / "config.json"):
                     self._convert(checkpoint, projector, ("--mmproj",), output, home)
                 if self.quantizer is not None and self.settings.quantize is not None:
                     kind = self.settings.quantize
@@ -109,7 +109,7 @@ class Conversion:
                     command = [str(self.quantizer), str(model), str(files[-1]), kind]
                     run_program(QUANTIZER, command, output, home)
             for file in files:
-                _check_written(file)
+                _check_written(file, projector if sees else None)
             _copy_records(checkpoint, made)
         with suppress(OSError):
             output.unlink()
@@ -120,12 +120,12 @@ class Conversion:
         run_program(CONVERTER, [*command, "--outtype", "f16", "--outfile", str(file)], output, home)
 
 
-def _check_written(file: Path) -> None:
+def _check_written(file: Path, projector: Path | None) -> None:
     try:
-        find_gguf(str(file))
+        find_gguf(str(file), None if projector is None else str(projector))
     except ChatError as error:
         raise TrainingError(
-            f"The converter did not write {file.name!r}: {error.message}",
+            f"The converter did not write a whole agent: {error.message}",
             "Use the converter of a current llama.cpp.",
         ) from error
 

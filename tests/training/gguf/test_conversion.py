@@ -127,7 +127,8 @@ def test_a_model_that_llama_cpp_computes_differently_is_refused(tmp_path: Path) 
     [
         ("no package", r"pip install sentencepiece_is_missing\."),
         ("unknown tokenizer", r"BPE pre-tokenizer was not recognized.*update llama\.cpp"),
-        ("writes nothing", r"did not write 'mine-f16\.gguf'"),
+        ("writes nothing", r"did not write a whole agent: File '.*mine-f16\.gguf' does not exist"),
+        ("writes no projector", r"did not write a whole agent: Projector '.*' does not exist"),
     ],
 )
 def test_a_failure_names_its_reason_and_leaves_no_agent(
