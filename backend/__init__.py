@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .loop.events import (
         AttemptDrawn,
         AttemptJudged,
+        AttemptScored,
         AttemptStarted,
         Event,
         Finished,
@@ -76,6 +77,7 @@ __all__ = [
     "Attempt",
     "AttemptDrawn",
     "AttemptJudged",
+    "AttemptScored",
     "AttemptStarted",
     "Cancelled",
     "CastMember",
@@ -153,8 +155,8 @@ _MODULES = {
     ".generators": "open_generator",
     ".generators.protocol": "Generator",
     ".journal.waiting": "Waiting waiting_for",
-    ".loop.events": "AttemptDrawn AttemptJudged AttemptStarted Event Finished PlanReady SettingUnused "
-    "StepFinished StepRewritten StoryChecked",
+    ".loop.events": "AttemptDrawn AttemptJudged AttemptScored AttemptStarted Event Finished PlanReady "
+    "SettingUnused StepFinished StepRewritten StoryChecked",
     ".loop.protocols": "CriticLike PlannerLike",
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",

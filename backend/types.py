@@ -401,6 +401,14 @@ class Identities(Value):
     generator: Text = ""
     critic: Text = ""
     prompt_set: Text = Field(default="", description="Digest of the prompt sets of planner and critic.")
+    scorer: Text = Field(
+        default="", description="Scorer that chooses between images; empty: the critic does."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_scorer(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a missing scorer, as earlier versions wrote identities, so that they can read them."""
+        return written_without(fields(self), self, ("scorer",))
 
 
 class Trajectory(Value):

@@ -25,6 +25,7 @@ from .options.model_options import (
     LocalOptions,
     PlannerOptions,
     RewritingOptions,
+    ScorerOptions,
     StoryCheckOptions,
 )
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..backend.generators.protocol import Generator
     from ..backend.pipeline.story_check.review import StoryReview
     from ..backend.prompts import PromptSet
+    from ..backend.scorers import Scorer
 
 ENHANCER = ("enhancer_prompt", "enhancer_edit_prompt", "enhancer_max_tokens")
 """Options that need `--enhancer`."""
@@ -169,6 +171,20 @@ class Opener:
         for name in sorted({"engine" if name in self._engine else name for name in unused}):
             flag = f"--{name.replace('_', '-')}"
             raise SettingsError(f"None of the selected models supports {flag}.", "Remove the option.")
+
+
+def opened_scorer(options: ScorerOptions) -> Scorer | None:
+    """Open the scorer that chooses between attempts, if one is chosen.
+
+    Raises:
+        SettingsError: The scorer is unknown, or an option in its name is not valid.
+        ChatError: Its model cannot be loaded or reached.
+    """
+    if options.scorer is None:
+        return None
+    from ..backend.scorers import open_scorer
+
+    return open_scorer(options.scorer)
 
 
 def reply_settings(role: str, options: BaseModel) -> ReplySettings:

@@ -26,7 +26,7 @@ from ..backend.pipeline.prepared import PreparedRun
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import CastMember, Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.run.resume import Before, show_changes
-from .open_models import Opener
+from .open_models import Opener, opened_scorer
 from .options.image_cost import say_cost
 from .options.model_options import (
     NONE,
@@ -37,6 +37,7 @@ from .options.model_options import (
     LocalOptions,
     PlannerOptions,
     RewritingOptions,
+    ScorerOptions,
     StoryCheckOptions,
 )
 from .progress import JsonLines, Lines, plural, waiting_line, warn
@@ -82,6 +83,7 @@ class ModelOptions:
     cast: CastOptions = field(default_factory=CastOptions)
     rewriting: RewritingOptions = field(default_factory=RewritingOptions)
     story_check: StoryCheckOptions = field(default_factory=StoryCheckOptions)
+    choosing: ScorerOptions = field(default_factory=ScorerOptions)
 
 
 def carry_out(
@@ -135,13 +137,14 @@ def carry_out(
             rewriter = opener.step_rewriter(models.rewriting)
             reviewer = opener.story_review(models.story_check, models.critic)
             opener.finish()
+            scorer = opened_scorer(models.choosing)
             if before is not None:
-                before.check_models(planner, critic, generator)
+                before.check_models(planner, critic, generator, scorer)
             view.wait("Planning")
             completed = PlanCast(cast, writer) if cast or writer else None
             shown: list[Event] = []
             while True:
-                events = prepared.events(planner, generator, critic, completed, rewriter, reviewer)
+                events = prepared.events(planner, generator, critic, completed, rewriter, reviewer, scorer)
                 for event in _not_shown(events, shown):
                     if isinstance(event, Finished):
                         last = event

@@ -17,6 +17,7 @@ from ..values import step_identity
 from .files import RunFiles
 from .journal import Journal
 from .picks import pick, skip_step
+from .records.calls import score_key
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, checked_key
 
 
@@ -94,7 +95,14 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
 
 
 def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: Attempt) -> None:
-    if attempt.image is None or attempt.verdict is None:
+    if attempt.image is None:
+        return
+    if attempt.score is not None and trajectory.identities.scorer:
+        scored = score_key(
+            trajectory.identities.scorer, _source(attempt), attempt.image.digest, step.prompt or ""
+        )
+        journal.keep_judged(JudgementRecord(key=scored, score=attempt.score))
+    if attempt.verdict is None:
         return
     judge = JudgeKey(
         critic=trajectory.identities.critic,

@@ -192,9 +192,9 @@ class Journal:
         self._files.write_model(drawn, ATTEMPTS, f"{drawn.key.digest}.json")
 
     def judged(self, key: JudgeKey) -> JudgementRecord | None:
-        """Return the cached verdict; a failed judgement is not returned."""
+        """Return the cached verdict or score; a failed judgement is not returned."""
         judged = self.judge_record(key)
-        return judged if judged and judged.verdict else None
+        return judged if judged and judged.succeeded else None
 
     def judge_record(self, key: JudgeKey) -> JudgementRecord | None:
         """Return the record of a judgement, also of a failed one."""

@@ -85,7 +85,7 @@ class RunStore(Protocol):
         ...
 
     def judged(self, key: JudgeKey) -> JudgementRecord | None:
-        """Return the cached verdict."""
+        """Return the cached verdict or score."""
         ...
 
     def keep_judged(self, judged: JudgementRecord) -> None:
@@ -190,7 +190,7 @@ class InMemoryStore:
 
     def keep_judged(self, judged: JudgementRecord) -> None:
         """Store the record of a judgement, unless it failed."""
-        if judged.verdict is not None:
+        if judged.succeeded:
             self._judgements[judged.key] = judged
 
     def user_selected(self, step: int) -> str | None:

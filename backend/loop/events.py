@@ -63,6 +63,21 @@ class AttemptJudged:
 
 
 @dataclass(frozen=True)
+class AttemptScored:
+    """An attempt was scored, because the choice between several depends on it.
+
+    `record` has the score. `error` is why there is none; the critic's verdicts then decide. `reused`: the
+    score came from the cache.
+    """
+
+    step: Step
+    attempt: int
+    record: Attempt
+    reused: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class SettingUnused:
     """A setting of the run has no effect. Reported once per run."""
 
@@ -110,6 +125,7 @@ Event = (
     | AttemptStarted
     | AttemptDrawn
     | AttemptJudged
+    | AttemptScored
     | SettingUnused
     | StepRewritten
     | StepFinished

@@ -22,6 +22,8 @@ from ..generators.no_generator import NoGenerator, check_text_only
 from ..generators.protocol import DrawsSeveral, Generator
 from ..journal.store import InMemoryStore, RunStore
 from ..journal.waiting import Waiting
+from ..scorers.protocol import Scorer
+from ..scorers.run_scores import CachedScores, name_of
 from ..types import Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
 from .events import Event, Finished, PlanReady, StepFinished, StepRewritten
 from .images.cached_draws import CachedDraws
@@ -58,6 +60,7 @@ def run(
     cast: CastOfPlan | None = None,
     rewriter: RewritesSteps | None = None,
     reviewer: StoryReviewer | None = None,
+    scorer: Scorer | None = None,
 ) -> EventStream[Event, None, None]:
     """Run a request and yield what happens; the last event is `Finished` with the trajectory.
 
@@ -78,6 +81,8 @@ def run(
         rewriter: Writes a prompt for the whole image of a step whose attempts are used up. The step is then
             generated from text, with new attempts, and stored so in the plan.
         reviewer: Checks the finished story, and may have one of its steps and those after it run again.
+        scorer: Chooses the image of a step if several attempts were accepted, or none of several. Default:
+            the critic's verdicts decide.
 
     Raises:
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
@@ -99,7 +104,8 @@ def run(
             "Remove one of them.",
         )
     store = journal or InMemoryStore()
-    return _Run(request, planner, generator, critic, settings, store, cast, rewriter, reviewer).events(plan)
+    given = _Run(request, planner, generator, critic, settings, store, cast, rewriter, reviewer, scorer)
+    return given.events(plan)
 
 
 class _Run:
@@ -116,8 +122,10 @@ class _Run:
         cast: CastOfPlan | None,
         rewriter: RewritesSteps | None,
         reviewer: StoryReviewer | None,
+        scorer: Scorer | None,
     ) -> None:
         self.request = request
+        self.scorer = scorer
         self.planner, self.given_critic = planner, critic
         self.generator = generator or NoGenerator()
         self.several = isinstance(generator, DrawsSeveral) and generator.draws_several
@@ -178,6 +186,7 @@ class _Run:
             CachedJudgements(self.store),
             MissingVerdicts(self.critic.identity if self.critic else ""),
             deadline,
+            CachedScores(self.store, self.scorer) if self.scorer and self.critic else None,
         )
 
     def _unused_from_start(self, plan: Plan) -> EventStream[Event, None, None]:
@@ -251,6 +260,7 @@ class _Run:
             generator=self.generator.identity,
             critic=self.critic.identity if self.critic else "",
             prompt_set="+".join(dict.fromkeys(digests)),
+            scorer=name_of(self.scorer) if self.scorer and self.critic else "",
         )
 
     def _finish(self) -> Finished:

@@ -127,20 +127,40 @@ def standing(attempt: Attempt) -> tuple[float, float, float]:
     return (word if probability is None or success is None else probability, score, word)
 
 
-def choose(attempts: Sequence[Attempt], settings: RunSettings) -> int | None:
+def choose(attempts: Sequence[Attempt], settings: RunSettings, by_score: bool = False) -> int | None:
     """Return the index of the attempt that a step keeps.
 
     This is the accepted one: the best of several candidates, and the first of equally good ones. If none is
     accepted it is the best or the last (`settings.keep`) with an image. Among equally good rejected ones the
     later wins, since its prompt contains the critic's corrections. `None` if no attempt has an image.
+
+    Args:
+        attempts: The attempts.
+        settings: The run's settings.
+        by_score: Whether the run has a scorer. Its scores then decide which is the best, if all attempts
+            between which to choose have one.
+    """
+    rivals = rivals_of(attempts, settings)
+    if len(rivals) < 2:
+        return rivals[0] if rivals else None
+    scores = [attempts[index].score for index in rivals] if by_score else [None]
+    overall = [score.overall for score in scores if score]
+    ranks = overall if len(overall) == len(rivals) else [0.0] * len(rivals)
+    first_wins = accepted(attempts[rivals[0]].verdict, settings.accept_at)
+    return max(
+        zip(rivals, ranks, strict=True),
+        key=lambda one: (one[1], standing(attempts[one[0]]), -one[0] if first_wins else one[0]),
+    )[0]
+
+
+def rivals_of(attempts: Sequence[Attempt], settings: RunSettings) -> list[int]:
+    """Return the indices of the attempts between which a step chooses its image: those accepted, else all.
+
+    With `settings.keep` "last", only the last one if none is accepted.
     """
     drawn = [index for index, attempt in enumerate(attempts) if attempt.image is not None]
     passed = [index for index in drawn if accepted(attempts[index].verdict, settings.accept_at)]
-    if passed:
-        return max(passed, key=lambda index: (standing(attempts[index]), -index))
-    if settings.keep == "last":
-        return drawn[-1] if drawn else None
-    return max(drawn, key=lambda index: (standing(attempts[index]), index), default=None)
+    return passed or (drawn[-1:] if settings.keep == "last" else drawn)
 
 
 def user_selected(attempts: Sequence[Attempt], digest: str | None) -> int | None:

@@ -21,6 +21,7 @@ from ..journal.picks import RedrawRequest
 from ..journal.store import DrawRecord, JudgementRecord, PlanKey
 from ..journal.waiting import Waiting
 from ..pictures import Picture
+from ..scorers.run_scores import TOGETHER
 from ..types import (
     MAX_STEP_IMAGES,
     CheckedItem,
@@ -29,6 +30,7 @@ from ..types import (
     Plan,
     Request,
     RunSettings,
+    Score,
     StepSettings,
     StoryCheck,
     Trajectory,
@@ -54,6 +56,7 @@ def replay(journal: Journal) -> Trajectory | None:
         _AbsentAgent(record.identities.critic) if record.identities.critic else None,
         record.settings.model_copy(update={"time_budget": None}),
         _Past(journal),
+        scorer=_absent_scorer(record.identities.scorer),
     )
     with suppress(Cancelled):
         for event in events:
@@ -148,6 +151,31 @@ class _AbsentAgent:
         self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
     ) -> tuple[CheckedItem, ...]:
         raise Cancelled("The checklist is not answered yet.")
+
+
+class _AbsentScorer:
+    """A placeholder for a scorer: cancels the run if a score is not recorded."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+
+    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
+        raise Cancelled("The image is not scored yet.")
+
+
+class _AbsentComparer(_AbsentScorer):
+    """A placeholder for a scorer that compares images."""
+
+    def score_together(
+        self, before: Picture | None, afters: Sequence[Picture], instruction: str
+    ) -> list[Score]:
+        raise Cancelled("The images are not compared yet.")
+
+
+def _absent_scorer(name: str) -> _AbsentScorer | None:
+    if not name:
+        return None
+    return _AbsentComparer(name) if name.startswith(TOGETHER) else _AbsentScorer(name)
 
 
 def is_record(path: str | Path) -> bool:

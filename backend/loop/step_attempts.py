@@ -16,11 +16,12 @@ from ..checklist import ChecklistItem
 from ..generators.protocol import Generator
 from ..journal.picks import RedrawRequest
 from ..journal.store import JudgementRecord, RunStore
+from ..scorers.run_scores import CachedScores
 from ..types import Attempt, DrawSettings, Redraw, Request, RunSettings, Step, StopReason, UnusedSetting
-from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event, SettingUnused
+from .events import AttemptDrawn, AttemptJudged, AttemptScored, AttemptStarted, Event, SettingUnused
 from .images.cached_draws import CachedDraws, DrawnFrom, WantedDraw
 from .judgements import CachedJudgements, MissingVerdicts
-from .policy import accepted, choose, next_prompt, unused_at, user_selected
+from .policy import accepted, choose, next_prompt, rivals_of, unused_at, user_selected
 from .protocols import ChecksItems, CriticLike, KnowsUnused
 from .step_rules import max_attempts_of, redraw_seed, step_seed
 
@@ -38,6 +39,7 @@ class StepContext:
         critic: The critic, if a step needs one.
         judgements: Its cached judgements.
         missing: Counts the verdicts that it did not return.
+        scores: Cached scores of the run's scorer, if it has one.
         deadline: Time of `time.monotonic()` after which no attempt starts.
         unused: Settings without effect that were reported already.
     """
@@ -51,6 +53,7 @@ class StepContext:
     judgements: CachedJudgements
     missing: MissingVerdicts
     deadline: float
+    scores: CachedScores | None = None
     unused: list[UnusedSetting] = field(default_factory=list)
 
     def report_unused(self, settings: Iterable[UnusedSetting]) -> Iterator[Event]:
@@ -221,6 +224,23 @@ class StepAttempts:
             yield AttemptJudged(self.step, number, self.made[number], reused)
             yield from self._unused_now(found)
             self.context.missing.hear(found, reused)
+
+    def score(self) -> Iterator[Event]:
+        """Score the attempts between which the step chooses, if the run has a scorer and there are several.
+
+        Raises:
+            Cancelled: The run was cancelled.
+        """
+        numbers = rivals_of(self.made, self.context.settings)
+        if self.context.scores is None or len(numbers) < 2 or self.step.prompt is None:
+            return
+        found = self.context.scores.score(self.step.prompt, [self.made[number] for number in numbers])
+        for number, (scored, reused) in zip(numbers, found, strict=True):
+            attempt = self.made[number]
+            update = {"score": scored.score, "seconds": attempt.seconds + scored.seconds}
+            self.made[number] = attempt.model_copy(update=update)
+            error = scored.error.message if scored.error else ""
+            yield AttemptScored(self.step, number, self.made[number], reused, error)
 
     def _unused_now(self, judged: JudgementRecord) -> Iterator[Event]:
         """Report the settings that had no effect on a judgement."""

@@ -61,6 +61,8 @@ class StepRun:
         pick = store.user_selected(step.number)
         reason = yield from self._own_attempts(made, step.prompt, pick)
         redrawn, ended = yield from made.redraws()
+        if redrawn is None:
+            yield from made.score()
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
         elif redrawn is not None:
@@ -80,9 +82,12 @@ class StepRun:
         return StepResult(
             step=self.step,
             attempts=tuple(self.attempts),
-            chosen=choose(self.attempts, self.context.settings) if chosen is None else chosen,
+            chosen=self._choice() if chosen is None else chosen,
             stop_reason=reason,
         )
+
+    def _choice(self) -> int | None:
+        return choose(self.attempts, self.context.settings, by_score=self.context.scores is not None)
 
     def _own_attempts(
         self, made: StepAttempts, prompt: str, pick: str | None

@@ -12,6 +12,7 @@ from ..chat.protocol import ChatModel
 from ..errors import SettingsError
 from ..generators import GENERATORS
 from ..loop.protocols import CriticLike, PlannerLike
+from ..scorers import Scorer, open_scorer
 from ..types import CastMember, Plan, RunSettings
 from .cast import PlanCast, read_cast
 from .models import TINY_WORLD, ModelOpener, with_role
@@ -44,6 +45,8 @@ class Pipeline:
         check_story: Number of images that may be generated again because they do not fit their story. 0: the
             finished story is not checked.
         story_checker: Like `planner`, or an object with `check` and `identity`. Default: the critic's model.
+        scorer: Scorer as `NAME:ARGUMENT` or a `Scorer`. It chooses the image of a step if several attempts
+            were accepted, or none of several. Default: the critic's verdicts choose.
         **options: Options of the models that are given by name, such as `device`, `dtype`, `quantization`,
             `size` or `steps`. Each is passed to every model that accepts it.
 
@@ -61,8 +64,10 @@ class Pipeline:
         constraints: PlanConstraints | None = None,
         check_story: int = 0,
         story_checker: str | ChatModel | StoryCheckerLike | None = None,
+        scorer: str | Scorer | None = None,
         **options: object,
     ) -> None:
+        self._scorer = scorer
         self._planner, self._generator, self._critic = planner, generator, critic
         self._check_story, self._story_checker = check_story, story_checker or critic
         self._settings = settings or RunSettings()
@@ -123,7 +128,8 @@ class Pipeline:
         planner = self._open_planner() if prepared.needs_planner else None
         critic = self._open_critic() if prepared.needs_critic else None
         completed = PlanCast(members) if members else None
-        events = prepared.events(planner, generator, critic, completed, reviewer=self._open_reviewer())
+        reviewer, scorer = self._open_reviewer(), self._open_scorer()
+        events = prepared.events(planner, generator, critic, completed, reviewer=reviewer, scorer=scorer)
         return StoryStream(events, place)
 
     def _open_generator(self) -> Generator | None:
@@ -144,6 +150,11 @@ class Pipeline:
         if isinstance(self._critic, str):
             return self._models.critic(self._critic)
         return Critic(self._critic) if isinstance(self._critic, ChatModel) else self._critic
+
+    def _open_scorer(self) -> Scorer | None:
+        if isinstance(self._scorer, str):
+            self._scorer = open_scorer(self._scorer)
+        return self._scorer
 
     def _open_reviewer(self) -> StoryReview | None:
         if not self._check_story:

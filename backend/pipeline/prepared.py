@@ -18,6 +18,7 @@ from ..loop.events import Event, PlanReady
 from ..loop.loop import run
 from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps, StoryReviewer
 from ..loop.step_rules import max_attempts_in
+from ..scorers.protocol import Scorer
 from ..types import Plan, Request, RunSettings
 
 
@@ -73,6 +74,7 @@ class PreparedRun:
         cast: CastOfPlan | None = None,
         rewriter: RewritesSteps | None = None,
         reviewer: StoryReviewer | None = None,
+        scorer: Scorer | None = None,
     ) -> EventStream[Event, None, None]:
         """Run the request and yield its events. The last one is `Finished`.
 
@@ -83,11 +85,12 @@ class PreparedRun:
             cast: Returns a plan with its cast.
             rewriter: Writes a prompt for the whole image of a step whose attempts are used up.
             reviewer: Checks the finished story.
+            scorer: Chooses between attempts of a step.
 
         Raises:
             InterleaveError: As for `loop.run`. SettingsError if the planner does not support constraints.
         """
-        with closing(self._run(planner, generator, critic, cast, rewriter, reviewer)) as events:
+        with closing(self._run(planner, generator, critic, cast, rewriter, reviewer, scorer)) as events:
             for event in events:
                 if isinstance(event, PlanReady) and self._parts:
                     self._parts.clear()
@@ -101,6 +104,7 @@ class PreparedRun:
         cast: CastOfPlan | None,
         rewriter: RewritesSteps | None,
         reviewer: StoryReviewer | None,
+        scorer: Scorer | None,
     ) -> EventStream[Event, None, None]:
         if isinstance(planner, Planner):
             writer = copy(planner)
@@ -113,7 +117,17 @@ class PreparedRun:
             )
         given, store = self.settings, self._journal
         return run(
-            self.request, planner, generator, critic, given, store, self.plan, cast, rewriter, reviewer
+            self.request,
+            planner,
+            generator,
+            critic,
+            given,
+            store,
+            self.plan,
+            cast,
+            rewriter,
+            reviewer,
+            scorer,
         )
 
     def _written_plan(self) -> Plan | None:

@@ -180,6 +180,17 @@ class CriticOptions(BaseModel):
     )
 
 
+class ScorerOptions(BaseModel):
+    """Options of the scorer that chooses between attempts."""
+
+    scorer: str | None = Field(
+        default=None,
+        description="Scorer that chooses the image of a step if several attempts were accepted, or none of "
+        "several: judge:CHAT, editscore:CHAT, pairwise:CHAT or others (`evaluate scorer --list`). Default: "
+        "the critic's verdicts choose.",
+    )
+
+
 class DrawingOptions(BaseModel):
     """Options of the generator, except its model."""
 

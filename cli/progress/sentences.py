@@ -7,7 +7,7 @@ import typer
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.policy import accepted
 from ...backend.shown_text import shown_text
-from ...backend.types import Attempt, Plan, StepResult, StopReason, UnusedSetting, Verdict
+from ...backend.types import Attempt, Plan, Score, StepResult, StopReason, UnusedSetting, Verdict
 
 UNUSED: dict[UnusedSetting, str] = {
     "accept_at": "--accept-at has no effect: the critic reports no probabilities, so its own verdict "
@@ -67,6 +67,14 @@ def attempt_line(number: int, attempt: Attempt, reused: bool = False, accept_at:
     else:
         outcome = verdict_text(attempt.verdict, accept_at)
     return f"attempt {number + 1}: {outcome}, {'cached' if reused else f'{attempt.seconds:.1f} s'}"
+
+
+def score_line(number: int, score: Score | None, reused: bool, error: str) -> str:
+    """Return the line about the score of one attempt, which has the index `number`."""
+    if score is None:
+        return f"attempt {number + 1}: not scored, so the critic's verdicts choose ({error})"
+    parts = f"semantics {score.semantics:.1f}, quality {score.quality:.1f}"
+    return f"attempt {number + 1}: score {score.overall:.1f} ({parts}){', cached' if reused else ''}"
 
 
 def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:

@@ -17,6 +17,7 @@ from rich.text import Text
 from ...backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
+    AttemptScored,
     AttemptStarted,
     Event,
     Finished,
@@ -30,7 +31,7 @@ from ...backend.loop.policy import accepted
 from ...backend.report.completeness import GOOD
 from ...backend.shown_text import shown_text
 from ...backend.types import Enhancement
-from .sentences import UNUSED, attempt_line, plan_lines, plural, step_line, warn
+from .sentences import UNUSED, attempt_line, plan_lines, plural, score_line, step_line, warn
 
 
 class Lines:
@@ -119,6 +120,11 @@ class Lines:
         style = "red" if not judged else "green" if accepted(verdict, self._accept_at) else "yellow"
         line = attempt_line(event.attempt, event.record, event.reused, self._accept_at)
         self.say(f"    {line}", style)
+
+    @show.register
+    def _scored(self, event: AttemptScored) -> None:
+        self.wait("")
+        self.say(f"    {score_line(event.attempt, event.record.score, event.reused, event.error)}", "dim")
 
     @show.register
     def _unused(self, event: SettingUnused) -> None:

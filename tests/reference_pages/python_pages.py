@@ -30,7 +30,7 @@ GROUPS = {
     ),
     "Events of a run": (
         "Event", "PlanReady", "SettingUnused", "AttemptStarted", "AttemptDrawn", "AttemptJudged",
-        "StepRewritten", "StepFinished", "StoryChecked", "Finished",
+        "AttemptScored", "StepRewritten", "StepFinished", "StoryChecked", "Finished",
     ),
     "Errors": (
         "InterleaveError", "SettingsError", "AnswerError", "ChatError", "GeneratorError", "ScorerError",

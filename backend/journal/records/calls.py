@@ -15,7 +15,18 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...checklist import ChecklistItem
 from ...pictures import Picture
-from ...types import MAX_BATCH, MAX_IMAGES, MAX_STEPS, Enhancement, Fault, Several, Text, Value, Verdict
+from ...types import (
+    MAX_BATCH,
+    MAX_IMAGES,
+    MAX_STEPS,
+    Enhancement,
+    Fault,
+    Score,
+    Several,
+    Text,
+    Value,
+    Verdict,
+)
 from ...values import bounded_identity, written_without
 
 Digest = Annotated[str, Field(max_length=64)]
@@ -76,6 +87,23 @@ def checked_key(key: JudgeKey, items: Sequence[ChecklistItem]) -> JudgeKey:
     return key.model_copy(update={"critic": bounded_identity(f"{key.critic} checklist={asked}")})
 
 
+def score_key(
+    scorer: str, before: str | None, after: str, original_prompt: str, compared: Sequence[str] = ()
+) -> JudgeKey:
+    """Return the key of a scorer's score; it is stored like a verdict.
+
+    Args:
+        scorer: Identity of the scorer.
+        before: Digest of the source image.
+        after: Digest of the image.
+        original_prompt: Prompt from the plan.
+        compared: Digests of the images that it was compared with, if the scorer compares images.
+    """
+    others = f" compared={json.dumps(sorted(compared))}" if compared else ""
+    name = bounded_identity(f"score {scorer}{others}")
+    return JudgeKey(critic=name, before=before, after=after, original_prompt=original_prompt, prompt_used="")
+
+
 class DrawRecord(Value):
     """One generator call: its image or error, and its wall time in seconds.
 
@@ -103,12 +131,23 @@ class DrawRecord(Value):
 
 
 class JudgementRecord(Value):
-    """One judgement: the verdict or an error, and the wall time in seconds."""
+    """One judgement: a critic's verdict, a scorer's score, or an error; and the wall time in seconds."""
 
     key: JudgeKey
     verdict: Verdict | None = None
     error: Fault | None = None
     seconds: float = Field(default=0.0, ge=0.0)
+    score: Score | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_score(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a missing score, as earlier versions wrote records, so that they can read them."""
+        return written_without(fields(self), self, ("score",))
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the judgement can be used again."""
+        return self.verdict is not None or self.score is not None
 
 
 class StoryKey(Key):

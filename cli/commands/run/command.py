@@ -21,6 +21,7 @@ from ...options.model_options import (
     LocalOptions,
     PlannerOptions,
     RewritingOptions,
+    ScorerOptions,
     StoryCheckOptions,
 )
 from ...options.models import typed_options, with_model_options
@@ -52,6 +53,7 @@ def command(
     cast: CastOptions,
     rewriting: RewritingOptions,
     story_check: StoryCheckOptions,
+    choosing: ScorerOptions,
     request: Annotated[
         str | None,
         typer.Argument(
@@ -121,11 +123,16 @@ def command(
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     typed = typed_options(called)
     if requests is not None:
-        own = (cast, rewriting, story_check) != (CastOptions(), RewritingOptions(), StoryCheckOptions())
+        own = (cast, rewriting, story_check, choosing) != (
+            CastOptions(),
+            RewritingOptions(),
+            StoryCheckOptions(),
+            ScorerOptions(),
+        )
         if image or plan or as_json or own or settings.pause != "never" or approve_after is not None:
             raise SettingsError(
                 "--image, --plan, --json, --pause, --approve-after, --cast, --cast-writer, --step-rewriter, "
-                "--check-story and --story-checker cannot be combined with --requests.",
+                "--check-story, --story-checker and --scorer cannot be combined with --requests.",
                 "Remove them.",
             )
         settings = with_published(published, settings, typed)
@@ -143,7 +150,9 @@ def command(
         asked = read_request(request, image or [])
     settings = with_published(published, settings, typed, as_json)
     given = read_plan_file(plan) if plan else None
-    models = ModelOptions(planning, constraints, judging, drawing, local, cast, rewriting, story_check)
+    models = ModelOptions(
+        planning, constraints, judging, drawing, local, cast, rewriting, story_check, choosing
+    )
     if approve_after is not None:
         say_approved(approve_overdue(out, approve_after), as_json)
     asks = None if as_json or not is_interactive() else ask

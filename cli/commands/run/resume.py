@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ....backend.agents.critic import Critic
     from ....backend.agents.planner import Planner
     from ....backend.generators.protocol import Generator
+    from ....backend.scorers import Scorer
 
 SHOWN = 100
 """Characters of a model's identity in an error."""
@@ -50,13 +51,23 @@ class Before:
     named: frozenset[str] = frozenset()
 
     def check_models(
-        self, planner: Planner | None, critic: Critic | None, generator: Generator | None
+        self,
+        planner: Planner | None,
+        critic: Critic | None,
+        generator: Generator | None,
+        scorer: Scorer | None = None,
     ) -> None:
-        """Check that the default models are those of the last run.
+        """Check that the default models are those of the last run, and that its scorer is used again.
 
         Raises:
             SettingsError: The last run used another model, and the command line names none for its role.
         """
+        if self.identities.scorer and scorer is None:
+            raise SettingsError(
+                f"Cannot resume {str(self.folder)!r} without a scorer: the last run used "
+                f"{one_line(self.identities.scorer)[:SHOWN]!r}.",
+                "Add --scorer, as in the first command.",
+            )
         opened = {"planner": planner, "critic": critic, "generator": generator}
         for role, model in opened.items():
             recorded = getattr(self.identities, role)

@@ -28,7 +28,7 @@ from ....backend.pictures import Picture
 from ....backend.types import Attempt, Score, StepResult, Trajectory, Verdict
 from ..decontamination.screening import Screening
 from ..trajectories.outcomes import read_sample
-from .scoring import RunScores
+from .scoring import RunScores, score_in_run
 
 Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
@@ -191,7 +191,8 @@ class RunReader:
                 del annotations[result.step.number, number]
             else:
                 feedback = None
-            score, raw = attempt.score, None
+            asked = self.scores.identity if self.scores else None
+            score, raw = score_in_run(trajectory, attempt, asked), None
             if score is None:
                 score, raw = self._scored(attempt, attempt.image, original)
             held.append(_Held(feedback, score, raw, *self._verdict(attempt, feedback, score)))

@@ -15,6 +15,9 @@ from ....backend.scorers import Scorer
 from ....backend.scorers.protocol import ScoresRepeatedly
 from ....backend.types import Score
 
+MATCH_SIZE = "match size"
+"""Part of the identity of a scorer that is shown images at the size of their source."""
+
 
 @dataclass(frozen=True)
 class RepeatedScorer:
@@ -31,7 +34,7 @@ class RepeatedScorer:
     def identity(self) -> str:
         """Identity of the scorer with the number of repeats and the scaling."""
         rules = [f"repeats={self.repeats}"] if self._several else []
-        rules += ["match size"] if self.match_size else []
+        rules += [MATCH_SIZE] if self.match_size else []
         return "|".join([self.scorer.identity, *rules])
 
     @property

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ....backend.errors import ChatError, InterleaveError, PictureError, ScorerError, SettingsError
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer, open_scorer
-from ....backend.types import Score, Trajectory
+from ....backend.types import Attempt, Score, Trajectory
 from ...content_cache import ContentCache, key_of
 from ..executors import CancelToken, Executor, LocalCancelToken
-from .repeated_scorer import RepeatedScorer, score_in_full
+from .repeated_scorer import MATCH_SIZE, RepeatedScorer, score_in_full
 
 GIVE_UP = 5
 """Consecutive images at which a judge may fail."""
@@ -108,6 +108,21 @@ class ScoreImages:
         return score
 
 
+def score_in_run(trajectory: Trajectory, attempt: Attempt, scorer: str | None) -> Score | None:
+    """Return the score that a run already has for an attempt.
+
+    Scores of the run's own scorer (`run --scorer`) are not mixed with those of another one.
+
+    Args:
+        trajectory: The run.
+        attempt: The attempt.
+        scorer: Identity of the scorer that scores the other images; None: none does.
+    """
+    own = trajectory.identities.scorer
+    # The run's scorer is shown every image at the size of its source.
+    return attempt.score if not own or scorer in (None, f"{own}|{MATCH_SIZE}") else None
+
+
 @dataclass
 class RunScores:
     """Scores of a scorer, from this call and earlier ones."""
@@ -182,7 +197,9 @@ class RunScores:
         for trajectory in trajectories:
             for result in trajectory.results:
                 for attempt in result.attempts:
-                    if attempt.image is None or not result.step.prompt or attempt.score is not None:
+                    if attempt.image is None or not result.step.prompt:
+                        continue
+                    if score_in_run(trajectory, attempt, self.identity) is not None:
                         continue
                     key = self._key(attempt.source, attempt.image, result.step.prompt)
                     if key in known:

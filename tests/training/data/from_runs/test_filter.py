@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.made_runs import made_run
+from support.made_runs import accepted_story, grey_page, made_run
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat.scripted import ScriptedChat
@@ -20,10 +20,11 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.scorers.judge import ChatJudge
-from interleave_thinker.backend.types import Score
+from interleave_thinker.backend.types import Attempt, Identities, Score
 from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter
 from interleave_thinker.training.data.from_runs.page import PAGE, take_corrections
 from interleave_thinker.training.data.from_runs.repeated_scorer import RepeatedScorer
+from interleave_thinker.training.data.from_runs.scoring import score_in_run
 from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows
@@ -68,6 +69,23 @@ def kept(made: MadeData, *fates: str) -> dict[str, list[int]]:
         if one.fate in fates:
             found.setdefault(one.run.rpartition("/")[2], []).append(one.attempt)
     return found
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "kept"),
+    [
+        ("", "judge", True),
+        ("judge", None, True),
+        ("judge", "judge|match size", True),
+        ("judge", "judge", False),
+        ("judge", "other|match size", False),
+    ],
+)
+def test_scores_of_the_runs_scorer_are_not_mixed_with_others(own: str, asked: str | None, kept: bool) -> None:
+    score = Score(semantics=3, quality=4)
+    attempt = Attempt(prompt="a", seed=0, score=score)
+    trajectory = accepted_story(grey_page(3)).model_copy(update={"identities": Identities(scorer=own)})
+    assert score_in_run(trajectory, attempt, asked) == (score if kept else None)
 
 
 def test_the_published_rules_on_twelve_chains(tmp_path: Path) -> None:
