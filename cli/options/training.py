@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +37,14 @@ SkipBad = Annotated[
     bool,
     typer.Option(
         "--skip-bad", help="Skip rows that cannot be used instead of stopping. They are counted and listed."
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Check everything, count tokens, and estimate memory and time from three timed steps. Nothing "
+        "is written; generators and judges are really called.",
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Output folder of the training. Use the same folder to resume.")]
@@ -76,6 +86,19 @@ def folder_of(model: str) -> Path:
     from ...tinyworld.runtime import checkpoint
 
     return checkpoint(model.removeprefix(TINYWORLD)) if model.startswith(TINYWORLD) else Path(model)
+
+
+@contextmanager
+def dry_run_if(asked: bool) -> Iterator[None]:
+    """Make the trainings in the block dry runs if `--dry-run` is set."""
+    if not asked:
+        yield
+        return
+    from ...training.recipes.estimates.doctor import memory_lines
+    from ...training.trainer.steps.dry_run import dry_runs
+
+    with dry_runs(memory_lines):
+        yield
 
 
 def log(line: str) -> None:

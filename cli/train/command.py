@@ -14,11 +14,13 @@ from ..options.config import Config, check_recipe
 from ..options.models import with_model_options
 from ..options.training import (
     Download,
+    DryRun,
     Images,
     Model,
     Out,
     SkipBad,
     checkpoint_of,
+    dry_run_if,
     existing_file,
     folder_of,
     log,
@@ -51,12 +53,13 @@ Data = Annotated[Path, existing_file("Data file: JSON list or JSONL with message
 
 
 class SftFiles(NamedTuple):
-    """The data options of a fine-tuning, and the role of the agent that is trained."""
+    """The data options of a fine-tuning, the role of the agent, and whether it is a dry run."""
 
     data: Path
     images: Path | None
     skip_bad: bool
     role: Role
+    dry_run: bool
 
 
 class Checked(NamedTuple):
@@ -94,8 +97,10 @@ def _fine_tune(
     name = FINAL if checked.asked is None else TRAINED
     shown = checked.asked or checked.measured
     data = SftData(found, shown, files.skip_bad, name, checked.measured, files.role)
-    made = train(folder, data, out, settings, prompt_set_of(folder), log)
-    log(f"checkpoint: {made}")
+    with dry_run_if(files.dry_run):
+        made = train(folder, data, out, settings, prompt_set_of(folder), log)
+    if not files.dry_run:
+        log(f"checkpoint: {made}")
     return made
 
 
@@ -110,6 +115,7 @@ def planner_sft(
     images: Images = None,
     out: Out,
     skip_bad: SkipBad = False,
+    dry_run: DryRun = False,
     held_out: Annotated[
         Path | None,
         existing_file(
@@ -124,7 +130,7 @@ def planner_sft(
     from ...training.data.rows.row_sets import read_row_set
 
     measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
-    files = SftFiles(data, images, skip_bad, "planner")
+    files = SftFiles(data, images, skip_bad, "planner", dry_run)
     _fine_tune(model, download, files, out, settings, Checked(measured=measured))
 
 
@@ -139,6 +145,7 @@ def critic_sft(
     images: Images = None,
     out: Out,
     skip_bad: SkipBad = False,
+    dry_run: DryRun = False,
     held_out: HeldOut = None,
     force: Force = False,
     settings: SftTraining,
@@ -149,7 +156,7 @@ def critic_sft(
     With --held-out, the regression gate compares it with the old critic. It is published as OUT/final only
     if it is not worse than allowed; otherwise the exit code is 3.
     """
-    files = SftFiles(data, images, skip_bad, "critic")
+    files = SftFiles(data, images, skip_bad, "critic", dry_run)
     if held_out is None:
         _fine_tune(model, download, files, out, settings, Checked())
         return
@@ -166,7 +173,7 @@ def critic_sft(
     limit = TokenLimit(settings.max_length, "--max-length", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
     made = _fine_tune(model, download, files, out, settings, Checked(asked))
-    if os.environ.get("RANK", "0") != "0":  # only the first process runs the gate and publishes
+    if dry_run or os.environ.get("RANK", "0") != "0":  # only the first process runs the gate and publishes
         return
     result = RegressionGate(gate, settings.device, log).check(before, made, asked, out)
     try:

@@ -16,7 +16,18 @@ from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.runs import SCORERS
 from ..options.service import RewarderOptions, ServiceOptions
-from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, existing_file, log
+from ..options.training import (
+    Download,
+    DryRun,
+    Images,
+    Model,
+    Out,
+    SkipBad,
+    checkpoint_of,
+    dry_run_if,
+    existing_file,
+    log,
+)
 
 
 @with_model_options
@@ -47,6 +58,7 @@ def command(
     ] = None,
     out: Out,
     skip_bad: SkipBad = False,
+    dry_run: DryRun = False,
     settings: GrpoTraining,
     reward: RewardSettings,
     attempts: AttemptSettings,
@@ -94,12 +106,15 @@ def command(
     scores = BaseJudge(folder, settings) if scorer == NAME else open_scorer(scorer, **rewarders.judge)
     for warning in other_sources([*rows, *held], redraws.identity, scores.identity):
         log(warning)
-    made = train(
-        folder,
-        TrainingData(rows, held, data.parent, skip_bad),
-        out,
-        settings,
-        CriticTask(RewardSetup(redraws, scores, reward, drawing, cache), attempts),
-        log,
-    )
-    log(f"checkpoint: {made}")
+    setup = RewardSetup(redraws, scores, reward, drawing, None if dry_run else cache)
+    with dry_run_if(dry_run):
+        made = train(
+            folder,
+            TrainingData(rows, held, data.parent, skip_bad),
+            out,
+            settings,
+            CriticTask(setup, attempts),
+            log,
+        )
+    if not dry_run:
+        log(f"checkpoint: {made}")

@@ -12,7 +12,18 @@ from ...backend.errors import SettingsError
 from ...training.dpo.settings import DpoTraining, PlannerDpoTraining
 from ..options.config import Config
 from ..options.models import with_model_options
-from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, existing_file, log
+from ..options.training import (
+    Download,
+    DryRun,
+    Images,
+    Model,
+    Out,
+    SkipBad,
+    checkpoint_of,
+    dry_run_if,
+    existing_file,
+    log,
+)
 from .planner_grpo import opened_judge
 
 if TYPE_CHECKING:
@@ -48,6 +59,7 @@ def critic(
     images: Images = None,
     out: Out,
     skip_bad: SkipBad = False,
+    dry_run: DryRun = False,
     settings: DpoTraining,
 ) -> None:
     """Train a critic on preference pairs (critic_pairs.jsonl).
@@ -63,8 +75,10 @@ def critic(
     pairs = _read(PairFiles(data, held_out, images, skip_bad), read_critic_pairs, settings)
     right = sum(row.truth for row in pairs.rows)
     log(f"{right} pairs about correct images and {len(pairs.rows) - right} about wrong ones")
-    made = train(checkpoint_of(model, download), pairs, out, settings, CriticPairs(), log)
-    log(f"checkpoint: {made}")
+    with dry_run_if(dry_run):
+        made = train(checkpoint_of(model, download), pairs, out, settings, CriticPairs(), log)
+    if not dry_run:
+        log(f"checkpoint: {made}")
 
 
 @with_model_options
@@ -86,6 +100,7 @@ def planner(
     ] = None,
     out: Out,
     skip_bad: SkipBad = False,
+    dry_run: DryRun = False,
     settings: PlannerDpoTraining,
 ) -> None:
     """Train a planner on preference pairs (planner_pairs.jsonl).
@@ -100,8 +115,10 @@ def planner(
     check_options(settings)
     pairs = _read(PairFiles(data, held_out, images, skip_bad), read_planner_pairs, settings)
     task = PlannerPairs(pairs.images, opened_judge(judge) if judge else None)
-    made = train(checkpoint_of(model, download), pairs, out, settings, task, log)
-    log(f"checkpoint: {made}")
+    with dry_run_if(dry_run):
+        made = train(checkpoint_of(model, download), pairs, out, settings, task, log)
+    if not dry_run:
+        log(f"checkpoint: {made}")
 
 
 def _read(files: PairFiles, read: Read[Pair], settings: DpoTraining) -> TrainingData[Pair]:

@@ -16,7 +16,7 @@ from ...training.sft.train import SftTraining
 from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
-from ..options.training import Images, checkpoint_of, existing_file, log, refused
+from ..options.training import DryRun, Images, checkpoint_of, dry_run_if, existing_file, log, refused
 
 HeldOut = Annotated[
     Path | None,
@@ -107,6 +107,7 @@ def command(
         typer.Option(help="Recipe whose critic-grpo section adds a reinforcement stage. Default: none."),
     ] = None,
     skip_bad: SkipBadRuns = False,
+    dry_run: DryRun = False,
     force: Force = False,
     data: RunsData,
     settings: SftTraining,
@@ -131,17 +132,20 @@ def command(
 
     check_options(settings)
     reinforcement = reinforcement_of(grpo) if grpo else None
+    agents = OwnCriticAgents(
+        open_scorer(scorer) if scorer else None, oracle_of(data.reasoning), reinforcement
+    )
     try:
-        made = train_own_critic(
-            checkpoint_of(model, download),
-            OwnCriticData(runs, old, held_out, images, skip_bad),
-            out,
-            OwnCriticSettings(data, settings, rehearsal, gate, force),
-            OwnCriticAgents(
-                open_scorer(scorer) if scorer else None, oracle_of(data.reasoning), reinforcement
-            ),
-            log,
-        )
+        with dry_run_if(dry_run):
+            made = train_own_critic(
+                checkpoint_of(model, download),
+                OwnCriticData(runs, old, held_out, images, skip_bad),
+                out,
+                OwnCriticSettings(data, settings, rehearsal, gate, force),
+                agents,
+                log,
+            )
     except GateRefused as error:
         raise refused(error) from error
-    log(f"checkpoint: {made}")
+    if not dry_run:
+        log(f"checkpoint: {made}")

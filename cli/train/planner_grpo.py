@@ -12,7 +12,18 @@ from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
 from ..options.config import Config
 from ..options.models import with_model_options
-from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, existing_file, log
+from ..options.training import (
+    Download,
+    DryRun,
+    Images,
+    Model,
+    Out,
+    SkipBad,
+    checkpoint_of,
+    dry_run_if,
+    existing_file,
+    log,
+)
 
 if TYPE_CHECKING:
     from ...training.reward.plans.judges import PlanJudge
@@ -40,6 +51,7 @@ def command(
     ],
     out: Out,
     skip_bad: SkipBad = False,
+    dry_run: DryRun = False,
     settings: PlannerGrpoTraining,
     reward: PlanRewardSettings,
     judging: JudgingSettings,
@@ -70,8 +82,10 @@ def command(
     log(f"{len(rows)} requests; {len(held)} held out")
     task = PlannerTask(opened_judge(judge), reward, judging, data.parent)
     folder = checkpoint_of(model, download)
-    made = train(folder, TrainingData(rows, held, data.parent, skip_bad), out, settings, task, log)
-    log(f"checkpoint: {made}")
+    with dry_run_if(dry_run):
+        made = train(folder, TrainingData(rows, held, data.parent, skip_bad), out, settings, task, log)
+    if not dry_run:
+        log(f"checkpoint: {made}")
 
 
 def opened_judge(judge: str) -> PlanJudge:

@@ -9,7 +9,7 @@ lost, it would silently be trained on text alone, so the image tokens of the fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from ..trainer.model_loading import (
 from ..trainer.report.html_report import Answered
 from ..trainer.report.progress_line import DPO_PARTS
 from ..trainer.run import Log
+from ..trainer.steps.dry_run import Prepared
 from .settings import FREE_TO_CHANGE, DpoTraining
 from .task import Found, Pair, PairTask
 
@@ -89,6 +90,16 @@ class _PreferenceTraining(MonitoredRun[Pair, Found]):
         stopped = parts.selection.monitor.stopped is not None
         if not stopped and parts.trainer.state.global_step % self.settings.save_steps:
             parts.trainer.evaluate()
+
+    def prepared(self) -> Prepared:
+        made = super().prepared()
+
+        def check() -> None:
+            if made.check is not None:
+                made.check()
+            made.trainer.evaluate()
+
+        return replace(made, check=check)
 
     def prepare(self) -> Parts:
         from transformers import PrinterCallback

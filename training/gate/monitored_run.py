@@ -6,6 +6,7 @@ preference training and reinforcement learning add their trainer and their quest
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.resume import digest_of, logged, step_of
 from ..trainer.run import TrainingRun
 from ..trainer.saving import Result, record_of, save_trained
+from ..trainer.steps.dry_run import Prepared
 from ..trainer.steps.ranks import gathered, of_first_rank
 from .checkpoint_selection import CheckpointSelection, ended
 from .held_out import CheckLog, Found, HeldOutCheck, greedy_answers
@@ -171,6 +173,17 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         result = Result(record, self.settings.save_dtype, selection.finished, facts)
         save_trained(trainer, parts.processor, self.final, result)
         return selection.result()
+
+    def prepared(self) -> Prepared:
+        """Return the training ready to begin. Its check is that of the starting model."""
+        parts = self.prepare()
+        trainer, monitor, steps = parts.trainer, parts.selection.monitor, parts.selection.steps
+        trainer.remove_callback(monitor)
+
+        def check() -> None:
+            monitor.on_train_begin(trainer.args, trainer.state, trainer.control)
+
+        return Prepared(trainer, steps, check, 1 + math.ceil(steps / self.settings.save_steps))
 
     def monitor(
         self,

@@ -11,8 +11,9 @@ fine-tuned critic stays.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData
 from ..sft.train import SftTraining
 from ..sft.train import train as fine_tune
+from ..trainer.steps.dry_run import planned
 from ..trainer.steps.ending import Ending
 from .rehearsal import Rehearsal, check_enough, mix, split, without
 
@@ -139,6 +141,23 @@ class _OwnCritic:
     log: Log
 
     def run(self) -> Path:
+        if planned.get() is not None:
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+                replace(self, out=Path(scratch) / "dry-run")._dry_run()
+            return self.out / FINAL
+        return self._run()
+
+    def _dry_run(self) -> None:
+        """Check everything, and time some steps of both stages; GRPO starts from the present critic."""
+        prompt_set, data, _, rl_rows = self._data()
+        fine_tune(self.checkpoint, data, self.out / "sft", self.settings.sft, prompt_set, self.log)
+        stage = self.agents.reinforcement
+        if stage is not None and rl_rows is not None:
+            self.log("critic-grpo, from the present critic:")
+            self._trained_on(self.checkpoint, rl_rows, stage)
+
+    def _data(self) -> tuple[PromptSet, SftData, _Rows, TrainingData | None]:
+        """Return the prompt set, the rows of the fine-tuning, all rows, and those of GRPO."""
         prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
         made = self._convert(prompt_set)
         stage = self.agents.reinforcement
@@ -150,6 +169,11 @@ class _OwnCritic:
         show_balance(mixed, self.log)
         check_enough(rows.new.rows, len(mixed), sft, self.settings.rehearsal)
         data = SftData(RowSet(mixed, self.out), rows.asked, self.data.skip_bad, TRAINED, role="critic")
+        return prompt_set, data, rows, rl_rows
+
+    def _run(self) -> Path:
+        prompt_set, data, rows, rl_rows = self._data()
+        stage, sft = self.agents.reinforcement, self.settings.sft
         trained = fine_tune(self.checkpoint, data, self.out / "sft", sft, prompt_set, self.log)
         final = self._examined(trained, rows, self.out / "sft", sft.device)
         if stage is None or rl_rows is None:
@@ -230,12 +254,15 @@ class _OwnCritic:
 
     def _reinforced(self, trained: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
         """Train the critic that passed the gate with GRPO; adapters are merged."""
+        trained = self._merged(self.checkpoint, trained, self.out / "sft" / "merged")
+        made = self._trained_on(trained, data, stage)
+        return self._merged(trained, made, self.out / "grpo" / "merged")
+
+    def _trained_on(self, start: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
         from ..grpo.critic_task import CriticTask
         from ..grpo.train import train
 
-        trained = self._merged(self.checkpoint, trained, self.out / "sft" / "merged")
-        made = train(trained, data, self.out / "grpo", stage.settings, CriticTask(stage.reward), self.log)
-        return self._merged(trained, made, self.out / "grpo" / "merged")
+        return train(start, data, self.out / "grpo", stage.settings, CriticTask(stage.reward), self.log)
 
     def _merged(self, base: Path, made: Path, folder: Path) -> Path:
         """Return the checkpoint, merged with its base if it is an adapter."""

@@ -31,6 +31,7 @@ from ..trainer.report.progress_line import SFT_PARTS
 from ..trainer.resume import digest_of, logged, newest_checkpoint, step_of
 from ..trainer.run import Log, TrainingRun
 from ..trainer.saving import Result, record_of, save_trained
+from ..trainer.steps.dry_run import Prepared
 from .answers import AnswerCache, answered, sampled
 from .collator import IGNORE_INDEX, MaskedImageCollator
 from .data import SftData
@@ -135,6 +136,14 @@ class _FineTuning(TrainingRun):
             facts = made.facts()
         result = Result(record, self.settings.save_dtype, chosen, facts)
         return save_trained(trainer, processor, self.final, result)
+
+    def prepared(self) -> Prepared:
+        rows, measured, _ = self._usable()
+        steps = self.settings.optimizer_steps(len(rows.rows), self.devices)
+        trainer, processor = self._trainer(rows, measured, steps)
+        self.log(_learned(trainer, processor))
+        check = trainer.evaluate if measured.rows else None
+        return Prepared(trainer, steps, check, steps // self.settings.save_steps)
 
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Return whether the training is complete at this checkpoint."""

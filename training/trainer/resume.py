@@ -131,6 +131,27 @@ def claim_run(out: Path, made_of: Mapping[str, Any], only_saved: bool = False) -
     """
     if os.environ.get("RANK", "0") != "0":
         return
+    current, is_new, is_other = check_run(out, made_of, only_saved)
+    if is_other:
+        for name in OF_FIRST_STEPS:
+            _remove(out / name)
+    if is_new:
+        path = out / RUN_FILE
+        write_text(path, json.dumps(current, indent=2) + "\n", TrainingError, "The training record")
+
+
+def check_run(
+    out: Path, made_of: Mapping[str, Any], only_saved: bool = False
+) -> tuple[dict[str, Any], bool, bool]:
+    """Check that a training may use the folder `out`, as `claim_run` does, without writing.
+
+    Returns:
+        (record of the training, whether it must be written, whether it replaces a failed one of other
+        settings).
+
+    Raises:
+        TrainingError: `out` contains a different training, or its record cannot be read.
+    """
     path = out / RUN_FILE
     current = json.loads(json.dumps(made_of))
     devices = int(os.environ.get("WORLD_SIZE", "1"))
@@ -162,11 +183,7 @@ def claim_run(out: Path, made_of: Mapping[str, Any], only_saved: bool = False) -
             f"({name}: {known.get(name)!r} there, {current.get(name)!r} here).",
             "Give another --out, or use the same settings to resume.",
         )
-    if failed and differing:
-        for name in OF_FIRST_STEPS:
-            _remove(out / name)
-    if found is None or failed:
-        write_text(path, json.dumps(current, indent=2) + "\n", TrainingError, "The training record")
+    return current, found is None or bool(failed), bool(failed and differing)
 
 
 @contextmanager

@@ -7,16 +7,19 @@ its first checkpoint. It is resumed only if its description is the same. The use
 from __future__ import annotations
 
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...backend.errors import TrainingError, boundary
 from ...backend.prompts.trained_with import TrainedWith
 from .model_loading import silence_libraries
-from .resume import claim_run, given_back_on_failure, newest_checkpoint
+from .resume import check_run, claim_run, given_back_on_failure, newest_checkpoint
+from .steps.dry_run import Memory, Prepared, planned, timed
 from .steps.ending import Ending, in_use
 from .steps.interrupt import two_interrupts
 
@@ -29,6 +32,7 @@ class TrainingRun(ABC):
 
     checkpoint: Path
     out: Path
+    settings: Any
     log: Log
 
     @property
@@ -56,6 +60,10 @@ class TrainingRun(ABC):
         """Return the model, data and settings of this training, as JSON; a resumed one must have the same."""
 
     @abstractmethod
+    def prepared(self) -> Prepared:
+        """Check the rows, and return the training ready to begin, for a dry run."""
+
+    @abstractmethod
     def run(self) -> Path:
         """Train to the end and save; returns the folder of the finished checkpoint."""
 
@@ -78,13 +86,16 @@ class TrainingRun(ABC):
         return self.final
 
     def carry_out(self) -> Path:
-        """Train, resume, or return the result of an earlier call.
+        """Train, resume, or return the result of an earlier call. In a dry run, only check and estimate.
 
         Raises:
             TrainingError: `out` contains another training, or this one had to stop.
             SettingsError: A row cannot be used.
         """
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        memory = planned.get()
+        if memory is not None:
+            return self._dry_run(memory)
         claim_run(self.out, self.description(), only_saved=self.ending.asked)
         if self.final.is_dir():
             return self.finished()
@@ -93,3 +104,19 @@ class TrainingRun(ABC):
             if self.ending.asked and newest_checkpoint(self.out / "steps") is None:
                 self.ending.withdraw()
             return self.run()
+
+    def _dry_run(self, memory: Memory) -> Path:
+        """Check everything, time a few steps in a temporary folder, and log the estimates."""
+        check_run(self.out, self.description())
+        if self.final.is_dir():
+            return self.finished()
+        for line in memory(self.checkpoint, self.settings, self.devices):
+            self.log(line)
+        silent = self.settings.model_copy(update={"tensorboard": False, "report_to": None})
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch, silence_libraries():
+            run: TrainingRun = replace(cast(Any, self), out=Path(scratch) / "dry-run", settings=silent)
+            with boundary(TrainingError, "The timed steps failed", "Change the settings, and try again."):
+                lines = timed(run.prepared(), self.whole)
+        for line in (*lines, "dry run: nothing was written, and the weights of these steps are discarded"):
+            self.log(line)
+        return self.final

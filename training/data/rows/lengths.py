@@ -9,10 +9,11 @@ missing image or as the end of a turn, and stop the training or teach a wrong co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 from ....backend.chat.chat_template import rendered
@@ -20,9 +21,12 @@ from ....backend.chat.image_limits import MAX_PIXELS
 from ....backend.errors import SettingsError
 from ....backend.feedback.sft_row import SftRow
 from ....backend.pictures import Picture, size_of
+from ...trainer.steps.dry_run import planned
 from .conversations import as_prompt_completion
 from .sft import RowProblem, show_problems
 
+MAX_EXACT = 5000
+"""Maximum number of rows whose tokens a dry run counts exactly, with the chat template."""
 TEMPLATE_TOKENS = 16
 """Upper bound of the tokens that a chat template adds to a message or an image."""
 Row = TypeVar("Row")
@@ -115,11 +119,16 @@ def fitting(
     """
     most, option = limit.tokens, limit.option
     shown = [replace(row, place=which + (row.place or f"row {number}")) for number, row in enumerate(shown)]
+    exact = planned.get() is not None and len(shown) <= MAX_EXACT
+    measured = row_lengths(shown, processor, 0 if exact else most)
+    if planned.get() is not None:
+        for line in distribution(measured, limit, which, exact):
+            log(line)
     lengths = [
         RowProblem(row.place, "length", f"{length} tokens exceed the maximum of {most} ({option})")
         if isinstance(length, int) and length > most
         else length
-        for row, length in zip(shown, row_lengths(shown, processor, most), strict=True)
+        for row, length in zip(shown, measured, strict=True)
     ]
     problems = [length for length in lengths if isinstance(length, RowProblem)]
     if problems and not limit.skip_bad:
@@ -138,6 +147,22 @@ def fitting(
         f"longest {which}row: about {longest} tokens, image tokens included (maximum {most}, set by {option})"
     )
     return fitting
+
+
+def distribution(
+    lengths: Sequence[int | RowProblem], limit: TokenLimit, which: str, exact: bool
+) -> Iterator[str]:
+    """Yield a line about the tokens of the rows, for a dry run. Rows are never truncated."""
+    known = sorted(length for length in lengths if isinstance(length, int))
+    if not known:
+        return
+    over = sum(length > limit.tokens for length in known)
+    result = "left out" if limit.skip_bad else "an error without --skip-bad"
+    yield (
+        f"tokens per {which}row{'' if exact else ' (upper estimate)'}: min {known[0]}, median "
+        f"{round(median(known))}, max {known[-1]}, image tokens included; {over} of {len(lengths)} rows are "
+        f"longer than {limit.tokens} ({limit.option}){f': {result}' if over else ''}; no row is truncated"
+    )
 
 
 def _special_tokens(processor: Any) -> re.Pattern[str]:

@@ -212,3 +212,17 @@ def _missing(settings: ModelTraining) -> list[str]:
     wanted = [*TRAINERS, *libraries_of(settings)]
     wanted += ["vllm"] if isinstance(settings, GrpoTraining) and settings.use_vllm else []
     return missing(wanted) + outdated(wanted)
+
+
+def memory_lines(checkpoint: Path, settings: Stage, devices: int) -> Iterator[str]:
+    """Yield the estimated memory of one training on each device, and whether this machine has it."""
+    config, gpus = config_of(str(checkpoint), Path), _gpus()
+    if config is None:
+        return
+    memory = estimate(config, settings, devices, gpus[0][1] if gpus else 80 * GB)
+    on_cpu = settings.device == "cpu" or not gpus
+    yield f"trains {memory.trained:,} of {memory.whole:,} parameters (counted)"
+    yield (
+        f"about {memory.total / GB:.1f} GB {'RAM' if on_cpu else 'VRAM per device'} (estimated): "
+        f"{_parts(memory)}; {_verdict(memory, settings, devices, gpus)}"
+    )

@@ -1,0 +1,146 @@
+"""A dry run checks everything that a training checks, estimates its cost, and writes nothing."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import short_trainings
+from support.cli_calls import call
+from support.made_runs import made_run, say
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
+from interleave_thinker.backend.errors import SettingsError, TrainingError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.scorers import open_scorer
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.from_runs.settings import RunsData
+from interleave_thinker.training.data.rows.rl import read_rl_rows
+from interleave_thinker.training.data.rows.sft import write_rows
+from interleave_thinker.training.gate.gate_rows import GateSettings
+from interleave_thinker.training.gate.monitored_run import TrainingData
+from interleave_thinker.training.own_critic import own_critic
+from interleave_thinker.training.own_critic.rehearsal import Rehearsal
+from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.trainer.steps.dry_run import Prepared, clock, dry_runs, time_lines
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return short_trainings.prepare(tmp_path_factory.mktemp("dry"))
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for temporary files, which must be empty again."""
+    made = tmp_path / "scratch"
+    made.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    yield made
+    assert not list(made.iterdir())
+
+
+def memory(checkpoint: Path, settings: object, devices: int) -> list[str]:
+    return [f"memory of {checkpoint.name} on {devices}"]
+
+
+@pytest.mark.parametrize("stage", short_trainings.STAGES)
+def test_every_stage_is_checked_and_timed(stage: str, folder: Path, tmp_path: Path, scratch: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    lines: list[str] = []
+    with dry_runs(memory):
+        short_trainings.STAGES[stage](folder, tmp_path / "run", lines.append)
+    assert not (tmp_path / "run").exists()
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    said = "\n".join(lines)
+    assert lines[0].startswith("memory of ") and lines[-1].startswith("dry run: nothing was written")
+    assert "tokens per " in said and ", median " in said and "0 of " in said
+    assert (
+        f"timed: {2 if stage == 'critic-grpo' else 3} {'rollouts' if stage == 'critic-grpo' else 'steps'}"
+        in said
+    )
+    assert ("a check on held-out rows took" in said) == (stage != "sft")
+    assert "estimated time: 0:0" in said and "peak memory until then: " in said
+    # The same training may then begin: nothing claims its folder.
+    assert " 4 steps" in said or "2 rollouts" in said
+
+
+def test_what_would_stop_a_training_stops_a_dry_run(folder: Path, tmp_path: Path, scratch: Path) -> None:
+    lines: list[str] = []
+    with dry_runs(memory), pytest.raises(SettingsError, match="exceed the maximum of 40"):
+        short_trainings.sft(folder, tmp_path / "run", lines.append, max_length=40)
+    (line,) = (line for line in lines if line.startswith("tokens per row: "))
+    assert "16 of 16 rows are longer than 40 (--max-length): an error without --skip-bad" in line
+    with dry_runs(memory), pytest.raises(TrainingError, match="below the floor before any step"):
+        short_trainings.dpo(folder, tmp_path / "run", lines.append, collapse_threshold=0.9)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "training.json").write_text('{"stage": "critic-dpo"}')
+    with dry_runs(memory), pytest.raises(TrainingError, match="contains a training of stage 'critic-dpo'"):
+        short_trainings.sft(folder, tmp_path / "other")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_prints_the_estimates(folder: Path, tmp_path: Path, scratch: Path) -> None:
+    write_rows(folder / "rows.json", short_trainings.sft_rows())
+    said = call(
+        *("train", "critic-sft", "--model", folder / "base", "--data", folder / "rows.json", "--dry-run"),
+        *("--out", tmp_path / "run", "--device", "cpu", "--samples", 0, "--per-device-train-batch-size", 4),
+    )
+    assert said.exit_code == 0, said.output
+    assert "GB RAM (estimated)" in said.output and "fits here" in said.output
+    assert "estimated time" in said.output and "checkpoint: " not in said.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_own_critic_is_checked_with_its_reinforcement(
+    folder: Path, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        run = made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
+        say(run, 0, number % 2 == 0, note="I looked.")
+    rows, _ = read_rl_rows(folder / "critic_rl.jsonl")
+    data = TrainingData(rows[2:], rows[:2], folder)
+    monkeypatch.setattr(own_critic, "_rl_rows", lambda made, stage: data)
+    monkeypatch.setattr(
+        own_critic._OwnCritic, "_gate_rows", lambda self, new, old, annotated: (annotated, old)
+    )
+    reward = RewardSetup(
+        open_generator("tinyworld"), open_scorer("tinyworld"), RewardSettings(), DrawingSettings(tries=1)
+    )
+    settings = own_critic.OwnCriticSettings(
+        RunsData(), short_trainings.SFT, Rehearsal(least_rows=1, least_steps=1), GateSettings()
+    )
+    agents = own_critic.OwnCriticAgents(
+        reinforcement=own_critic.ReinforcementStage(short_trainings.GRPO, reward)
+    )
+    critic, lines = checkpoint("critic"), []
+    before = checkpoint_digest(critic)
+    with dry_runs(memory):
+        own_critic.train_own_critic(
+            critic,
+            own_critic.OwnCriticData([tmp_path / "runs"]),
+            tmp_path / "own",
+            settings,
+            agents,
+            lines.append,
+        )
+    assert sum(line.startswith("estimated time: ") for line in lines) == 2
+    assert any("rollouts took" in line for line in lines)
+    assert not (tmp_path / "own").exists() and checkpoint_digest(critic) == before
+
+
+def test_the_estimate_is_the_median_for_all_steps_and_checks() -> None:
+    lines = time_lines([9.0, 1.0, 2.0], 4.0, Prepared(None, 100, lambda: None, 6))
+    assert lines[0] == "timed: 3 steps took 9.00, 1.00, 2.00 s"
+    assert (
+        "estimated time: 0:03:44, of it 0:01:40 to 0:15:00 for 100 steps and 0:00:24 for the checks"
+        in lines[2]
+    )
+    rollouts = time_lines([9.0, 1.0, 7.0, 1.0], 0.0, Prepared(None, 10, None, 0), 2)
+    assert rollouts[0] == "timed: 2 rollouts took 10.00, 8.00 s" and "0:00:45" in rollouts[1]
+    assert clock(3723.4) == "1:02:03" and clock(0.1) == "0:00:01"
