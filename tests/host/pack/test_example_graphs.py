@@ -30,8 +30,11 @@ OFFICIAL = (
     "image_qwen_image_edit",
     "sdxl_simple_example",
 )
-OFFICIAL_OF = {"one_encoder_two_jobs": ("image_mage_flow_edit_turbo_int8",)}
-"""Templates whose official version is only in newer hosts."""
+OFFICIAL_OF = {
+    "one_encoder_two_jobs": ("image_mage_flow_edit_turbo_int8",),
+    "moving_story": ("video_wan2_2_14B_flf2v",),
+}
+"""Official versions of templates whose models no other template has. The first is only in newer hosts."""
 
 
 def workflow(name: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def test_an_app_has_something_to_type_and_something_to_see(name: str) -> None:
     app = graph["extra"]["linearData"]
     assert app["inputs"] and app["outputs"], HOW
     asked = {value for _, value in app["inputs"]}
-    assert asked & {"request", "edits", "prompt", "instruction"}
+    assert asked & {"request", "edits", "prompt", "instruction", "story"}
     for kind, wanted in (("LoadImage", "image"), ("InterleavePlanner", "step_count")):
         assert wanted in asked or kind not in kinds.values()
     if STORIES & set(kinds.values()):
