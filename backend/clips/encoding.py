@@ -89,11 +89,12 @@ def frames_of(clip: Clip) -> Iterator[Image.Image]:
     try:
         with av.open(io.BytesIO(clip.movie.data), format="mp4") as container:
             streams = container.streams.video
-            if len(streams) != 1 or streams[0].codec_context.name != "h264":
+            # Before anything is decoded: a frame of another size might need gigabytes.
+            if len(streams) != 1 or streams[0].codec_context.name != "h264" or _size(streams[0]) != clip.size:
                 raise _other(clip)
             for frame in container.decode(streams[0]):
                 count += 1
-                if count > clip.frames or (frame.width, frame.height) != clip.size:
+                if count > clip.frames or _size(frame) != clip.size:
                     raise _other(clip)
                 yield frame.to_image()
     except (av.FFmpegError, ValueError) as error:
@@ -118,6 +119,10 @@ def frames_at(clip: Clip, rate: int) -> Iterator[Image.Image]:
 
 
 REMAKE = "Delete its file in the run folder, and make the clip again."
+
+
+def _size(shown: Any) -> tuple[int, int]:
+    return shown.width, shown.height
 
 
 def _other(clip: Clip) -> JournalError:
