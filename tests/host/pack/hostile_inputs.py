@@ -131,6 +131,12 @@ def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
     tried = pair("hostile", 1, 1)
     judged = judging(agent(json.dumps([verdict(True)])))
     loaded = {"load": node("InterleaveLoadTrajectory", story=story_name)}
+    moving = loaded | {
+        "list": node("InterleaveClipList", trajectory="@load", family="LTX", seconds=0.5, only_missing=False),
+        "frames": node("ImageBatch", image1=["list", 1], image2=["list", 2]),
+        "add": node("InterleaveAddClips", trajectory="@list", fps=["list", 7], frames="@frames"),
+        "out": node("PreviewAny", source=["add", 1]),
+    }
     return {
         # Without an instruction the Judge ends right after opening the agent, before any request.
         "InterleaveLoadAgent": (judging(node("InterleaveLoadAgent", agent="tiny world critic"), ""), "agent"),
@@ -164,6 +170,8 @@ def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
             },
             "out",
         ),
+        "InterleaveClipList": (moving, "list"),
+        "InterleaveAddClips": (moving, "add"),
         "InterleaveFeedback": (
             loaded
             | {
