@@ -19,7 +19,7 @@ from .reward_prompts import RATIONAL_PARTS, import_rational, rational_prompt
 
 SETTINGS = ReplySettings(max_tokens=4096)
 LOW, HIGH = 1.0, 4.0
-SCORE = re.compile(r"##\s*Score\s*:\s*\[?\s*\**\s*(N/?A|\d(?:\.\d{1,6})?)", re.IGNORECASE)
+SCORE = re.compile(r"##\s{0,8}Score\s{0,8}:[\s\[*]{0,20}(N/?A|\d(?:\.\d{1,6})?)", re.IGNORECASE)
 RETRY = "Your answer could not be read. {reason} Answer again in the requested format, with every score."
 
 
@@ -126,7 +126,7 @@ def read_rational(text: str, edit: bool) -> dict[str, float | None]:
 
 def _heading(body: str, number: int, part: str) -> int:
     """Return where the text below the heading of a part begins."""
-    found = re.search(rf"{number}\.\s*\**{re.escape(part)}", body)
+    found = re.search(rf"{number}\.[\s*]{{0,20}}{re.escape(part)}", body)
     if found is None:
         raise AnswerError(f"The reply does not rate {part!r}.", body or "(empty)")
     return found.end()

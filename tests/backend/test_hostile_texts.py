@@ -25,7 +25,12 @@ from interleave_thinker.backend.prompts import fill
 from interleave_thinker.backend.prompts.importer import _string_constants
 from interleave_thinker.backend.remote.key_mask import KeyMask
 from interleave_thinker.backend.report.prompt_diff import changes
+from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.scorers.judge import read_scores
+from interleave_thinker.backend.scorers.local.lettering import requested_texts
+from interleave_thinker.backend.scorers.pairwise import read_comparison
+from interleave_thinker.backend.scorers.rational import read_rational
+from interleave_thinker.backend.scorers.reward_models import read_reward
 from interleave_thinker.backend.types import MAX_TEXT, Request, Verdict
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
 from interleave_thinker.training.reward.published import read_published
@@ -62,6 +67,11 @@ READERS: dict[str, Callable[[str], object]] = {
     "form, verdict first": lambda text: format_reward(text, verdict_first=True),
     "published reward": lambda text: read_published(f"<answer>{text}</answer>"),
     "scores": read_scores,
+    "rewards": read_reward,
+    "aspects": lambda text: read_rational(f"1. Text Faithfulness\n## Score: {text}", True),
+    "comparison": read_comparison,
+    "lettering": requested_texts,
+    "scorer": lambda text: open_scorer(f"mean:{text}"),
     "outline of an agent": read_agents_outline,
     "part of a plan": lambda text: read_part(text, range(1, 3)),
     "count": asked_count,

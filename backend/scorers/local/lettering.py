@@ -32,6 +32,10 @@ END = "<|im_end|>"
 """Token that ends an answer of GOT-OCR 2.0."""
 FAMILIES: dict[str, str] = dict.fromkeys((GOT, "vision-encoder-decoder"), "AutoModelForImageTextToText")
 MAX_TOKENS = 512
+MAX_REQUESTED = 20
+"""Maximum number of texts that are compared."""
+AROUND = 80
+"""Characters before a text in quotes that decide whether it is to be removed."""
 MAX_READ = 2000
 """Maximum number of characters of the transcription that are compared."""
 NOT_WANTED = re.compile(
@@ -162,9 +166,9 @@ def requested_texts(instruction: str) -> list[str]:
     found = [
         plain(one.group(1))
         for one in LETTERING.finditer(instruction)
-        if not NOT_WANTED.search(instruction[: one.start()])
+        if not NOT_WANTED.search(instruction[max(0, one.start() - AROUND) : one.start()])
     ]
-    return [text for text in dict.fromkeys(found) if text]
+    return [text for text in dict.fromkeys(found) if text][:MAX_REQUESTED]
 
 
 def plain(text: str) -> str:
