@@ -137,9 +137,9 @@ def test_the_verdict_is_about_the_frames_that_are_shown() -> None:
     assert not five.success and verdict.refined_prompt == f"make the boat blue; {KEEP}"
     assert "was left red boat want left blue boat see left blue boat" in verdict.reasoning
     assert "was top right" not in verdict.reasoning, "it stays right, so only the middle frames are about it"
-    assert "want top right yellow sun see 2 top right nothing no" in verdict.reasoning
-    assert "want left change see 2 left change yes" in verdict.reasoning
-    assert "want top right yellow sun see 3 top right yellow sun yes" in verdict.reasoning
+    assert "see 2 top right nothing no" in verdict.reasoning
+    assert "see 2 left change yes" in verdict.reasoning
+    assert "see 3 top right yellow sun yes" in verdict.reasoning
     assert verdict.reasoning.endswith("so no")
 
 

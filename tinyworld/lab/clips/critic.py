@@ -20,7 +20,7 @@ from ..runs.batched_agents import BatchedAgent
 from ..runs.batched_tasks import BatchedTasks
 from .rows import CLIP_PROMPT_SET, TOGETHER, make_rows
 
-ROWS = 2_400
+ROWS = 4_000
 LEARNING_RATE = 8e-4
 VERDICT_TOKENS = 448
 
