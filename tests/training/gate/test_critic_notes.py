@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,15 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.chat.protocol import Message, Reply
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.prompts.critic_notes import NOTES, CriticNotes
-from interleave_thinker.benchmarks.critic_notes import REASONS, VAGUE, FlawedChat, Flaws, images_of
+from interleave_thinker.benchmarks.critic_notes import (
+    REASONS,
+    VAGUE,
+    DirectCritic,
+    FlawedChat,
+    Flaws,
+    images_of,
+)
+from interleave_thinker.training.own_critic.notes.asking import NotedCritic
 from interleave_thinker.training.own_critic.notes.cases import Case, cases_of, split_by_run
 from interleave_thinker.training.own_critic.notes.make import NotesRefused, make_notes, splits_of
 from interleave_thinker.training.own_critic.notes.settings import NotesSettings
@@ -99,7 +108,7 @@ def test_a_note_that_harms_as_much_as_it_helps_is_not_chosen(tmp_path: Path) -> 
 def test_the_number_of_questions_is_bounded(tmp_path: Path) -> None:
     chat, cases = made()
     settings = SETTINGS.model_copy(update={"max_questions": 250})
-    with pytest.raises(NotesRefused):
+    with contextlib.suppress(NotesRefused):
         make_notes(cases, Critic(chat), tmp_path, settings, quiet)
     assert chat.asked <= 250
     report = (tmp_path / "report.json").read_text()
@@ -112,7 +121,13 @@ def test_runs_are_not_divided_and_both_verdicts_are_needed() -> None:
     _, cases = made()
     choosing, checking = split_by_run(cases, 0)
     assert not {case.run for case in choosing} & {case.run for case in checking}
-    assert abs(len(choosing) - len(checking)) <= 5 and len(choosing) + len(checking) == IMAGES
+    assert len(choosing) + len(checking) == IMAGES
+    for verdict in (True, False):
+        counts = [sum(case.success is verdict for case in split) for split in (choosing, checking)]
+        assert abs(counts[0] - counts[1]) <= 3
+    one_sided = [replace(case, run=f"{case.success} {case.run}") for case in cases]
+    accepted = [sum(case.success for case in split) for split in split_by_run(one_sided, 0)]
+    assert abs(accepted[0] - accepted[1]) <= 3, "runs with one verdict are spread too"
     with pytest.raises(SettingsError, match="at least 2 runs"):
         split_by_run([replace(case, run="one") for case in cases], 0)
     with pytest.raises(SettingsError, match="of each are needed"):
@@ -142,6 +157,17 @@ def test_an_image_counts_once_and_not_at_all_with_two_verdicts(tmp_path: Path) -
             say(run, attempt, accepted)
     (case,) = cases_of([tmp_path], "", False, quiet)
     assert case.used == "a light page 1" and case.success
+
+
+def test_the_benchmark_takes_the_verdicts_that_the_critic_would_give() -> None:
+    chat = FlawedChat(Flaws(misled=0.1))
+    cases = images_of(chat, 40, 7, 0.5)
+    notes = [note for case in cases[:6] if (note := case.note)]
+    for some in ((), notes):
+        asked, direct = NotedCritic(Critic(chat), 100), DirectCritic(Critic(chat), 100)
+        said = [one.verdicts(one.with_notes(some), cases) for one in (asked, direct)]
+        assert said[0] == said[1] and asked.questions == direct.questions == 40
+    assert said[0] != [case.success for case in cases]
 
 
 def test_the_command_refuses_with_exit_code_3(tmp_path: Path) -> None:

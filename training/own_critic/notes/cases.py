@@ -7,6 +7,7 @@ the same split, because they share prompts and characters.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,7 @@ def some_of(cases: Sequence[Case], most: int, seed: int) -> list[Case]:
 
 
 def split_by_run(cases: Sequence[Case], seed: int) -> tuple[list[Case], list[Case]]:
-    """Return two splits of about the same size. All cases of a run are in the same one.
+    """Return two splits with about the same number of each verdict. All cases of a run are in the same one.
 
     Raises:
         SettingsError: All cases are from one run.
@@ -124,7 +125,9 @@ def split_by_run(cases: Sequence[Case], seed: int) -> tuple[list[Case], list[Cas
         )
     splits: tuple[list[Case], list[Case]] = ([], [])
     for run in sorted(by_run, key=lambda run: (-len(by_run[run]), _digest(seed, run))):
-        min(splits, key=len).extend(by_run[run])
+        # The split that has fewer of the verdicts that this run has.
+        given = Counter(case.success for case in by_run[run])
+        min(splits, key=lambda split: sum(given[case.success] for case in split)).extend(by_run[run])
     return splits
 
 
