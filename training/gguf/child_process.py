@@ -62,7 +62,7 @@ def run_program(
         raise TrainingError(f"Cannot run {name} ({error.strerror or error}).") from error
     except subprocess.TimeoutExpired as error:
         raise TrainingError(
-            f"{name} did not finish within {limit:g} s: {_last_line(log)}",
+            f"{name} did not finish within {limit:g} s: {_last_line(log)}.",
             f"Read its output in {str(log)!r}.",
         ) from error
     finally:
@@ -70,7 +70,7 @@ def run_program(
             _end(child)
     if status:
         line = _last_line(log)
-        raise TrainingError(f"{name} exited with status {status}: {line}", _hint(line, command[0], log))
+        raise TrainingError(f"{name} exited with status {status}: {line}.", _hint(line, command[0], log))
 
 
 def _hint(line: str, program: str, log: Path) -> str:
@@ -91,8 +91,10 @@ def _last_line(log: Path) -> str:
             file.seek(max(0, log.stat().st_size - LAST_BYTES))
             lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
     except OSError:
-        return "its log cannot be read."
-    return one_line(next((line for line in reversed(lines) if line), "it printed nothing."))[:SHOWN]
+        return "its log cannot be read"
+    return one_line(next((line for line in reversed(lines) if line), "it printed nothing"))[:SHOWN].rstrip(
+        "."
+    )
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

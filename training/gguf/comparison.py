@@ -33,6 +33,7 @@ from ..statistics.intervals import share
 from .settings import GgufSettings
 
 COMPARISON = "comparison.json"
+DATA = "--compare-data"
 KINDS = 4
 """Kinds of generated items; see training/gate/made_items.py."""
 Log = Callable[[str], None]
@@ -95,7 +96,7 @@ def prepare_questions(trained: TrainedWith, settings: GgufSettings) -> Questions
     if role == "planner":
         raise SettingsError(
             "A planner is compared on the questions of a planner_sft.json.",
-            "Name one with --compare-data, or skip the comparison with --compare-rows 0.",
+            f"Name one with {DATA}, or skip the comparison with --compare-rows 0.",
         )
     return Questions(role, _made_questions(trained.prompt_set, settings.compare_rows), reply)
 
@@ -159,6 +160,12 @@ def as_lines(results: Sequence[Comparison]) -> list[str]:
             f"| {one.file} | {one.megabytes:.1f} | {one.equal} of {equal.n} ({equal.low:.2f} to "
             f"{equal.high:.2f}) | {texts} of {equal.n} | {unreadable[0]}, {unreadable[1]} |"
         )
+    lost = sum(_meaning(row.safetensors, results[0].role) is None for row in results[0].rows)
+    if 2 * lost > len(results[0].rows):
+        lines += [
+            "",
+            f"WARNING: the safetensors cannot answer most of these questions. Name others with {DATA}.",
+        ]
     if any(one.equal < len(one.rows) for one in results):
         lines += ["", f"WARNING: not every {what} is the same. The answers are in {COMPARISON}."]
     return lines

@@ -48,7 +48,7 @@ def test_equal_and_different_answers_are_counted(tmp_path: Path, data: Path) -> 
     table = "\n".join(as_lines([result]))
     assert f"| tiny-Q8_0.gguf | 0.0 | {accepted.count(True)} of {ROWS} (0." in table
     assert f"| 0 of {ROWS} | 0, 0 |" in table
-    assert "WARNING: not every verdict is the same" in table
+    assert "WARNING: not every verdict is the same" in table and "cannot answer most" not in table
     stored = json.loads((model.parent / COMPARISON).read_text())
     assert [row["gguf"] for row in stored[0]["rows"]] == [verdict_reply(True)] * ROWS
     # Both images of each row were shown, and nothing was sampled.
@@ -66,6 +66,7 @@ def test_an_unreadable_answer_is_never_equal(tmp_path: Path, data: Path) -> None
     questions = prepare_questions(trained_with(critic), settings)
     (result,) = compare(critic, [write_agent(tmp_path / "agent")], questions, settings, lambda line: None)
     assert result.equal == 0 and "| 0 of 2 | 2, 2 |" in as_lines([result])[2]
+    assert "cannot answer most of these questions" in "\n".join(as_lines([result]))
 
 
 def test_without_data_a_critic_is_asked_about_generated_images() -> None:
