@@ -110,7 +110,7 @@ def compare(
 
     Args:
         checkpoint: Checkpoint folder.
-        files: GGUF models made of it, all in one folder.
+        files: GGUF models created from it, all in one folder.
         questions: The questions.
         settings: How llama-server is started.
         log: Receives a line about each model.

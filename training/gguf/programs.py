@@ -29,7 +29,7 @@ def find_converter(named: str | None) -> Path:
     """Return the converter's file: the given one, else the one on the PATH, else that of a Python package.
 
     Raises:
-        SettingsError: It was not found. The hint says how to get it.
+        SettingsError: It was not found. The hint contains where to get it.
     """
     if named is not None:
         given = Path(named).expanduser()
@@ -50,7 +50,7 @@ def find_quantizer(named: str | None) -> Path:
     """Return the quantizer's file, found like the converter.
 
     Raises:
-        SettingsError: It was not found. The hint says how to get it.
+        SettingsError: It was not found. The hint contains where to get it.
     """
     found = which(str(Path(named).expanduser())) if named else which(QUANTIZER) or _in_a_package(QUANTIZER)
     if found is None and named:
