@@ -16,7 +16,11 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX")
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX"),
+]
 FAR_SIDE = Path(__file__).parents[1] / "support" / "killed_training.py"
 KILLED = -signal.SIGKILL
 

@@ -74,10 +74,9 @@ def test_plans_are_those_of_the_local_planner(address: str) -> None:
     local = Planner(open_chat("tinyworld:planner"))
     served = Planner(open_chat(f"openai:{checkpoint('planner')}@{address}"), local.prompt_set)
     rng = Random("served")
-    requests = [request_of(random_story(rng, "evaluate")) for _ in range(3)]
-    assert any(request.images for request in requests)
-    for request in requests:
-        assert served.plan(request) == local.plan(request)
+    requests = (request_of(random_story(rng, "evaluate")) for _ in range(20))
+    request = next(one for one in requests if one.images)
+    assert served.plan(request) == local.plan(request)
 
 
 def test_verdicts_are_those_of_the_local_critic(address: str) -> None:

@@ -98,16 +98,17 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
     assert not list(folder.rglob("*.tmp"))
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])])
 @pytest.mark.parametrize("replanned", [False, True])
-def test_death_before_every_file_operation(tmp_path: Path, replanned: bool) -> None:
-    """Also while the user's edit of the plan is run in the folder of a finished run."""
+def test_death_before_every_file_operation(tmp_path: Path, replanned: bool, every: int) -> None:
+    """Every third one by default. Also while the edit of a plan runs in the folder of a finished run."""
     short = Plan(steps=STORY.steps[2:])
     edited = Plan(steps=(short.steps[0], short.steps[1].model_copy(update={"prompt": "add a fish"})))
     wanted = edited if replanned else short
     undisturbed = tell(tmp_path / "undisturbed", plan=wanted)
     operation = 0
     while True:
-        operation += 1
+        operation += every
         folder = tmp_path / f"run-{operation}"
         if replanned:
             tell(folder, plan=short)

@@ -156,7 +156,9 @@ class Person:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(30), pytest.param(range(30, 200), marks=pytest.mark.stress)], ids=["30", "others of 200"]
+    "seeds",
+    [range(10), pytest.param(range(10, 200), marks=[pytest.mark.stress, pytest.mark.timeout(1800)])],
+    ids=["10", "others of 200"],
 )
 def test_random_sequences_end_like_the_story_in_one_go(tmp_path: Path, seeds: range) -> None:
     kinds: dict[str, int] = {}
@@ -195,12 +197,13 @@ def direct(folder: Path) -> Finished:
         decide(folder, ended.waiting.step)
 
 
-def test_death_before_every_write_of_a_directed_story(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])])
+def test_death_before_every_write_of_a_directed_story(tmp_path: Path, every: int) -> None:
     whole = direct(tmp_path / "whole")
     assert [one.stop_reason.value for one in whole.trajectory.results] == ["picked", "picked", "skipped"]
     operation = 0
     while True:
-        operation += 1
+        operation += every
         folder = tmp_path / f"run-{operation}"
         if not die_at(operation, folder, partial(direct, folder), (".tmp",)):
             break

@@ -65,6 +65,8 @@ def test_the_generators_loss_falls_and_it_generates(pipeline: Path) -> None:
     assert page != generator.draw("add a red fish at the top", None, 1)
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(1800)
 def test_a_resumed_generator_training_gives_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +104,8 @@ def test_a_damaged_or_foreign_training_state_is_a_clear_error(tmp_path: Path) ->
         generator_training.train(settings, tmp_path)
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(1800)
 def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     lines: list[str] = []
     folder = train_planner(
@@ -127,6 +131,8 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     assert not (tmp_path / "mistyped").exists()
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(1800)
 def test_base_agents_train_only_on_single_sentences_and_page_descriptions(tmp_path: Path) -> None:
     lines: list[str] = []
     recipe = BaseRecipe(sentences=64, described=64, planner_layers=1, critic_layers=1)
@@ -151,6 +157,8 @@ def test_a_generator_without_correct_images_is_an_error(pipeline: Path) -> None:
         balanced(load_pipeline(pipeline), 2, seed=1)
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(1800)
 def test_a_critic_is_trained_on_real_pages_and_replies(tmp_path: Path) -> None:
     pipeline = checkpoint("generator")
     lines: list[str] = []

@@ -71,6 +71,8 @@ def weights(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(1800)
 def test_a_killed_training_resumes_to_the_same_planner(data: Path, tmp_path: Path) -> None:
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     lines: list[str] = []

@@ -36,7 +36,9 @@ from interleave_thinker.backend.types import Plan, Request, Step, Verdict
 
 pytest.importorskip("llguidance")
 
-VERDICTS, PLANS = 150, 50
+VERDICTS = [range(40), pytest.param(range(40, 150), marks=pytest.mark.stress)]
+PLANS = [range(12), pytest.param(range(12, 50), marks=pytest.mark.stress)]
+"""Seeds of the random replies."""
 HOT = ReplySettings(max_tokens=110, temperature=1.5)
 QUOTED = "<answer>{'previous_step_success': True, 'refine_prompt': 'a \\'light\\' \"page\"'}</answer>"
 VERDICT_FIRST = (
@@ -51,9 +53,10 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return open_chat(f"transformers:{folder}", device="cpu")
 
 
-def test_every_constrained_verdict_of_a_random_model_is_valid(untaught: Any) -> None:
+@pytest.mark.parametrize("seeds", VERDICTS, ids=["40", "others of 150"])
+def test_every_constrained_verdict_of_a_random_model_is_valid(untaught: Any, seeds: range) -> None:
     seen = set()
-    for seed in range(VERDICTS):
+    for seed in seeds:
         told = {"grammar": "verdict", "seed": seed, "watch_verdict": seed % 2 == 0}
         reply = untaught.reply(question(255, seed), HOT.model_copy(update=told))
         verdict = read_verdict(reply.text)
@@ -62,8 +65,9 @@ def test_every_constrained_verdict_of_a_random_model_is_valid(untaught: Any) -> 
     assert seen >= {(True, "end"), (True, "verdict"), (False, "end")}
 
 
-def test_every_constrained_plan_of_a_random_model_is_valid(untaught: Any) -> None:
-    for seed in range(PLANS):
+@pytest.mark.parametrize("seeds", PLANS, ids=["12", "others of 50"])
+def test_every_constrained_plan_of_a_random_model_is_valid(untaught: Any, seeds: range) -> None:
+    for seed in seeds:
         told = {"grammar": "plan", "seed": seed, "max_tokens": 330}
         reply = untaught.reply(question(text="plan"), HOT.model_copy(update=told))
         assert read_plan(reply.text).steps
@@ -208,7 +212,7 @@ def test_without_the_library_a_warning_is_logged(
 
 
 def test_every_constrained_outline_and_part_of_a_random_model_is_valid(untaught: Any) -> None:
-    for seed in range(15):
+    for seed in range(6):
         for name, read in (("outline", read_outline), ("part", find_plan)):
             told = {"grammar": name, "seed": seed, "max_tokens": 330}
             reply = untaught.reply(question(text="plan"), HOT.model_copy(update=told))
