@@ -205,17 +205,16 @@ def reinforced(
     folder: Path, settings: AblationSettings, seed: int, start: Path, data: Path, remaining: Remaining
 ) -> None:
     """Train a critic further with the remaining terms of the reward."""
+    reinforce(folder, grpo_settings(settings, seed), start, data, CriticTask(reward_of(remaining)))
+
+
+def reinforce(folder: Path, training: GrpoTraining, start: Path, data: Path, task: CriticTask) -> None:
+    """Train a critic further with the reward of a task, on the images of the job `data`."""
     rows, _ = read_rl_rows(data / ROWS / RL_FILE)
     checked, _ = read_rl_rows(data / "checked" / RL_FILE)
     held_out: list[CriticRlRow] = [row.moved(data / "checked") for row in checked]
-    train_by_reward(
-        final(start),
-        TrainingData(rows, held_out, data / ROWS),
-        folder,
-        grpo_settings(settings, seed),
-        CriticTask(reward_of(remaining)),
-        log_in(folder),
-    )
+    rl = TrainingData(rows, held_out, data / ROWS)
+    train_by_reward(final(start), rl, folder, training, task, log_in(folder))
 
 
 def log_in(folder: Path) -> Callable[[str], None]:

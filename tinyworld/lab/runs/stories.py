@@ -20,7 +20,7 @@ from ....backend.loop.events import Finished
 from ....backend.loop.loop import run
 from ....backend.loop.policy import SeedRule
 from ....backend.loop.protocols import CriticLike
-from ....backend.types import Plan, Request, RunSettings, Trajectory
+from ....backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from ....training.statistics.intervals import Share, share
 from ...runtime.drawing import draw
 from ...runtime.generator import TinyWorldGenerator
@@ -51,12 +51,14 @@ class StoryOutcome(BaseModel):
     Attributes:
         right: Whether every image is correct.
         steps: For each step with an image, whether it is correct.
+        accepted: Number of steps whose image the critic accepted.
         draws: Number of generated images.
         seconds: Time of generating them.
     """
 
     right: bool
     steps: list[bool]
+    accepted: int = 0
     draws: int = 0
     seconds: float = 0.0
 
@@ -135,6 +137,7 @@ def run_story(
         outcomes[attempts] = StoryOutcome(
             right=_is_right(trajectory, story),
             steps=right_steps(trajectory),
+            accepted=sum(result.stop_reason is StopReason.accepted for result in trajectory.results),
             draws=len(made),
             seconds=sum(attempt.seconds for attempt in made),
         )
