@@ -25,6 +25,8 @@ REASONS = {
     "httpx": "to connect to a server",
     "tenacity": "to connect to a server",
     "huggingface-hub": "to download an agent",
+    "fpdf2": "to export PDF files",
+    "fonttools": "to export PDF files",
 }
 LIBRARY_FAULTS = (ImportError, AttributeError, RuntimeError, OSError)
 

@@ -16,6 +16,7 @@ from ...backend.report.words import ENGLISH, LANGUAGES
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.connected import TRAJECTORY, check_connected
+from ..inputs.requirements import check_library
 from ..inputs.sockets import CATEGORY, TrajectorySocket
 from ..inputs.validation import in_range
 from .incomplete import incomplete_line, shown_incomplete
@@ -37,6 +38,8 @@ FORMATS = {
     "comic (PDF)": "comic-pdf",
     "comic pages (PNG)": "comic-png",
 }
+PDF = ("pdf", "book", "comic-pdf")
+"""Exports that need fpdf2 and fonttools, which ComfyUI does not bring."""
 DRAWN = ("pdf", "book", "comic", "comic-pdf", "comic-png", "gif", "webp", "mp4", "sheet")
 """Exports whose text is rendered here, in a font of this machine."""
 AS_THE_INTERFACE = "as the interface"
@@ -168,6 +171,9 @@ class Export(io.ComfyNode):
         in_range("Export", 0.1, 60, seconds=options["seconds"])
         in_range("Export", 1, 9, panels=options.get("panels", 1))
         kind = known[format]
+        if kind in PDF:
+            for library in ("fpdf2", "fonttools"):
+                check_library(library)
         if options.get("language") == AS_THE_INTERFACE:
             options["language"] = ENGLISH
         options["metadata"] = host.graph_metadata(cls.hidden)
