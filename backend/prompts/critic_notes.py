@@ -123,7 +123,7 @@ class CriticNotes(Value):
             if not path.exists():
                 raise SettingsError(
                     f"The folder {str(path.parent)!r} does not contain critic's notes ({NOTES}).",
-                    "Give the --out folder of `feedback notes`. It has none if no notes were kept.",
+                    "Give the folder that `feedback notes` wrote. It has none if no notes were kept.",
                 )
         found: Any = read_json(path, SettingsError, "The critic's notes", MAX_BYTES)
         if not isinstance(found, dict) or found.get("format") != FORMAT:

@@ -308,7 +308,9 @@ def test_stopping_between_retries_does_not_wait_for_them() -> None:
 # Broken libraries
 
 
-@pytest.mark.parametrize("library", ["transformers", "torchvision", "peft", "huggingface-hub", "httpx"])
+@pytest.mark.parametrize(
+    "library", ["transformers", "torchvision", "peft", "huggingface-hub", "httpx", "fpdf2"]
+)
 def test_each_library_states_its_purpose(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "version", lambda name: "0.1")
     with pytest.raises(
