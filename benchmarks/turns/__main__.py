@@ -4,9 +4,9 @@
 
 Each seed trains a critic on filtered attempts (`evaluate ablation`'s full SFT), from which all arms start:
 GRPO with the published reward of single steps, with the attempts of a step (`--turns 3`), with gradients of
-the least certain tokens only, and fine-tuning on the best of 8. Every arm then runs the same new stories with
-their own plans and at most three attempts per step, and judges the same 200 new images. The same command
-continues a stopped run; commands with other seeds may run at the same time.
+the least certain tokens only, with a lower rate, and fine-tuning on the best of 8. Every arm then runs the
+same new stories with their own plans and at most three attempts per step, and judges the same 200 new images.
+The same command continues a stopped run; commands with other seeds may run at the same time.
 """
 
 from __future__ import annotations

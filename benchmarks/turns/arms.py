@@ -41,6 +41,7 @@ class Arm:
     title: str
     turns: int | None = None
     training: type[GrpoTraining] = GrpoTraining
+    rate: float | None = None
 
 
 ARMS = {
@@ -49,6 +50,7 @@ ARMS = {
     "rl": Arm("RL, single steps (published reward)", 1),
     "turns": Arm("RL, --turns 3", measures.ATTEMPTS),
     "entropy": Arm("RL, single steps, a fifth of the tokens", 1, HighEntropy),
+    "slower": Arm("RL, single steps, a third of the rate", 1, rate=5e-5),
     "oracle": Arm("oracle critic"),
 }
 
@@ -111,7 +113,9 @@ def train_arm(
 ) -> None:
     """Reinforce the critic in `start` as the arm does."""
     arm = ARMS[name]
-    training = arm.training(**stages.grpo_settings(settings, seed).model_dump())
+    usual = stages.grpo_settings(settings, seed)
+    given = usual.model_dump() | {"learning_rate": arm.rate or usual.learning_rate}
+    training = arm.training(**given)
     task = CriticTask(stages.reward_of("all"), AttemptSettings(turns=arm.turns or 1))
     stages.reinforce(folder, training, start, data, task)
 

@@ -13,7 +13,15 @@ from interleave_thinker.training.statistics.intervals import share
 from . import verdicts
 from .arms import ARMS, ArmFound, found_of
 
-PAIRS = (("turns", "rl"), ("entropy", "rl"), ("rl", "sft"), ("turns", "sft"), ("turns", "rejection"))
+PAIRS = (
+    ("turns", "rl"),
+    ("entropy", "rl"),
+    ("slower", "rl"),
+    ("rl", "rejection"),
+    ("rl", "sft"),
+    ("turns", "sft"),
+    ("turns", "rejection"),
+)
 PHASES = {"first": slice(None, 4), "last": slice(-4, None), "all": slice(None)}
 """Rollouts whose samples are described."""
 

@@ -1,7 +1,7 @@
 """What reinforcement does to verdicts: sampled groups of answers, and greedy answers before and after.
 
-The tiny critic's reasoning names each cell that matters: what was there, what is wanted, what it sees. A
-wrong verdict can therefore be traced to the part that was misread.
+The tiny critic's reasoning names the content of each cell that matters: before the step, as requested, and as
+seen. A wrong verdict can therefore be traced to the part that was misread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLACE = "|".join(sorted((*CELLS, "page"), key=len, reverse=True))
 NAMED = rf"(smudge|nothing|blank|{'|'.join(BACKDROPS)}|(?:{'|'.join(COLORS)}) (?:{'|'.join(THINGS)}))"
 CELL = re.compile(rf"was ({PLACE}) {NAMED} want \1 {NAMED} see \1 {NAMED}")
 PARTS = ("before", "wanted", "seen")
-"""What a reasoning says of a cell. What is wanted follows from the request and from the image before."""
+"""What a reasoning says of a cell. The wanted content follows from the request and the image before."""
 EMPTY = ("nothing", "nothing", "nothing")
 
 
