@@ -37,6 +37,7 @@ from ..trainer.run import Log
 from ..trainer.step_clock import StepClock
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
 from .task import Found, Row, Task
+from .vllm_images import without_image_cache
 
 
 def train(
@@ -132,14 +133,15 @@ class Reinforcement(MonitoredRun[Row, Found]):
         clock = StepClock()
         questions = [task.question(row, images, shown, prompt_set, pixels) for row in rows]
         reward = self._reward(policy.processor, questions[0]["prompt"], prompt_set, clock)
-        trainer = RewardTrainer(
-            reward,
-            model=policy.model,
-            args=config,
-            train_dataset=with_images(questions),
-            processing_class=policy.processor,
-            peft_config=policy.adapter,
-        )
+        with without_image_cache(settings, self.log):
+            trainer = RewardTrainer(
+                reward,
+                model=policy.model,
+                args=config,
+                train_dataset=with_images(questions),
+                processing_class=policy.processor,
+                peft_config=policy.adapter,
+            )
         reward.begin(trainer, policy.processor)
         trained, whole = count_parameters(trainer.model)
         rollouts = steps_in_all // settings.updates
