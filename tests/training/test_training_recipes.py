@@ -79,7 +79,7 @@ def test_the_tiny_recipe_fits_this_machine() -> None:
     assert all(any("fits here" in line for line in stages("tiny")[stage]) for stage in STAGES)
 
 
-@pytest.mark.parametrize("name", ["accelerate-fsdp2", "accelerate-zero3"])
+@pytest.mark.parametrize("name", ["accelerate-ddp", "accelerate-fsdp2", "accelerate-zero3"])
 def test_the_launchers_files_are_read_by_the_launcher(name: str) -> None:
     from accelerate.commands.config.config_args import load_config_from_file
     from transformers import Qwen3VLForConditionalGeneration
@@ -89,8 +89,10 @@ def test_the_launchers_files_are_read_by_the_launcher(name: str) -> None:
     if name == "accelerate-fsdp2":
         wrapped = set(config.fsdp_config["fsdp_transformer_layer_cls_to_wrap"].split(","))
         assert wrapped == set(Qwen3VLForConditionalGeneration._no_split_modules or ())
-    else:
+    elif name == "accelerate-zero3":
         assert config.deepspeed_config["zero_stage"] == 3
+    else:
+        assert config.distributed_type == "MULTI_GPU"
 
 
 def test_a_custom_recipe_is_estimated_as_far_as_possible(tmp_path: Path) -> None:

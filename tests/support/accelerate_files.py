@@ -1,0 +1,161 @@
+"""Trains with the accelerate files of the recipes on two CPU processes, and compares with one process.
+
+    python tests/support/accelerate_files.py    prints the table
+
+Three optimizer steps over the rows of loss_table.py. Each file is used as it is, except for two processes
+instead of eight and 32-bit weights, so that rounding of bfloat16 does not hide a difference. accelerate runs
+FSDP on accelerators only: on a CPU it ignores the file without a message and trains with DDP. The worker
+therefore starts the process group (gloo) as a CPU's and then reports it as that of accelerators.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import conftest  # noqa: F401 - names the package
+
+from support.loss_table import settings_of, six_rows
+
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.recipes.recipe import FOLDER
+from interleave_thinker.training.sft.data import SftData
+
+STEPS = 3
+RATE = 1e-3
+RESULT = "trained.json"
+
+
+class Trained(NamedTuple):
+    """A training: loss and held-out loss of each step, and how it was distributed."""
+
+    losses: list[float]
+    held_out: list[float]
+    how: str
+    sharded: int
+    """Number of weight tensors of which each process holds only a part."""
+
+
+def trained(checkpoint: Path, images: Path, out: Path, split: tuple[int, int]) -> Trained:
+    """Train with the trainer of `train sft`; the last checkpoint is `saved(out)`."""
+    from interleave_thinker.training.sft.train import _FineTuning
+
+    rows = RowSet(six_rows(), images)
+    changes = {"num_train_epochs": float(STEPS), "learning_rate": RATE}
+    settings = settings_of(split, 0).model_copy(update=changes)
+    tuning = _FineTuning(checkpoint, SftData(rows), out, settings, None, lambda line: None)
+    trainer, _ = tuning._trainer(rows, rows, STEPS)
+    trainer.train()
+    assert trainer.state.global_step == STEPS
+    log = trainer.state.log_history
+    sharded = sum(hasattr(one, "ds_id") or hasattr(one, "full_tensor") for one in trainer.model.parameters())
+    return Trained(
+        [entry["loss"] for entry in log if "loss" in entry],
+        [entry["eval_loss"] for entry in log if "eval_loss" in entry],
+        trainer.accelerator.distributed_type.value,
+        sharded,
+    )
+
+
+def saved(out: Path) -> dict[str, Any]:
+    """Return the weights of the last checkpoint of a training in `out`, as transformers loads them.
+
+    The names in the file may differ: ZeRO-3 writes `model.language_model.model.` for `model.language_model.`.
+    """
+    from transformers import AutoModelForImageTextToText
+
+    folder = out / "steps" / f"checkpoint-{STEPS}"
+    loaded: Any = AutoModelForImageTextToText.from_pretrained(folder, output_loading_info=True)
+    model, report = loaded
+    assert not report["missing_keys"] and not report["unexpected_keys"], report
+    return model.state_dict()
+
+
+def apart(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """Return the largest difference between two sets of weights."""
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+def on_two_processes(name: str, checkpoint: Path, images: Path, out: Path) -> Trained:
+    """Train with the accelerate file of this name on two processes, three rows on each."""
+    out.mkdir()
+    launch = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--config_file",
+        str(FOLDER / f"{name}.yaml"),
+    ]
+    changed = ["--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"]
+    worker = [__file__, "--worker", str(checkpoint), str(images), str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [*launch, *changed, *worker], env=environment, capture_output=True, text=True, timeout=800
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return Trained(*json.loads((out / RESULT).read_text()))
+
+
+def _worker(checkpoint: Path, images: Path, out: Path) -> None:
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        _report_accelerators()
+    found = trained(checkpoint, images, out, (3, 1))
+    if os.environ["RANK"] == "0":
+        (out / RESULT).write_text(json.dumps(found))
+
+
+def _report_accelerators() -> None:
+    from accelerate.state import PartialState
+    from accelerate.utils import DistributedType
+
+    start = PartialState.__init__
+
+    def started(self: Any, *given: Any, **named: Any) -> None:
+        start(self, *given, **named)
+        if self.distributed_type == DistributedType.MULTI_CPU:
+            self.distributed_type = DistributedType.MULTI_GPU
+
+    PartialState.__init__ = started  # type: ignore[method-assign]
+
+
+def _table() -> None:
+    from support.tiny_checkpoint import build_checkpoint, page
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        for grey in (0, 255):
+            page(grey).image.save(place / f"{grey}.png")
+        checkpoint = build_checkpoint(place / "tiny")
+        one = trained(checkpoint, place, place / "one", (6, 1))
+        print(f"{'':>18} {'losses of three steps':>32} {'held out at the end':>20} {'weights differ by':>18}")
+        print(f"{'one process':>18} {_written(one)} {0:18.1e}")
+        for path in sorted(FOLDER.glob("accelerate-*.yaml")):
+            name = path.stem
+            if name == "accelerate-zero3" and find_spec("deepspeed") is None:
+                print(f"{name:>18} deepspeed is not installed")
+                continue
+            found = on_two_processes(name, checkpoint, place, place / name)
+            differ = apart(saved(place / "one"), saved(place / name))
+            print(
+                f"{name:>18} {_written(found)} {differ:18.1e}  {found.how}, {found.sharded} tensors sharded"
+            )
+
+
+def _written(one: Trained) -> str:
+    return " ".join(f"{loss:10.6f}" for loss in one.losses) + f" {one.held_out[-1]:20.6f}"
+
+
+if __name__ == "__main__":
+    if "--worker" in sys.argv:
+        _worker(*map(Path, sys.argv[2:]))
+    else:
+        _table()
