@@ -27,6 +27,7 @@ from interleave_thinker.training.sft.train import SftTraining
 
 EIGHT_B = 8_767_123_696
 VISION = 576_388_336
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 GPU_MEMORY = {"paper-8b": 80, "one-80gb": 80, "one-24gb": 24}
 
 
@@ -77,6 +78,25 @@ def test_the_published_recipes_train_the_published_parameters() -> None:
 
 def test_the_tiny_recipe_fits_this_machine() -> None:
     assert all(any("fits here" in line for line in stages("tiny")[stage]) for stage in STAGES)
+
+
+@pytest.mark.parametrize("name", [*GPU_MEMORY, "tiny"])
+def test_the_documented_estimates_are_those_of_the_doctor(name: str) -> None:
+    table = (ROOT / "docs/how-to/training/hardware.md").read_text(encoding="utf-8")
+    documented: dict[str, str] = {}
+    for found in re.finditer(rf"^\| `{name}`[^|]*\|([^|]+)\| ([\d.]+) GB \|", table, re.MULTILINE):
+        documented |= {stage: found.group(2) for stage in re.findall(r"`([\w-]+)`", found.group(1))}
+    estimated = {
+        stage: match.group(1)
+        for stage, section in stages(name).items()
+        if (match := re.search(r"about ([\d.]+) GB VRAM per device", "\n".join(section)))
+    }
+    assert set(documented) == set(STAGES)
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("the share of vLLM follows the memory of this machine's GPU")
+    assert documented == estimated
 
 
 @pytest.mark.parametrize("name", ["accelerate-ddp", "accelerate-fsdp2", "accelerate-zero3"])
