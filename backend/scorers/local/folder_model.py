@@ -74,7 +74,8 @@ class LocalModel:
 
                 model = load_whole(self.folder, self._class)
                 self.processor = AutoProcessor.from_pretrained(str(self.folder), **LOCAL)
-                self._model = model.eval()
+                model.train(False)
+                self._model = model
             self._model.to(self.device)
             yield self._model
 
