@@ -28,6 +28,7 @@ from support.loss_table import settings_of, six_rows
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.recipes.recipe import FOLDER
 from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.trainer.model_loading import count_parameters
 
 STEPS = 3
 RATE = 1e-3
@@ -35,10 +36,11 @@ RESULT = "trained.json"
 
 
 class Trained(NamedTuple):
-    """A training: loss and held-out loss of each step, and how it was distributed."""
+    """A training: loss and held-out loss of each step, its parameters, and how it was distributed."""
 
     losses: list[float]
     held_out: list[float]
+    parameters: int
     how: str
     sharded: int
     """Number of weight tensors of which each process holds only a part."""
@@ -53,6 +55,7 @@ def trained(checkpoint: Path, images: Path, out: Path, split: tuple[int, int]) -
     settings = settings_of(split, 0).model_copy(update=changes)
     tuning = _FineTuning(checkpoint, SftData(rows), out, settings, None, lambda line: None)
     trainer, _ = tuning._trainer(rows, rows, STEPS)
+    counted, _ = count_parameters(trainer.model)
     trainer.train()
     assert trainer.state.global_step == STEPS
     log = trainer.state.log_history
@@ -60,23 +63,23 @@ def trained(checkpoint: Path, images: Path, out: Path, split: tuple[int, int]) -
     return Trained(
         [entry["loss"] for entry in log if "loss" in entry],
         [entry["eval_loss"] for entry in log if "eval_loss" in entry],
+        counted,
         trainer.accelerator.distributed_type.value,
         sharded,
     )
 
 
 def saved(out: Path) -> dict[str, Any]:
-    """Return the weights of the last checkpoint of a training in `out`, as transformers loads them.
+    """Return the weights in the file of the last checkpoint of a training in `out`.
 
-    The names in the file may differ: ZeRO-3 writes `model.language_model.model.` for `model.language_model.`.
+    FSDP also writes the output layer, which is the same tensor as the embedding.
     """
-    from transformers import AutoModelForImageTextToText
+    from safetensors.torch import load_file
 
-    folder = out / "steps" / f"checkpoint-{STEPS}"
-    loaded: Any = AutoModelForImageTextToText.from_pretrained(folder, output_loading_info=True)
-    model, report = loaded
-    assert not report["missing_keys"] and not report["unexpected_keys"], report
-    return model.state_dict()
+    weights = load_file(out / "steps" / f"checkpoint-{STEPS}" / "model.safetensors")
+    tied = weights.pop("lm_head.weight", None)
+    assert tied is None or tied.equal(weights["model.language_model.embed_tokens.weight"])
+    return weights
 
 
 def apart(one: dict[str, Any], other: dict[str, Any]) -> float:

@@ -152,6 +152,8 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
         options["quantization_config"] = quantized(settings, empty_model(checkpoint))
         options["device_map"] = {"": "cpu" if on_cpu(settings) else torch.cuda.current_device()}
     model = load_whole(checkpoint, **options)
+    if hasattr(next(model.parameters()), "ds_id"):  # ZeRO-3: transformers 5.24 would save changed names
+        model._weight_conversions = None
     if settings.load_in_4bit and on_cpu(settings):
         _unpacked(model)
     if settings.freeze_vision:
@@ -288,11 +290,11 @@ def trackers_of(settings: ModelTraining) -> list[str]:
 
 
 def count_parameters(model: Any) -> tuple[int, int]:
-    """Return (trained parameters, all parameters); 4-bit weights count as parameters, not as bytes."""
+    """Return (trained parameters, all parameters); 4-bit weights and ZeRO-3 weights count whole."""
     trained = whole = 0
     for weight in model.parameters():
         size = getattr(getattr(weight, "quant_state", None), "shape", None)
-        number = size.numel() if size is not None else weight.numel()
+        number = size.numel() if size is not None else getattr(weight, "ds_numel", weight.numel())
         whole += number
         trained += number if weight.requires_grad else 0
     return trained, whole
