@@ -77,7 +77,7 @@ class GrpoTraining(ModelTraining):
     beta: float = Field(
         default=0.0,
         ge=0,
-        description="Upper clip range: the policy ratio of a token is clipped above 1 plus this.",
+        description="Weight of the KL divergence from the starting model. 0: no such penalty.",
     )
     epsilon: float = Field(
         default=0.2,
