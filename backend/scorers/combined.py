@@ -23,7 +23,9 @@ Combine = Callable[[Sequence[tuple[float, float]]], float]
 
 def weighted_mean(values: Sequence[tuple[float, float]]) -> float:
     """Return the mean of (weight, value)."""
-    return sum(weight * value for weight, value in values) / sum(weight for weight, _ in values)
+    mean = sum(weight * value for weight, value in values) / sum(weight for weight, _ in values)
+    # Rounding can lift the mean of equal values above them, and a score above 10 is not valid.
+    return min(mean, max(value for _, value in values))
 
 
 def lowest(values: Sequence[tuple[float, float]]) -> float:

@@ -50,6 +50,11 @@ def test_parts_that_a_member_does_not_measure_are_left_out() -> None:
     assert nothing.score(BEFORE, ONE, "a") == Score(semantics=10, quality=10)
 
 
+def test_mean_of_the_highest_scores_is_a_valid_score() -> None:
+    members = [(0.1, Fixed(10, 10)), (4.1, Fixed(10, 10))]
+    assert CombinedScorer("mean", members, weighted_mean).score(BEFORE, ONE, "a").overall == 10
+
+
 def test_combination_frees_the_devices_of_its_members_for_a_training() -> None:
     members = (Fixed(1), Fixed(2))
     Card(object(), CombinedScorer("mean", [(1.0, one) for one in members], weighted_mean))
