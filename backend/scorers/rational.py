@@ -19,7 +19,7 @@ from .reward_prompts import RATIONAL_PARTS, import_rational, rational_prompt
 
 SETTINGS = ReplySettings(max_tokens=4096)
 LOW, HIGH = 1.0, 4.0
-SCORE = re.compile(r"##\s{0,8}Score\s{0,8}:[\s\[*]{0,20}(N/?A|\d(?:\.\d{1,6})?)", re.IGNORECASE)
+SCORE = re.compile(r"##\s{0,8}Score\s{0,8}:[\s\[*]{0,20}(N/?A|\d{1,6}(?:\.\d{1,6})?)", re.IGNORECASE)
 RETRY = "Your answer could not be read. {reason} Answer again in the requested format, with every score."
 
 

@@ -150,6 +150,7 @@ def test_headings_outside_the_judgement_do_not_count() -> None:
         rated("4", "N/A", "4", "N/A"),
         rated("5", "4", "4", "N/A"),
         rated("0.5", "4", "4", "N/A"),
+        rated("10", "4", "4", "N/A"),
         rated("4", "4", "4\n## Score: 2", "N/A"),
         rated("4", "4", "good", "N/A"),
     ],
