@@ -90,6 +90,7 @@ EDITSCORE_PARTS = (
     "_prompts_0shot_tie_rule_SC",
     "_prompts_0shot_rule_PQ",
 )
+EDITSCORE_SLOT = "<instruction>"
 RATIONAL_FILE = Path("test_time_prompt_tuning") / "prompt_tuning.py"
 
 
@@ -97,14 +98,20 @@ def import_editscore(checkout: str, name: str) -> JudgePrompts:
     """Return the prompts in a checkout of EditScore's repository.
 
     Raises:
-        SettingsError: The file is missing or does not define them.
+        SettingsError: The file is missing or does not define them, or no prompt has the instruction's slot.
     """
     texts = _imported(Path(checkout).expanduser(), EDITSCORE_FILE, EDITSCORE_PARTS)
     context, rule, semantics, quality = texts
+    if EDITSCORE_SLOT not in semantics:
+        raise SettingsError(
+            f"{EDITSCORE_PARTS[2]} in {str(Path(checkout) / EDITSCORE_FILE)!r} does not have the slot "
+            f"{EDITSCORE_SLOT}.",
+            "Use another checkout.",
+        )
     top = f"{TOP:g}"
     return JudgePrompts(
         version=2,
-        semantics="\n".join([context, rule, semantics.replace("10", top)]).replace("<instruction>", SLOT, 1),
+        semantics="\n".join([context, rule, semantics.replace("10", top)]).replace(EDITSCORE_SLOT, SLOT, 1),
         quality="\n".join([context, quality.replace("10", top)]),
         form="",
         retry=RETRY,

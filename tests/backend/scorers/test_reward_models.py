@@ -101,6 +101,9 @@ def test_prompts_of_a_checkout_are_used_as_published(tmp_path: Path) -> None:
     assert semantics == "\n".join([*(f"TEXT {name}" for name in names), "from 0 to 25: a boat"])
     assert quality == f"TEXT {names[0]}\n0 to 25"
     assert scorer.identity != open_scorer(f"editscore:{chat}").identity
+    module.write_text(module.read_text().replace("<instruction>", "the instruction"))
+    with pytest.raises(SettingsError, match="slot <instruction>"):
+        open_scorer(f"editscore[prompts={tmp_path}]:{chat}")
     module.write_text("")
     with pytest.raises(SettingsError, match="does not define"):
         open_scorer(f"editscore[prompts={tmp_path}]:{chat}")
