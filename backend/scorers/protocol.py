@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from ..errors import ScorerError
 from ..pictures import Picture
 from ..types import Score
 
@@ -104,3 +105,18 @@ def parts_of(scorer: Scorer, before: Picture | None, after: Picture, instruction
         return scorer.parts(before, after, instruction)
     score = scorer.score(before, after, instruction)
     return Parts(score.semantics, score.quality)
+
+
+def score_all(
+    scorer: Scorer, before: Picture | None, afters: Sequence[Picture], instruction: str
+) -> list[Score]:
+    """Score images of one step, together if the scorer compares images; raises as the scorer."""
+    if not isinstance(scorer, ScoresTogether):
+        return [scorer.score(before, after, instruction) for after in afters]
+    scores = scorer.score_together(before, afters, instruction)
+    if len(scores) != len(afters):
+        raise ScorerError(
+            f"The scorer returned {len(scores)} scores for {len(afters)} images.",
+            "It must return one for each image: correct the scorer or its plug-in.",
+        )
+    return scores

@@ -7,13 +7,13 @@ none of several. So a step that is accepted at once costs nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..errors import ChatError, PictureError, ScorerError
 from ..journal.records.calls import JudgeKey, JudgementRecord, score_key
 from ..journal.store import RunStore
 from ..types import Attempt, Fault, Score
-from .protocol import Scorer, ScoresTogether
+from .protocol import Scorer, ScoresTogether, score_all
 
 TOGETHER = "together:"
 """Begins the names of scorers that compare images, whose scores depend on the other images."""
@@ -51,29 +51,31 @@ class CachedScores:
         together = isinstance(self._scorer, ScoresTogether)
         keys = [self._key(original, one, attempts if together else ()) for one in attempts]
         known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
-        missing = {key: one for key, one in zip(keys, attempts, strict=True) if key not in known}
+        shown = dict(zip(keys, attempts, strict=True))
         made: dict[JudgeKey, JudgementRecord] = {}
-        for group in _by_source(missing) if together else [[key] for key in missing]:
+        for group in _by_source(shown) if together else [[key] for key in shown]:
+            # Images that are compared are scored again together if one score is missing: a run can be killed
+            # while their scores are being stored.
+            if all(key in known for key in group):
+                continue
             began, error = time.monotonic(), None
             scores: Sequence[Score | None] = [None] * len(group)
             try:
-                scores = self._scores(original, [missing[key] for key in group])
+                scores = self._scores(original, [shown[key] for key in group])
             except (ScorerError, ChatError, PictureError) as failure:
                 error = Fault(where="scorer", message=str(failure))
             seconds = (time.monotonic() - began) / len(group)
             for key, score in zip(group, scores, strict=True):
                 made[key] = JudgementRecord(key=key, score=score, error=error, seconds=seconds)
                 self._store.keep_judged(made[key])
-        return [(known[key], True) if key in known else (made[key], False) for key in keys]
+        return [(made[key], False) if key in made else (known[key], True) for key in keys]
 
     def _scores(self, original: str, attempts: Sequence[Attempt]) -> Sequence[Score]:
         before = attempts[0].source
         images = [one.image for one in attempts if one.image is not None]
         # The published scorer does this too: a judge takes another size for a change.
         afters = [image.scaled_to(before.size) if before else image for image in images]
-        if isinstance(self._scorer, ScoresTogether):
-            return self._scorer.score_together(before, afters, original)
-        return [self._scorer.score(before, afters[0], original)]
+        return score_all(self._scorer, before, afters, original)
 
     def _key(self, original: str, attempt: Attempt, compared: Sequence[Attempt]) -> JudgeKey:
         assert attempt.image is not None, "only images are scored"
@@ -87,8 +89,8 @@ class CachedScores:
         )
 
 
-def _by_source(missing: dict[JudgeKey, Attempt]) -> list[list[JudgeKey]]:
+def _by_source(keys: Iterable[JudgeKey]) -> list[list[JudgeKey]]:
     groups: dict[str | None, list[JudgeKey]] = {}
-    for key in missing:
+    for key in keys:
         groups.setdefault(key.before, []).append(key)
     return list(groups.values())

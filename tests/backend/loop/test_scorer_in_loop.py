@@ -147,6 +147,28 @@ def test_a_cancelled_scorer_stops_the_run_and_its_scores_are_kept(tmp_path: Path
     assert trajectory.results[0].chosen == 0 and len(scorer.shown) == 1
 
 
+def test_all_images_are_compared_again_if_one_score_was_not_stored(tmp_path: Path) -> None:
+    carried_out(Comparing(7, 2, 4), False, False, False, folder=tmp_path, max_attempts=3)
+    stored = [file for file in tmp_path.glob("*/*.json") if "score" in json.loads(file.read_text())]
+    assert len(stored) == 3
+    stored[1].unlink()
+    again = Comparing(1, 8, 3)
+    scored, trajectory = carried_out(again, folder=tmp_path, max_attempts=3)
+    assert len(again.shown) == 3 and not any(event.reused for event in scored)
+    assert [one.score and one.score.overall for one in trajectory.results[0].attempts] == [1, 8, 3]
+
+
+def test_a_scorer_that_returns_too_few_scores_is_an_error_of_the_score() -> None:
+    class TooFew(Comparing):
+        def score_together(
+            self, before: Picture | None, afters: Sequence[Picture], instruction: str
+        ) -> list[Score]:
+            return super().score_together(before, afters[:1], instruction)
+
+    scored, _ = carried_out(TooFew(7), False, False, max_attempts=2)
+    assert all("1 scores for 2 images" in event.error for event in scored) and len(scored) == 2
+
+
 def test_a_copied_run_keeps_its_scores(tmp_path: Path) -> None:
     _, first = carried_out(InOrder(7, 2), False, False, folder=tmp_path / "run", max_attempts=2)
     copied = save_trajectory(first, tmp_path / "copy")
