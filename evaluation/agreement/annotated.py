@@ -13,7 +13,7 @@ from ...backend.feedback.rows import success_of
 from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
-from ...backend.scorers.protocol import ScoresTogether
+from ...backend.scorers.protocol import ScoresTogether, score_all
 from ...backend.types import Score, Verdict
 from ...training.content_cache import ContentCache, key_of
 from ...training.data.executors import LocalCancelToken
@@ -131,71 +131,82 @@ def scored(
     Raises:
         ChatError: The model failed several times in a row.
     """
-    if isinstance(scorer, ScoresTogether):
-        return _compared(scorer, images)
-    keys = [
-        key_of("agreement", scorer.identity, one.before.digest if one.before else None, one.after.digest,
-               one.prompt)
-        for one in images
-    ]  # fmt: skip
-    found = {key: score for key in keys if cache and (score := cache.score(key))}
-    missing = {key: image for key, image in zip(keys, images, strict=True) if key not in found}
+    scores: list[Score | None] = [None] * len(images)
+    missing: dict[str, _Unit] = {}
+    for numbers in _units(scorer, images):
+        unit = _Unit(numbers, _keys(scorer, [images[number] for number in numbers]))
+        known = [cache.score(key) for key in unit.keys] if cache else [None]
+        if None in known:
+            missing[unit.keys[0]] = unit
+        else:
+            unit.fill(scores, known)
     first, failed_in_a_row = "", 0
-    job = _ScoreOne(scorer)
+    job = _ScoreUnit(scorer, images)
     for done in ThreadExecutor(parallel).map(
-        job, list(missing.items()), lambda item: item[0], LocalCancelToken()
+        job, list(missing.values()), lambda unit: unit.keys[0], LocalCancelToken()
     ):
         said = done.result
-        if isinstance(said, Score):
+        if isinstance(said, list):
             failed_in_a_row = 0
-            found[done.key] = said
-            if cache:
-                cache.keep_score(done.key, said)
+            unit = missing[done.key]
+            unit.fill(scores, said)
+            for key, score in zip(unit.keys, said, strict=True):
+                if cache:
+                    cache.keep_score(key, score)
             continue
         first = first or str(said or done.lost)
         failed_in_a_row = failed_in_a_row + 1 if isinstance(said, ChatError) else 0
         if isinstance(said, ChatError) and failed_in_a_row >= GIVE_UP:
             raise said
-    return Scored([found.get(key) for key in keys], first)
+    return Scored(scores, first)
+
+
+class _Unit(NamedTuple):
+    """Images that are scored in one call: their numbers and the cache keys of their scores."""
+
+    numbers: list[int]
+    keys: list[str]
+
+    def fill(self, scores: list[Score | None], found: Sequence[Score | None]) -> None:
+        for number, score in zip(self.numbers, found, strict=True):
+            scores[number] = score
+
+
+def _units(scorer: Scorer, images: Sequence[AnnotatedImage]) -> list[list[int]]:
+    if not isinstance(scorer, ScoresTogether):
+        return [[number] for number in range(len(images))]
+    groups: dict[Hashable, list[int]] = {}
+    for number, image in enumerate(images):
+        groups.setdefault(image.group, []).append(number)
+    return [numbers for numbers in groups.values() if len(numbers) > 1]
+
+
+def _keys(scorer: Scorer, images: Sequence[AnnotatedImage]) -> list[str]:
+    digests = [image.after.digest for image in images]
+    compared = sorted(digests) if isinstance(scorer, ScoresTogether) else []
+    before, prompt = images[0].before, images[0].prompt
+    source = before.digest if before else None
+    return [key_of("agreement", scorer.identity, source, digest, prompt, *compared) for digest in digests]
 
 
 @dataclass(frozen=True)
-class _ScoreOne:
-    """Job that scores one image, and returns an error instead of raising it."""
+class _ScoreUnit:
+    """Job that scores the images of a unit, and returns an error instead of raising it."""
 
     scorer: Scorer
+    images: Sequence[AnnotatedImage]
 
-    def open(
-        self, stop: object
-    ) -> Callable[[tuple[str, AnnotatedImage]], Score | ScorerError | ChatError | PictureError]:
-        def score(item: tuple[str, AnnotatedImage]) -> Score | ScorerError | ChatError | PictureError:
-            image = item[1]
+    def open(self, stop: object) -> Callable[[_Unit], list[Score] | ScorerError | ChatError | PictureError]:
+        def score(unit: _Unit) -> list[Score] | ScorerError | ChatError | PictureError:
+            shown = [self.images[number] for number in unit.numbers]
             try:
-                return self.scorer.score(image.before, image.after, image.prompt)
+                return score_all(
+                    self.scorer, shown[0].before, [image.after for image in shown], shown[0].prompt
+                )
             except (ScorerError, ChatError, PictureError) as error:
                 return error
 
         return score
-
-
-def _compared(scorer: ScoresTogether, images: Sequence[AnnotatedImage]) -> Scored:
-    groups: dict[Hashable, list[int]] = {}
-    for number, image in enumerate(images):
-        groups.setdefault(image.group, []).append(number)
-    scores: list[Score | None] = [None] * len(images)
-    failure = ""
-    for numbers in groups.values():
-        if len(numbers) < 2:
-            continue
-        first = images[numbers[0]]
-        try:
-            found = scorer.score_together(first.before, [images[one].after for one in numbers], first.prompt)
-        except ScorerError as error:
-            failure = failure or str(error)
-            continue
-        for number, score in zip(numbers, found, strict=True):
-            scores[number] = score
-    return Scored(scores, failure)
 
 
 def check_verdicts(images: Sequence[AnnotatedImage], least: int = 2) -> None:

@@ -205,6 +205,26 @@ def test_a_pairwise_judge_is_measured_by_the_pairs_of_a_step(tmp_path: Path) -> 
     assert row["pair_accuracy"]["value"] == pytest.approx(2 / 3) and row["pairs"] == 3
 
 
+def test_comparisons_are_cached_and_continue_after_a_failure(tmp_path: Path) -> None:
+    class Comparing(ByShade):
+        def score_together(
+            self, before: Picture | None, afters: Sequence[Picture], instruction: str
+        ) -> list[Score]:
+            return [self.score(before, after, instruction) for after in afters]
+
+    images = images_of([True, False] * 6, 6)
+    cache = ContentCache(tmp_path / "scores.sqlite")
+    found = scored(Comparing(3, ChatError("The server is busy.")), images, cache)
+    assert [number for number, one in enumerate(found.scores) if one is None] == [0, 1, 2, 6, 7, 8]
+    assert found.failure.startswith("The server is busy")
+    again = Comparing()
+    assert None not in scored(again, images, cache).scores and again.calls == 6
+    larger = [*images, AnnotatedImage("run 0", 1, None, grey_page(200), "a page", True, None)]
+    assert None not in scored(again, larger, cache).scores and again.calls == 9, "compared with another image"
+    with pytest.raises(ChatError, match="down"):
+        scored(Comparing(300, ChatError("The server is down.")), images)
+
+
 def test_all_scorers_are_listed_with_license_memory_and_range() -> None:
     done = call("evaluate", "scorer", "--list")
     assert done.exit_code == 0
