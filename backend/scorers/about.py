@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from ..shown_text import shown_text
+from ..shown_text import one_line
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def stated(facts: object, name: str) -> About:
     texts = {field.name: given.get(field.name) for field in fields(About)} | {"usage": name}
     return About(
         **{
-            key: shown_text(value)[:MAX_FACT] if isinstance(value, str) and value else NOT_STATED
+            key: one_line(value)[:MAX_FACT] if isinstance(value, str) and value else NOT_STATED
             for key, value in texts.items()
         }
     )

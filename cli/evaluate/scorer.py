@@ -43,7 +43,7 @@ def command(
     from ...evaluation.agreement.report import about_lines
 
     if list_all:
-        for line in about_lines([(name, about_scorer(name)) for name in REGISTERED.names]):
+        for line in about_lines([about_scorer(name) for name in REGISTERED.names]):
             typer.echo(line)
         return
     if not runs or not scorer:
@@ -56,6 +56,8 @@ def command(
     def log(line: str) -> None:
         typer.echo(line, err=True)
 
+    # First, so that an unknown name is an error before hours of scoring.
+    about = about_lines([about_scorer(spec) for spec in scorer])
     images = annotated_images(runs, skip_bad, log)
     check_verdicts(images)
     kept = ContentCache(cache, "Score cache") if cache else None
@@ -64,7 +66,7 @@ def command(
         log(f"scoring {len(images)} images with {spec}")
         found.append((spec, scored(open_scorer(spec), images, kept, parallel)))
     report = measure(images, found, seed)
-    for line in [*as_lines(report), "", *about_lines([(spec, about_scorer(spec)) for spec in scorer])]:
+    for line in [*as_lines(report), "", *about]:
         typer.echo(line)
     if json_file is not None:
         write_text(json_file, report.model_dump_json(indent=2) + "\n", SettingsError, "Report")

@@ -130,30 +130,31 @@ def as_lines(report: AgreementReport) -> list[str]:
     lines = [
         f"{report.images} images with a person's verdict, {report.accepted} accepted.",
         "",
-        f"| {' | '.join(names)} |",
+        _row(names),
         "|---" * len(names) + "|",
     ]
     for row in report.scorers:
         cells = [
-            row.scorer.replace("|", "\\|"),
+            row.scorer,
             f"{row.images}" + (f" ({row.unscored} without a score)" if row.unscored else ""),
             shown(row.auc),
             shown(row.accuracy),
-            f"{row.threshold:.2f}",
+            f"{row.threshold:.2f}" if row.units else NONE,
             shown(row.spearman),
             shown(row.kendall),
             f"{shown(row.pair_accuracy)} of {row.pairs}" if row.pairs else NONE,
             NONE if row.difference is None else shown(row.difference, "+"),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    first = report.scorers[0]
-    lines += [
-        "",
-        "AUC: probability that an accepted image has a higher score than a rejected one. Accuracy: with a "
-        f"threshold chosen on other images; always the same verdict: {first.always:.3f}. From: threshold "
-        "chosen on all images. Same step: share of pairs of one step in which the accepted image has the "
-        f"higher score. 95 % intervals by bootstrap over {first.units}.",
-    ]
+        lines.append(_row(cells))
+    measured = next((row for row in report.scorers if row.units), None)
+    if measured is not None:
+        lines += [
+            "",
+            "AUC: probability that an accepted image has a higher score than a rejected one. Accuracy: with "
+            f"a threshold chosen on other images; always the same verdict: {measured.always:.3f}. From: "
+            "threshold chosen on all images. Same step: share of pairs of one step in which the accepted "
+            f"image has the higher score. 95 % intervals by bootstrap over {measured.units}.",
+        ]
     return lines + [f"{row.scorer}: {row.failure}" for row in report.scorers if row.failure]
 
 
@@ -167,10 +168,15 @@ def shown(figure: Figure, sign: str = "") -> str:
     return f"{value} ({figure.low:{sign}.3f} to {figure.high:{sign}.3f})"
 
 
-def about_lines(scorers: Sequence[tuple[str, About]]) -> list[str]:
-    """Return license, memory and range of scorers as a Markdown table."""
+def about_lines(scorers: Sequence[About]) -> list[str]:
+    """Return license, memory and range of scorers as a Markdown table, each kind once."""
     lines = ["| scorer | measures | license | memory of the weights | range |", "|---" * 5 + "|"]
-    for name, about in scorers:
-        cells = (about.usage or name, about.measures, about.license, about.memory, about.range)
-        lines.append(f"| {' | '.join(cells)} |")
+    for about in dict.fromkeys(scorers):
+        cells = (about.usage, about.measures, about.license, about.memory, about.range)
+        lines.append(_row(cells))
     return lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    """Return a row of a Markdown table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

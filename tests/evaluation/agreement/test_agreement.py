@@ -166,7 +166,11 @@ def test_runs_without_rejected_images_are_not_measured(tmp_path: Path) -> None:
     done = call("evaluate", "scorer", tmp_path, "--scorer", "tinyworld")
     assert done.exit_code == 2 and "3 and 0" in done.output
     one_sided = measure(images_of([True, True], 2), [("one", with_scores(1, 2))])
-    assert one_sided.scorers[0].auc.value is None and "–" in as_lines(one_sided)[4]
+    assert one_sided.scorers[0].auc.value is None
+    assert as_lines(one_sided)[4:] == ["| one | 2 | – | – | – | – | – | – | – |"]
+    images = images_of([True, False, True], 3)
+    rows = [("one", with_scores(1, None, None)), ("two", with_scores(2, 1, 3))]
+    assert "over 3 steps" in as_lines(measure(images, rows))[-1], "the first row has no figures"
 
 
 def test_command_compares_scorers_with_the_critic_of_the_runs(tmp_path: Path) -> None:
@@ -223,6 +227,15 @@ def test_comparisons_are_cached_and_continue_after_a_failure(tmp_path: Path) -> 
     assert None not in scored(again, larger, cache).scores and again.calls == 9, "compared with another image"
     with pytest.raises(ChatError, match="down"):
         scored(Comparing(300, ChatError("The server is down.")), images)
+
+
+def test_an_unknown_scorer_is_an_error_before_the_first_image_is_scored(tmp_path: Path) -> None:
+    annotated_run(tmp_path / "runs", (200, 210, 20, 30), (True, True, False, False))
+    (tmp_path / "script.json").write_text(json.dumps(["[9, 9]"] * 8))
+    judge = f"judge:scripted:{tmp_path / 'script.json'}"
+    done = call("evaluate", "scorer", tmp_path / "runs", "--scorer", judge, "--scorer", "none-such:M")
+    assert done.exit_code == 2 and "none-such" in done.output
+    assert "scoring" not in done.output
 
 
 def test_all_scorers_are_listed_with_license_memory_and_range() -> None:
