@@ -1,12 +1,14 @@
 """The clips of a run folder: `clips/<key>.json` for two images and a prompt, and `clips/<digest>.mp4`.
 
 There is at most one clip per key. A clip whose images or prompt changed is not found any more, but it stays
-in the folder and is found again if the change is undone.
+in the folder and is found again if the change is undone. A movie that no record names was replaced, or its
+process was killed before it wrote the record. It is removed when the next clip is stored.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from functools import partial
 
@@ -24,6 +26,7 @@ MAX_CLIPS = 1_000
 MAX_ALL_BYTES = 2**31
 """Maximum size of all movies in a folder, as of a story's archive."""
 HINT = "Delete it, and make the clip again."
+MOVIE_FILE, RECORD_FILE = re.compile(r"[0-9a-f]{40}\.mp4"), re.compile(r"[0-9a-f]{40}\.json")
 
 
 class _Named(BaseModel):
@@ -48,15 +51,14 @@ def keep_clip(files: RunFiles, clip: Clip) -> Clip:
     Raises:
         JournalError: It cannot be written, or the folder is full.
     """
-    name, record = movie_name(clip.movie.digest), f"{clip.key}.json"
-    before = files.read_model(_Named, CLIPS, record, hint=HINT)
+    name = movie_name(clip.movie.digest)
     if not files.has(CLIPS, name):
         data = clip.movie.data
+        _remove_unnamed(files)
         _check_room(files, len(data))
         files.write(data, CLIPS, name)
-    files.write_model(clip, CLIPS, record)
-    if before is not None and before.movie != clip.movie.digest and before.movie not in _movies(files):
-        files.remove(CLIPS, movie_name(before.movie))
+    files.write_model(clip, CLIPS, f"{clip.key}.json")
+    _remove_unnamed(files)
     return clip.model_copy(update={"movie": _movie(files, clip.movie.digest)})
 
 
@@ -94,7 +96,7 @@ def _read(files: RunFiles, digest: str) -> bytes:
 
 def _check_room(files: RunFiles, more: int) -> None:
     """Check that one more movie of this size may be written."""
-    sizes = [path.stat().st_size for path in files.path(CLIPS).glob("*.mp4")]
+    sizes = [files.path(CLIPS, name).stat().st_size for name in _names(files, MOVIE_FILE)]
     if len(sizes) >= MAX_CLIPS or sum(sizes) + more > MAX_ALL_BYTES:
         raise JournalError(
             f"{str(files.folder / CLIPS)!r} is full: {len(sizes)} clips with {sum(sizes) // 2**20} MiB.",
@@ -102,8 +104,20 @@ def _check_room(files: RunFiles, more: int) -> None:
         )
 
 
-def _movies(files: RunFiles) -> set[str]:
-    """Return the digests of the movies that the records name."""
-    names = [path.name for path in files.path(CLIPS).glob("*.json")]
-    records = (files.read_model(_Named, CLIPS, name, hint=HINT) for name in names)
-    return {record.movie for record in records if record is not None}
+def _remove_unnamed(files: RunFiles) -> None:
+    """Remove the movies that no record names. If a record is damaged, all are kept."""
+    records = _names(files, RECORD_FILE)
+    try:
+        named = [files.read_model(_Named, CLIPS, name, hint=HINT) for name in records]
+    except JournalError:
+        return
+    kept = {movie_name(record.movie) for record in named if record is not None}
+    for name in _names(files, MOVIE_FILE):
+        if name not in kept:
+            files.remove(CLIPS, name)
+
+
+def _names(files: RunFiles, form: re.Pattern[str]) -> list[str]:
+    """Return the names of the files in the folder of the clips that have this form."""
+    found = files.path(CLIPS).glob("*")
+    return [path.name for path in found if form.fullmatch(path.name) and path.is_file()]
