@@ -19,7 +19,7 @@ from .movie import Movie
 
 MAX_FRAMES = 1_000
 """Maximum number of frames of one clip."""
-MAX_FPS = 120.0
+MIN_FPS, MAX_FPS = 1.0, 120.0
 MAX_SIDE = 4096
 """Maximum side of a frame in pixels."""
 
@@ -109,7 +109,7 @@ class Clip(Value):
     last: ImageDigest
     prompt: Text
     movie: Movie
-    fps: float = Field(gt=0, le=MAX_FPS)
+    fps: float = Field(ge=MIN_FPS, le=MAX_FPS)
     frames: int = Field(ge=1, le=MAX_FRAMES)
     size: tuple[Side, Side]
     maker: Text = ""

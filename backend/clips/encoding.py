@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image
 
 from ..errors import GeneratorError, JournalError, SettingsError
-from .clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, Clip, ClipPair, Footage
+from .clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, Clip, ClipPair, Footage
 from .movie import MAX_BYTES, Movie
 
 CODEC = "libx264"
@@ -56,9 +56,10 @@ def clip_of(pair: ClipPair, footage: Footage, maker: str = "", took: float = 0.0
             f"The clip of step {pair.step} has {len(footage.frames)} frames; allowed are 1 to {MAX_FRAMES}.",
             "Make a shorter clip.",
         )
-    if not 0 < footage.fps <= MAX_FPS:
+    if not MIN_FPS <= footage.fps <= MAX_FPS:
         raise GeneratorError(
-            f"The clip of step {pair.step} has {footage.fps:g} frames per second; the maximum is {MAX_FPS:g}."
+            f"The clip of step {pair.step} has {footage.fps:g} frames per second; "
+            f"allowed are {MIN_FPS:g} to {MAX_FPS:g}."
         )
     size = _even(footage.frames[0].size, pair)
     data = _encoded((frame.image for frame in footage.frames), size, footage.fps, pair)

@@ -24,7 +24,7 @@ from ..generators.protocol import bounded_identity
 from ..machine.devices import device_named
 from ..pictures import Picture
 from ..values import Text, Value
-from .clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, ClipPair, Footage
+from .clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
 from .families import LTX, WAN, ClipFamily
 
 MAX_SECONDS = 60.0
@@ -70,7 +70,7 @@ class ClipOptions(Value):
 
     seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
     size: str | None = Field(default=None, max_length=20)
-    fps: float | None = Field(default=None, ge=1, le=MAX_FPS)
+    fps: float | None = Field(default=None, ge=MIN_FPS, le=MAX_FPS)
     steps: int | None = Field(default=None, ge=1, le=1000)
     guidance: float | None = Field(default=None, ge=0, le=1000)
     negative: Text | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.clips.clip import MAX_FPS, MAX_FRAMES, Clip, ClipPair, Footage
+from ...backend.clips.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
 from ...backend.clips.encoding import clip_of
 from ...backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
 from ...backend.errors import SettingsError
@@ -43,7 +43,7 @@ class AddClips(io.ComfyNode):
                 io.Float.Input(
                     "fps",
                     default=16.0,
-                    min=1.0,
+                    min=MIN_FPS,
                     max=MAX_FPS,
                     step=0.01,
                     tooltip="Frames per second of the frames: those of Clip List.",
@@ -89,7 +89,7 @@ class AddClips(io.ComfyNode):
             raise SettingsError(f"Add Clips takes one story, not {len(trajectory)}.", LISTS)
         (story,) = trajectory
         check_connected("Add Clips", TRAJECTORY, trajectory=story)
-        in_range("Add Clips", 1, MAX_FPS, fps=max(fps))
+        in_range("Add Clips", MIN_FPS, MAX_FPS, fps=max(fps))
         made: list[Clip] = []
         if missing_pairs(story):
             given = videos if videos[0] is not None else frames

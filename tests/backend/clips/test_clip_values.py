@@ -54,7 +54,8 @@ def test_a_movie_that_is_not_what_its_clip_states_is_refused() -> None:
 def test_frames_that_no_clip_can_have_are_refused() -> None:
     pair = clip_pairs(story(*COLORS))[0]
     mixed = Footage([plain("red"), plain("red", 64)], 8)
-    for footage in (Footage([], 8), Footage([plain("red")] * 2, 0), mixed, Footage([plain("red", 1)], 8)):
+    rates = [Footage([plain("red")] * 2, fps) for fps in (0, 1e-9, 121, float("nan"))]
+    for footage in (Footage([], 8), mixed, Footage([plain("red", 1)], 8), *rates):
         with pytest.raises(GeneratorError, match="step 2"):
             clip_of(pair, footage)
 

@@ -75,6 +75,15 @@ def test_a_deleted_movie_is_a_missing_clip_and_a_changed_one_is_an_error(folder:
         left.movie.data  # noqa: B018 - read from the disk here
 
 
+@pytest.mark.parametrize("fps", ["1e-9", "NaN"])
+def test_a_record_with_an_endless_clip_is_refused(folder: Path, fps: str) -> None:
+    (record, _) = sorted((folder / "clips").glob("*.json"))
+    text = record.read_text()
+    record.write_text(text.replace('"fps": 8.0', f'"fps": {fps}'))
+    with pytest.raises(JournalError, match=record.name):
+        load_trajectory(folder)
+
+
 @pytest.mark.parametrize("damage", ["{", '{"movie": 3}', None])
 def test_a_damaged_record_is_named(folder: Path, damage: str | None) -> None:
     one, other = sorted((folder / "clips").glob("*.json"))
