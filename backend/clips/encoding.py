@@ -47,8 +47,8 @@ def clip_of(pair: ClipPair, footage: Footage, maker: str = "", took: float = 0.0
         took: Seconds that it took.
 
     Raises:
-        GeneratorError: The number, sizes or rate of the frames are out of range, or the file
-            would be too large.
+        GeneratorError: The number, sizes or rate of the frames are out of range, the file would be too large,
+            or the encoder failed (full disk).
         SettingsError: PyAV is missing.
     """
     if not 1 <= len(footage.frames) <= MAX_FRAMES:
@@ -147,16 +147,23 @@ def _even(size: Sequence[int], pair: ClipPair) -> tuple[int, int]:
 
 
 def _encoded(frames: Iterator[Image.Image], size: tuple[int, int], fps: float, pair: ClipPair) -> bytes:
-    # A file, because FFmpeg moves the index to the front (for the browser) only in one.
-    with tempfile.TemporaryDirectory(prefix="interleave-clip-") as folder:
-        path = Path(folder) / "clip.mp4"
-        _write(path, frames, size, Fraction(fps).limit_denominator(1001), pair)
-        if path.stat().st_size > MAX_BYTES:
-            raise GeneratorError(
-                f"The clip of step {pair.step} would be larger than {MAX_BYTES // 2**20} MiB.",
-                "Make a shorter or smaller clip.",
-            )
-        return path.read_bytes()
+    av = pyav()
+    try:
+        # A file, because FFmpeg moves the index to the front (for the browser) only in one.
+        with tempfile.TemporaryDirectory(prefix="interleave-clip-") as folder:
+            path = Path(folder) / "clip.mp4"
+            _write(path, frames, size, Fraction(fps).limit_denominator(1001), pair)
+            if path.stat().st_size > MAX_BYTES:
+                raise GeneratorError(
+                    f"The clip of step {pair.step} would be larger than {MAX_BYTES // 2**20} MiB.",
+                    "Make a shorter or smaller clip.",
+                )
+            return path.read_bytes()
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise GeneratorError(
+            f"The clip of step {pair.step} cannot be encoded ({error}).",
+            f"Free disk space for temporary files, and use a PyAV that has the encoder {CODEC}.",
+        ) from error
 
 
 def _write(

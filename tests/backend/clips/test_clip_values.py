@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import pytest
 from support.clips import COLORS, blend, plain, story
 
+from interleave_thinker.backend.clips import encoding
 from interleave_thinker.backend.clips.clip import Clip, Footage
 from interleave_thinker.backend.clips.encoding import clip_of, frames_of
 from interleave_thinker.backend.clips.movie import Movie
@@ -58,6 +61,17 @@ def test_frames_that_no_clip_can_have_are_refused() -> None:
     for footage in (Footage([], 8), mixed, Footage([plain("red", 1)], 8), *rates):
         with pytest.raises(GeneratorError, match="step 2"):
             clip_of(pair, footage)
+
+
+@pytest.mark.parametrize("broken", ["disk", "encoder"])
+def test_a_failure_of_the_encoder_names_the_step(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    pair = clip_pairs(story(*COLORS))[0]
+    if broken == "disk":
+        monkeypatch.setattr(tempfile, "tempdir", "/missing folder")
+    else:
+        monkeypatch.setattr(encoding, "CODEC", "libx000")
+    with pytest.raises(GeneratorError, match="clip of step 2 cannot be encoded"):
+        clip_of(pair, blend(pair))
 
 
 def test_odd_sides_become_even() -> None:
