@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from ..types import Trajectory
+from ..values import bounded_identity
 from .clip import Clip, ClipMaker, ClipPair
 from .encoding import clip_of, pyav
 from .pairs import clip_pairs, clips_of
@@ -66,4 +67,4 @@ def make_clips(
 
 def maker_identity(maker: ClipMaker, seed: int) -> str:
     """Return the identity of a clip's maker with its seed."""
-    return f"{maker.identity} seed={seed}"
+    return bounded_identity(f"{maker.identity} seed={seed}")

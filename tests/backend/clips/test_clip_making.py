@@ -21,6 +21,7 @@ from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pipeline.story import Story
+from interleave_thinker.backend.values import MAX_TEXT
 
 SMALL = {"size": "64x32", "seconds": 0.5, "steps": 1}
 
@@ -83,6 +84,16 @@ def test_a_failed_clip_leaves_those_before_it(tmp_path: Path) -> None:
     maker = Blends()
     Story(load_trajectory(folder), folder).make_clips(maker)
     assert maker.made == [4]
+
+
+def test_a_maker_may_have_a_long_identity() -> None:
+    long = Blends("x" * MAX_TEXT)
+    told = Story(story("red", "blue")).make_clips(long)
+    assert len(told.trajectory.clips[0].maker) < MAX_TEXT
+    other = Blends(long.identity + "y")
+    told.make_clips(other)
+    told.make_clips(long)
+    assert long.made == other.made == [2]
 
 
 def test_clips_that_were_added_in_another_program_are_kept(tmp_path: Path) -> None:
