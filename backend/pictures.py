@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from PIL import Image
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
@@ -30,16 +30,66 @@ from .files.bounded_reader import opened
 from .files.image_decoding import MAX_PIXELS, decoded, decoded_mask, flattened, reading_image
 from .files.pixel_cache import PixelCache
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")
-PictureSource = Callable[[str], "Picture"]
 
 KEPT_PIXELS = PixelCache()
 """Images with a file whose pixels are also in RAM."""
 
 
-class Picture:
+class WithDigest:
+    """A value with a content digest. Equal digests mean equal values, and its JSON is the digest alone.
+
+    A subclass sets `SOURCE`, the key of the validation context whose function returns the value of a digest,
+    and `NOUN`, its name in error messages.
+    """
+
+    SOURCE: ClassVar[str]
+    NOUN: ClassVar[str]
+    digest: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            cls._validated,
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value.digest),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "pattern": DIGEST.pattern}
+
+    @classmethod
+    def _validated(cls, value: Any, info: ValidationInfo) -> Self:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str) or not DIGEST.match(value):
+            raise ValueError(f"expected {cls.NOUN} or the digest of {cls.NOUN}")
+        source: Callable[[str], Self] | None = (info.context or {}).get(cls.SOURCE)
+        if source is None:
+            raise ValueError(
+                f"the digest of {cls.NOUN} can only be resolved with the folder that contains it"
+            )
+        return source(value)
+
+
+class Picture(WithDigest):
     """An immutable RGB image with a content digest (40 hex digits of BLAKE2b over size and pixels)."""
+
+    SOURCE, NOUN = "pictures", "an image"
 
     def __init__(self, image: Image.Image) -> None:
         self._image: Image.Image | None = image if image.mode == "RGB" else flattened(image, "The image")
@@ -105,12 +155,6 @@ class Picture:
         content = hashlib.blake2b(f"{width}x{height}:".encode(), digest_size=20)
         content.update(self.image.tobytes())
         return content.hexdigest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Picture) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def __repr__(self) -> str:
         return f"Picture({self.size[0]}x{self.size[1]}, {self.digest[:8]})"
@@ -207,21 +251,6 @@ class Picture:
             raise PictureError(f"{where} is not valid base64 ({error}).") from error
         return cls.from_bytes(data, where, most, scaled=False)
 
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        return core_schema.with_info_plain_validator_function(
-            _validate,
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda p: p.digest),
-        )
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "string", "pattern": DIGEST.pattern}
-
 
 def size_of(path: str | Path) -> tuple[int, int]:
     """Return width and height of an image file, read from its header alone.
@@ -263,14 +292,3 @@ def _reading_file(path: str | Path) -> Iterator[Image.Image]:
             raise PictureError(f"{where} is larger than the maximum of {MAX_BYTES} bytes.")
         with reading_image(file, where) as image:
             yield image
-
-
-def _validate(value: Any, info: ValidationInfo) -> Picture:
-    if isinstance(value, Picture):
-        return value
-    if isinstance(value, str) and DIGEST.match(value):
-        source: PictureSource | None = (info.context or {}).get("pictures")
-        if source is not None:
-            return source(value)
-        raise ValueError("an image digest can only be resolved with the folder that contains the images")
-    raise ValueError("expected an image or the digest of an image")
