@@ -12,10 +12,9 @@ from ....backend.pipeline.clips.critic import clip_message, evenly_spaced
 from ....backend.types import Verdict
 from ....training.data.rows.row_sets import RowSet
 from ....training.reward.terms import read_answer
-from ....training.sft.settings import SftTraining
 from ....training.sft.train import SftData, train
 from ...runtime import checkpoint
-from ..models.recipes import Log, stored_rows
+from ..models.recipes import CriticRecipe, Log, sft_settings, stored_rows
 from ..runs.batched_agents import BatchedAgent
 from ..runs.batched_tasks import BatchedTasks
 from .rows import CLIP_PROMPT_SET, TOGETHER, make_rows
@@ -39,23 +38,9 @@ def train_clip_critic(out: Path, rows: int = ROWS, seed: int = 0, log: Log = pri
     """
     data = out / "data"
     made = stored_rows(data, "clips_sft.json", lambda folder: make_rows(folder, rows, seed), log)
-    settings = SftTraining(
-        num_train_epochs=1,
-        per_device_train_batch_size=TOGETHER,
-        learning_rate=LEARNING_RATE,
-        warmup_steps=0.05,
-        weight_decay=0.01,
-        adam_beta2=0.98,
-        freeze_vision=False,
-        train_sampling_strategy="sequential",
-        save_steps=100,
-        device="cpu",
-        bf16=True,
-        gradient_checkpointing=False,
-        save_dtype="float16",
-        samples=0,
-        seed=seed,
-    )
+    recipe = CriticRecipe(per_device_train_batch_size=TOGETHER, device="cpu", bf16=True, seed=seed)
+    settings = sft_settings(LEARNING_RATE, recipe, ordered=True)
+    settings = settings.model_copy(update={"samples": 0, "save_steps": 100})
     finished = out / "sft" / "final"
     if (finished / "prompt_set").exists():
         return finished
