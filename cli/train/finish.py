@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from ...backend.errors import TrainingError
+from ...backend.shown_text import one_line
 from ..options.training import log
 
 if TYPE_CHECKING:
@@ -37,11 +39,20 @@ def command(
     context: typer.Context,
     *,
     out: Annotated[Path, typer.Argument(help="Output folder of the training.", exists=True, file_okay=False)],
+    trust_command: Annotated[
+        bool,
+        typer.Option(
+            "--trust-command",
+            help="Also run the recorded command of a copied or downloaded folder. Such a command can start "
+            "programs and send data, so read it first.",
+        ),
+    ] = False,
 ) -> None:
     """End a training early and keep what it has learned.
 
     A running training ends after its current step (GRPO: rollout), saves a checkpoint and makes it
-    OUT/final, through the gate as usual. One that does not run is finished here from its newest checkpoint.
+    OUT/final, through the gate as usual. One that does not run is finished here from its newest checkpoint,
+    by running its recorded command again.
     """
     from ...training.trainer.resume import newest_checkpoint
     from ...training.trainer.steps.ending import STAGES, Ending, is_in_use, started
@@ -70,7 +81,26 @@ def command(
             "Python or by an earlier version.",
             "Start it again, and call train finish while it runs.",
         )
+    _check_command(folder, command, trust_command)
     _finish(context, out, ending, command)
+
+
+def _check_command(folder: Path, command: StartedWith, trusted: bool) -> None:
+    """Check that the recorded command may run.
+
+    Raises:
+        TrainingError: It was recorded in another folder, perhaps by another person, and is not trusted.
+    """
+    if not trusted and not command.is_of(folder):
+        raise TrainingError(
+            f"{str(folder)!r} is a copy, so its recorded command may come from another person: "
+            f"{_shown(command)} (in {command.folder!r}).",
+            "Read the command, then add --trust-command to run it.",
+        )
+
+
+def _shown(command: StartedWith) -> str:
+    return one_line(f"train {shlex.join(command.command)}")
 
 
 def _finish(context: typer.Context, out: Path, ending: Ending, command: StartedWith) -> None:
@@ -80,7 +110,7 @@ def _finish(context: typer.Context, out: Path, ending: Ending, command: StartedW
     # The stages of own-critic are folders in its own.
     if command.command[0] == OWN_CRITIC and whole == ending.path.parent.resolve():
         whole = whole.parent
-    log(f"finishing with the newest checkpoint: train {command.command[0]} --out {whole}")
+    log(f"finishing {whole} with the newest checkpoint: {_shown(command)} (in {command.folder!r})")
     ending.ask()
     group = context.parent.command
     try:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import remove, write_text
@@ -34,12 +34,23 @@ started_with: ContextVar[tuple[str, ...]] = ContextVar("started_with", default=(
 
 
 class StartedWith(BaseModel):
-    """Command that started a training: its arguments, and the folder to which their paths are relative."""
+    """Command that started a training.
+
+    Attributes:
+        command: Its arguments.
+        folder: Folder to which their paths are relative.
+        inode: Inode of the training's folder. A copied, unpacked or downloaded folder has another one.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
-    command: list[str]
+    command: list[str] = Field(min_length=1)
     folder: str
+    inode: int | None = None
+
+    def is_of(self, out: Path) -> bool:
+        """Return whether the command was recorded in this folder, not copied into it."""
+        return self.inode == out.stat().st_ino
 
 
 class Ending:
@@ -105,7 +116,7 @@ def in_use(out: Path) -> Iterator[None]:
     with SystemLock(out / LOCK_FILE).held(busy):
         command = started_with.get()
         if command:
-            started = StartedWith(command=list(command), folder=os.getcwd())
+            started = StartedWith(command=list(command), folder=os.getcwd(), inode=out.stat().st_ino)
             write_text(out / COMMAND_FILE, started.model_dump_json(indent=1) + "\n", TrainingError)
         yield
 

@@ -29,7 +29,7 @@ from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, write_
 from interleave_thinker.training.dpo.checks import CriticPairCheck
 from interleave_thinker.training.trainer.report.card_facts import read_facts
 from interleave_thinker.training.trainer.resume import claim_run, step_of
-from interleave_thinker.training.trainer.steps.ending import Ending, in_use
+from interleave_thinker.training.trainer.steps.ending import Ending, in_use, started_with
 from interleave_thinker.training.trainer.steps.interrupt import two_interrupts
 
 
@@ -221,6 +221,30 @@ def test_what_cannot_be_finished_says_why(folder: Path, tmp_path: Path) -> None:
         in_use(tmp_path),
     ):
         pass
+
+
+def test_the_command_of_a_copied_folder_runs_only_if_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, program = tmp_path / "run", tmp_path / "program.py"
+    monkeypatch.setattr("interleave_thinker.training.trainer.resume.newest_checkpoint", lambda steps: steps)
+    token = started_with.set(("merge", "--converter", str(program), "--model", "nowhere"))
+    with in_use(out):
+        (out / "training.json").write_text("{}")
+    started_with.reset(token)
+    own = call("train", "finish", out)
+    assert f"train merge --converter {program}" in own.output, "it says what it runs"
+    assert "Cannot find the checkpoint folder 'nowhere'" in own.stderr
+    copy = shutil.copytree(out, tmp_path / "copy")
+    refused = call("train", "finish", copy)
+    assert refused.exit_code == 1 and "--trust-command" in refused.stderr
+    assert str(program) in "".join(refused.stderr.split()) and "nowhere'" not in refused.stderr
+    assert not (copy / "finish.json").exists()
+    trusted = call("train", "finish", copy, "--trust-command")
+    assert "Cannot find the checkpoint folder 'nowhere'" in trusted.stderr
+    (copy / "command.json").write_text('{"command": [], "folder": "."}')
+    refused = call("train", "finish", copy, "--trust-command")
+    assert refused.exit_code == 1 and "is not known" in refused.stderr
 
 
 def test_a_training_of_several_devices_is_finished_by_one(
