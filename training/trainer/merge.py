@@ -40,13 +40,14 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
     Raises:
         ChatError: `adapter` is not a LoRA adapter or does not fit the base, or the base cannot be an agent.
         SettingsError: `out` exists.
-        TrainingError: The checkpoint cannot be written.
+        TrainingError: The checkpoint cannot be written, or the adapter's model card cannot be read.
     """
     require("peft")
     check_usable(adapter)
     check_checkpoint(base, untested=True)
     if out.exists():
         raise SettingsError(f"{str(out)!r} already exists.", "Give a folder that does not exist yet.")
+    facts = read_facts(adapter)
     import torch
     from transformers import AutoConfig
 
@@ -69,7 +70,6 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
         merged.save_pretrained(temporary, safe_serialization=True, max_shard_size=shard)
         processor.save_pretrained(temporary)
         record.save(temporary)
-        facts = read_facts(adapter)
         if facts is not None:
             write_card(temporary, facts.model_copy(update={"merged": True}))
     return out

@@ -8,6 +8,8 @@ the user's machine are removed here, before anything is stored.
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -21,19 +23,28 @@ from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_bytes_if_any, read_json
 from ....backend.prompts.agent_card import Role
 from ....backend.prompts.published_checkpoints import HUB_FOLDER
+from ....backend.shown_text import shown_text
 from .run_description import ShownSetting, libraries
+
+logger = logging.getLogger(__name__)
 
 README = "README.md"
 MAX_BYTES = 1024 * 1024
 FRONT = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
 LICENSE = re.compile(r"^license:[ \t]*[\"']?([\w.+-]{1,80})", re.MULTILINE)
 URL = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;)]+", re.IGNORECASE)
-PATH = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:(?=[\\/])|(?=[/\\]))(?:[/\\][^/\\\s'\",;:)]+)+[/\\]?")
+PATH = re.compile(r"(?<![\w.])(?:~|\.\.?|[A-Za-z]:(?=[\\/])|(?=[/\\]))(?:[/\\][^/\\\s'\",;:)]+)+[/\\]?")
 
 
 def shareable(text: str) -> str:
-    """Return a text with the last name in place of each path, and without the addresses of servers."""
+    """Return a text with the last name in place of each path, and without the addresses of servers.
+
+    A path with blanks is known only if it begins with the home folder or is the whole text.
+    """
+    if os.path.isabs(text) and os.path.exists(text):
+        return Path(text).name
     text = URL.sub("(address)", text)
+    text = re.sub(rf"{re.escape(os.path.expanduser('~'))}(?=[/\\])", "~", text)
     return PATH.sub(lambda found: PurePosixPath(PureWindowsPath(found.group()).as_posix()).name, text)
 
 
@@ -84,7 +95,7 @@ class Origin(Facts):
 
     name: str
     digest: str
-    hub: str | None = None
+    hub: str | None = Field(default=None, pattern=r"^[\w.-]+(/[\w.-]+)?$")
     license: str | None = None
     stages: tuple[str, ...] = ()
     rows: tuple[UsedRows, ...] = ()
@@ -134,20 +145,37 @@ class CardFacts(Facts):
 
 
 def read_facts(folder: Path) -> CardFacts | None:
-    """Return the facts in a checkpoint's folder, or None if it has none or other ones."""
-    if not (folder / MODEL_CARD).is_file():
+    """Return the facts in a checkpoint's folder, or None if it has none.
+
+    Raises:
+        TrainingError: They cannot be read.
+    """
+    path = folder / MODEL_CARD
+    if not path.is_file():
         return None
+    found = read_json(path, TrainingError, "The facts of the model card", MAX_BYTES)
     try:
-        return CardFacts.model_validate(
-            read_json(folder / MODEL_CARD, TrainingError, "The facts of the model card", MAX_BYTES)
-        )
-    except (TrainingError, ValidationError):
-        return None
+        return CardFacts.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "content"
+        raise TrainingError(
+            f"The facts of the model card {str(path)!r} are not valid: {where}: {first['msg']}.",
+            "Copy the file again from where the model was trained. If it is lost, delete it: the model card "
+            "then lacks these facts.",
+        ) from error
 
 
 def origin_of(checkpoint: Path) -> Origin:
-    """Return what is known of the model in a folder, as the start of a training."""
-    earlier, hub = read_facts(checkpoint), hub_id(checkpoint)
+    """Return what is known of the model in a folder, as the start of a training.
+
+    This is called when the training has ended, so damaged facts of its base are left out with a warning.
+    """
+    earlier, hub = None, hub_id(checkpoint)
+    try:
+        earlier = read_facts(checkpoint)
+    except TrainingError as error:
+        logger.warning("The model card will not contain earlier trainings. %s", shown_text(str(error)))
     stages: tuple[str, ...] = ()
     if earlier is not None:
         stages = (*earlier.base.stages, earlier.stage)

@@ -14,6 +14,7 @@ from typing import Any
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.pictures import Picture
+from .card_facts import shareable
 from .progress_line import number
 from .run_description import ShownSetting
 
@@ -140,6 +141,7 @@ class TrainingReport:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        environment.filters["shareable"] = shareable  # the report is copied into the result
         charts = [_chart(name, _series(self.history, keys)) for name, keys in CHARTS]
         return environment.get_template("report.html.j2").render(
             report=self,

@@ -14,7 +14,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from ....backend.checkpoints.checkpoint import HUB_ID, MODEL_CARD, check_adapter, check_checkpoint
@@ -23,8 +23,9 @@ from ....backend.files.atomic import writing_folder
 from ....backend.files.bounded_reader import read_json
 from ....backend.prompts import FOLDER_NAME
 from ....backend.prompts.agent_card import CARD, read_card
+from ....backend.prompts.published_checkpoints import HUB_FOLDER
 from ....backend.prompts.trained_with import trained_with
-from .card_facts import CardFacts, Origin, license_of, read_facts, shareable
+from .card_facts import CardFacts, Origin, license_of, read_facts
 from .html_report import REPORT_FILE
 from .model_card import ADAPTER, write_card
 
@@ -63,9 +64,10 @@ def pack(folder: Path, to: Path, options: Publishing | None = None) -> Path:
         `to`.
 
     Raises:
-        SettingsError: `to` exists, the license is not known, or the checkpoint did not pass the gate.
+        SettingsError: `to` exists, the license is not known, the checkpoint did not pass the gate, or one of
+            its files is a link to another folder.
         ChatError: The folder is not a usable checkpoint.
-        TrainingError: A file cannot be written.
+        TrainingError: A file cannot be written, or the facts of the model card cannot be read.
     """
     options = options or Publishing()
     checkpoint = _checkpoint_in(folder, options.without_gate)
@@ -166,14 +168,27 @@ def _little_known(checkpoint: Path) -> CardFacts:
     config: Any = read_json(checkpoint / ADAPTER, TrainingError) if (checkpoint / ADAPTER).is_file() else {}
     named = str(config.get("base_model_name_or_path") or "") if isinstance(config, dict) else ""
     hub = named if HUB_ID.fullmatch(named) else None
-    base = Origin(name=shareable(named) or "not known", digest="not known", hub=hub)
+    base = Origin(name=_name_of(named) or "not known", digest="not known", hub=hub)
     return CardFacts(stage="not known", role=role, base=base)
 
 
 def _belonging(checkpoint: Path, with_report: bool) -> Iterator[Path]:
+    """Yield the files to pack.
+
+    Raises:
+        SettingsError: One is a link out of the checkpoint, so that it could be any file of the user.
+    """
     names = (*FILES, REPORT_FILE) if with_report else FILES
     found = {path for pattern in names for path in checkpoint.glob(pattern)}
-    yield from sorted(path for path in found if path.is_file() and path.name != MODEL_CARD)
+    # In the Hugging Face cache, the files of a model are links to its folder of blobs.
+    cached = next((one for one in checkpoint.parents if one.name.startswith(HUB_FOLDER)), checkpoint)
+    for path in sorted(path for path in found if path.is_file() and path.name != MODEL_CARD):
+        if not path.resolve().is_relative_to(cached.resolve()):
+            raise SettingsError(
+                f"{str(path)!r} is a link to {str(path.resolve())!r}, which is outside the checkpoint.",
+                "Replace the link by the file if it may be shared; otherwise delete the link.",
+            )
+        yield path
 
 
 def _copy(path: Path, target: Path, base: Origin) -> None:
@@ -188,10 +203,25 @@ def _copy(path: Path, target: Path, base: Origin) -> None:
         shutil.copyfile(path, target)
         return
     content = read_json(path, TrainingError)
-    named = [key for key in NAMES if isinstance(content, dict) and content.get(key)]
-    if not named:
+    named = _with_names(content, base)
+    if named == content:
         shutil.copyfile(path, target)
         return
-    for key in named:
-        content[key] = base.hub or shareable(str(content[key]))
-    target.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    target.write_text(json.dumps(named, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _with_names(content: Any, base: Origin) -> Any:
+    """Return the content of a configuration, also of its parts, with names instead of the paths of models."""
+    if isinstance(content, list):
+        return [_with_names(one, base) for one in content]
+    if not isinstance(content, dict):
+        return content
+    return {
+        key: base.hub or _name_of(str(value)) if key in NAMES and value else _with_names(value, base)
+        for key, value in content.items()
+    }
+
+
+def _name_of(model: str) -> str:
+    """Return the hub id of a model, or the last name of its path."""
+    return model if HUB_ID.fullmatch(model) else PurePosixPath(PureWindowsPath(model).as_posix()).name

@@ -26,7 +26,9 @@ from interleave_thinker.training.trainer.report.card_facts import (
     read_facts,
     shareable,
 )
+from interleave_thinker.training.trainer.report.html_report import TrainingReport
 from interleave_thinker.training.trainer.report.model_card import write_card
+from interleave_thinker.training.trainer.report.run_description import ShownSetting
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +128,7 @@ def test_an_adapter_names_its_base_and_a_merged_one_is_a_model(folder: Path, tmp
         ("C:/Users/ann/critic", "critic"),
         ("openai:gpt@http://10.0.0.1:8000/v1?key=s3cret", "openai:gpt@(address)"),
         ("~/critic", "critic"),
+        ("transformers:../../ann/critic", "transformers:critic"),
         ("Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-8B-Instruct"),
         ("accuracy 0.5, 1/2 of 3 / 4", "accuracy 0.5, 1/2 of 3 / 4"),
     ],
@@ -135,6 +138,25 @@ def test_paths_and_addresses_are_left_out(given: str, left: str) -> None:
     origin = Origin(name=given, digest="0")
     facts = CardFacts(stage="sft", base=origin, made_with={"judge": given}, notes=(given,), stopped=given)
     assert {facts.base.name, facts.made_with["judge"], *facts.notes, facts.stopped} == {left}
+
+
+def test_paths_with_blanks_are_left_out_where_they_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "Ann Smith"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    assert shareable(f"transformers:{home}/critic, twice") == "transformers:critic, twice"
+    (home / "my rows").mkdir(parents=True)
+    assert shareable(str(home / "my rows")) == "my rows"
+
+
+def test_the_report_is_shared_without_paths(tmp_path: Path) -> None:
+    settings = [ShownSetting("cache", "/home/ann/images", False, "")]
+    made_of = {"judge": "transformers:/home/ann/critic"}
+    report = TrainingReport("T", [], notes=["see /home/ann/x"], made_of=made_of, settings=settings)
+    page = report.write(tmp_path).read_text()
+    assert "ann" not in page and "<td>transformers:critic</td>" in page and "<td>images</td>" in page
 
 
 def test_a_stopped_training_and_a_planner_say_what_is_not_known(tmp_path: Path) -> None:

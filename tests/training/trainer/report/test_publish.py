@@ -15,9 +15,12 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from huggingface_hub import metadata_load
 
 from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.agent_card import AgentCard, MeasuredStrictness, read_card
-from interleave_thinker.training.trainer.report.card_facts import read_facts
+from interleave_thinker.training.trainer.merge import merge
+from interleave_thinker.training.trainer.report.card_facts import origin_of, read_facts
+from interleave_thinker.training.trainer.report.publish import Publishing, pack
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +110,48 @@ def test_a_license_is_given_or_known_from_the_base(passed: Path, tmp_path: Path)
     assert said.exit_code == 0 and (tmp_path / "a" / "report.html").is_file()
     found = metadata_load(tmp_path / "a" / "README.md")
     assert found is not None and found["license"] == "mit"
+
+
+def test_parts_of_a_configuration_name_no_path_either(passed: Path, tmp_path: Path) -> None:
+    path = passed / "final" / "adapter_config.json"
+    config = json.loads(path.read_text()) | {"parts": [{"_name_or_path": "/home/ann smith/my base"}]}
+    path.write_text(json.dumps(config | {"base_model_name_or_path": "C:\\Users\\ann smith\\my base"}))
+    packed = pack(passed, tmp_path / "a", Publishing("mit"))
+    found = json.loads((packed / "adapter_config.json").read_text())
+    assert found["parts"] == [{"_name_or_path": "my base"}]
+    assert found == config | {"base_model_name_or_path": "my base", "parts": found["parts"]}
+
+
+def test_a_link_out_of_the_checkpoint_is_not_packed(passed: Path, tmp_path: Path) -> None:
+    (tmp_path / "id_rsa").write_text("secret")
+    (passed / "final" / "LICENSE").symlink_to(tmp_path / "id_rsa")
+    refused = call("train", "publish", passed, "--to", tmp_path / "a", "--license", "mit")
+    assert refused.exit_code == 2 and "outside the checkpoint" in " ".join(refused.stderr.split())
+    assert not list(tmp_path.glob("*a*.tmp")) and not (tmp_path / "a").exists()
+    # The files of a model in the Hugging Face cache are links.
+    model = tmp_path / "models--ann--light"
+    shutil.copytree(passed / "final", model / "snapshots" / "0", ignore=shutil.ignore_patterns("LICENSE"))
+    (model / "blobs").mkdir()
+    (model / "blobs" / "0").write_text("terms")
+    (model / "snapshots" / "0" / "LICENSE").symlink_to("../../blobs/0")
+    packed = pack(model / "snapshots" / "0", tmp_path / "a", Publishing("mit"))
+    assert (packed / "LICENSE").read_text() == "terms" and not (packed / "LICENSE").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "damage", ["{", "[]", '{"stage": "sft", "base": {"name": "b", "digest": "0", "hub": "a\\n"}}']
+)
+def test_damaged_facts_do_not_hide_that_a_training_had_to_stop(
+    damage: str, run: Path, passed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (passed / "final" / "model_card.json").write_text(damage)
+    refused = call("train", "publish", passed, "--to", tmp_path / "a", "--license", "mit")
+    assert refused.exit_code == 1 and "model_card.json" in refused.stderr
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(TrainingError, match=r"model_card\.json"):
+        merge(run.parent / "base", passed / "final", tmp_path / "b")
+    # As the base of the next training, it only lacks its history.
+    assert origin_of(passed / "final").stages == () and "model_card.json" in caplog.text
 
 
 def test_a_step_and_a_checkpoint_of_an_earlier_version_are_packed(run: Path, tmp_path: Path) -> None:
