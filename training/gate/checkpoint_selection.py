@@ -30,7 +30,7 @@ class CheckpointSelection:
         """Find the newest checkpoint of a training of `steps` optimizer steps, unless the user ends it."""
         self.out, self.monitor, self.steps, self.log = out, monitor, steps, log
         self.resumed = newest_checkpoint(out / "steps")
-        ended = monitor.ending is not None and monitor.ending.asked
+        ended = monitor.ending is not None and monitor.ending.decided()
         done = self.resumed is not None and (ended or step_of(self.resumed) >= steps)
         self.finished: Path | None = self.resumed if done else None
         """Checkpoint to save, or None to save the weights in memory."""

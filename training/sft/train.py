@@ -148,7 +148,7 @@ class _FineTuning(TrainingRun):
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Return whether the training is complete at this checkpoint."""
         losses = measured_losses(logged(resumed))
-        over = self.ending.asked or step_of(resumed) >= whole_steps
+        over = self.ending.decided() or step_of(resumed) >= whole_steps
         return over or is_to_stop(losses, self.settings.early_stopping_patience)
 
     def _chosen(self, history: Sequence[Mapping[str, Any]]) -> Path | None:

@@ -96,12 +96,13 @@ class TrainingRun(ABC):
         memory = planned.get()
         if memory is not None:
             return self._dry_run(memory)
-        claim_run(self.out, self.description(), only_saved=self.ending.asked)
+        asked, saved = self.ending.asked, newest_checkpoint(self.out / "steps") is not None
+        claim_run(self.out, self.description(), only_saved=asked and saved)
         if self.final.is_dir():
             return self.finished()
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
         with in_use(self.out), given_back_on_failure(self.out), silence_libraries():
-            if self.ending.asked and newest_checkpoint(self.out / "steps") is None:
+            if asked and not saved:
                 self.ending.withdraw()
             return self.run()
 

@@ -87,8 +87,14 @@ class Ending:
 
     def due(self, step: int) -> bool:
         """Return whether the training ends after this step. All processes call it after every step."""
-        if step % self.whole:
-            return False
+        return step % self.whole == 0 and self.decided()
+
+    def decided(self) -> bool:
+        """Return whether the first process has seen a request. All processes call it.
+
+        A request may arrive while they look for it one after another. If some ended and others trained, these
+        would wait forever.
+        """
         asked = self.asked and os.environ.get("RANK", "0") == "0"
         return self.agree("asked" if asked else None) is not None
 

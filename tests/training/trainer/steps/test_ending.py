@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support import short_trainings
@@ -27,8 +29,10 @@ from interleave_thinker.backend.prompts.agent_card import read_card
 from interleave_thinker.cli.train import command as train_commands
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, write_rows
 from interleave_thinker.training.dpo.checks import CriticPairCheck
+from interleave_thinker.training.gate import checkpoint_selection
 from interleave_thinker.training.trainer.report.card_facts import read_facts
 from interleave_thinker.training.trainer.resume import claim_run, step_of
+from interleave_thinker.training.trainer.run import TrainingRun
 from interleave_thinker.training.trainer.steps.ending import Ending, in_use, started_with
 from interleave_thinker.training.trainer.steps.interrupt import two_interrupts
 
@@ -245,6 +249,46 @@ def test_the_command_of_a_copied_folder_runs_only_if_it_is_trusted(
     (copy / "command.json").write_text('{"command": [], "folder": "."}')
     refused = call("train", "finish", copy, "--trust-command")
     assert refused.exit_code == 1 and "is not known" in refused.stderr
+
+
+def test_a_request_counts_for_all_processes_or_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_selection, "newest_checkpoint", lambda steps: steps / "checkpoint-2")
+    ending = Ending(tmp_path)
+    monitor: Any = SimpleNamespace(ending=ending)
+    ending.ask()
+    monkeypatch.setenv("RANK", "1")
+    assert not ending.due(2), "the first process has not seen it"
+    assert checkpoint_selection.CheckpointSelection(tmp_path, monitor, 4, print).finished is None
+    ending.agree = lambda problem: "asked"
+    assert ending.due(2)
+    assert checkpoint_selection.CheckpointSelection(tmp_path, monitor, 4, print).finished is not None
+
+
+def test_a_request_without_a_checkpoint_does_not_change_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "8")
+
+    class Run(TrainingRun):
+        out, log = tmp_path, staticmethod(print)
+
+        def description(self) -> dict[str, Any]:
+            return {"stage": "sft"}
+
+        def prepared(self) -> Any: ...
+
+        def run(self) -> Path:
+            assert not self.ending.asked, "there is nothing to keep, so it trains"
+            (self.out / "steps" / "checkpoint-2").mkdir(parents=True, exist_ok=True)
+            raise KeyboardInterrupt
+
+    Ending(tmp_path).ask()
+    for _ in range(2):  # it is resumed with the same devices
+        with pytest.raises(KeyboardInterrupt):
+            Run().carry_out()
+    assert json.loads((tmp_path / "training.json").read_text())["devices"] == 8
 
 
 def test_a_training_of_several_devices_is_finished_by_one(
