@@ -44,6 +44,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ...backend.scorers import open_scorer
     from ...training.grpo.settings import GrpoTraining
     from ...training.recipes.recipe import read_recipe, unknown_key
+    from ...training.reward.attempts.terms import AttemptSettings
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
     from ...training.reward.redraws.drawing_settings import DrawingSettings
     from ...training.trainer.model_loading import check_options
@@ -59,23 +60,32 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
             f"Recipe {recipe!r}: the critic-grpo section does not set {error}.", "Set it in the recipe."
         ) from error
 
-    parts = (GrpoTraining, RewardSettings, DrawingSettings, ServiceOptions, RewarderOptions)
+    parts = (
+        GrpoTraining,
+        RewardSettings,
+        AttemptSettings,
+        DrawingSettings,
+        ServiceOptions,
+        RewarderOptions,
+    )
 
     def part(kind: type[BaseModel]) -> Any:
         return kind(**{name: values.pop(name) for name in list(values) if name in kind.model_fields})
 
     try:
-        settings, reward, drawing, services, rewarders = map(part, parts)
+        settings, reward, attempts, drawing, services, rewarders = map(part, parts)
     except ValidationError as error:
         fault = error.errors()[0]
         raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
-    check_options(settings)  # before the fine-tuning, which takes hours
+    # Before the fine-tuning, which takes hours.
+    check_options(settings)
+    attempts.check(reward)
     if values:
         known = {name for kind in parts for name in kind.model_fields}
         raise unknown_key(recipe, "critic-grpo", sorted(values)[0], known)
     opened = open_generator(generator, **rewarders.generator, **services.given)
     setup = RewardSetup(opened, open_scorer(scorer, **rewarders.judge), reward, drawing)
-    return ReinforcementStage(settings, setup)
+    return ReinforcementStage(settings, setup, attempts)
 
 
 @with_model_options

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from ..gate.gate_rows import GateSettings, askable, examination, refuse_trained
 from ..gate.monitored_run import TrainingData
 from ..gate.regression_gate import RegressionGate, enforce, publish
 from ..grpo.settings import GrpoTraining, rollouts_of, split_held_out
+from ..reward.attempts.terms import AttemptSettings
 from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData
 from ..sft.train import SftTraining
@@ -47,10 +48,11 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReinforcementStage:
-    """Optional last stage: the settings of GRPO and the source of its rewards."""
+    """Optional last stage: the settings of GRPO, the source of its rewards, and the attempts of a step."""
 
     settings: GrpoTraining
     reward: RewardSetup
+    attempts: AttemptSettings = field(default_factory=AttemptSettings)
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,8 @@ class _OwnCritic:
         from ..grpo.critic_task import CriticTask
         from ..grpo.train import train
 
-        return train(start, data, self.out / "grpo", stage.settings, CriticTask(stage.reward), self.log)
+        task = CriticTask(stage.reward, stage.attempts)
+        return train(start, data, self.out / "grpo", stage.settings, task, self.log)
 
     def _merged(self, base: Path, made: Path, folder: Path) -> Path:
         """Return the checkpoint, merged with its base if it is an adapter."""
