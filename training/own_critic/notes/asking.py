@@ -27,9 +27,7 @@ class NotedCritic:
     ) -> None:
         self.critic, self.most, self.parallel, self._cache = critic, most, parallel, cache
         self.questions = 0
-        """Questions so far."""
-        self.asked = 0
-        """Questions that the critic answered now; the others were stored."""
+        """Questions so far, with those whose answers were stored."""
         self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="critic") if parallel > 1 else None
 
     def __enter__(self) -> NotedCritic:
@@ -70,7 +68,6 @@ class NotedCritic:
         if stored in SAID:
             return SAID[stored]
         said = critic.judge(case.before, case.after, case.goal, case.used).success
-        self.asked += 1
         if self._cache:
             self._cache.keep_text(key, str(said))
         return said
