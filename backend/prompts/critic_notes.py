@@ -1,6 +1,6 @@
 """Critic's notes: corrections from a user's feedback that a critic reads before every question.
 
-A note says what was requested, which verdict was right and why. Notes have no images: the critic sees only
+A note names the request, the right verdict and its reason. Notes have no images: the critic sees only
 the two images that it judges. They come first in the message, since they are the same for all questions and
 a cache can keep the beginning. `feedback notes` chooses and measures them; a file may also be written by
 hand. Their digest is part of the critic's identity.
@@ -142,7 +142,7 @@ class CriticNotes(Value):
             )
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
-            field = ".".join(map(str, fault["loc"]))
+            field = ".".join(str(part)[:60] for part in fault["loc"])
             raise SettingsError(
                 f"{field} in the critic's notes {str(path)!r} is {str(fault['input'])[:40]!r}: "
                 f"{fault['msg']}.",

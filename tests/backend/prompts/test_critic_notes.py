@@ -96,6 +96,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         ({"notes": [{"goal": "a", "success": True}] * (MAX_NOTES + 1)}, "notes"),
         ({"notes": [{"goal": "a" * 1_001, "success": True}]}, "notes.0.goal"),
         ({"notes": [{"goal": "a", "success": True, "image": "x.png"}]}, "notes.0.image"),
+        ({"k" * 1_000: 1}, f"{'k' * 60} in"),
     ],
 )
 def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, change: dict, said: str) -> None:
@@ -103,7 +104,7 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, change: dict, 
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(SettingsError) as caught:
         CriticNotes.load(path)
-    assert said in str(caught.value) and NOTES in str(caught.value)
+    assert said in str(caught.value) and NOTES in str(caught.value) and len(str(caught.value)) < 600
 
 
 def test_a_folder_without_notes_is_an_error(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Chooses notes one after the other on one split of a user's feedback.
 
 Each correction is tried as a further note. First the critic is asked about the images that it still judges
-wrongly. If the note corrects too few besides its own, it is dropped at once, which is the common case and the
+wrongly. If the note corrects too few other images, it is dropped at once, which is the common case and the
 cheap one. Else the critic is asked about the images that it judges rightly, until the note has harmed too
 many. The images of chosen notes do not count: a critic that repeats a note has not learned from it.
 """
