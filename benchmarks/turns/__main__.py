@@ -39,7 +39,10 @@ def main() -> None:
     options = parser.parse_args()
     import torch
 
-    arms = [arm for arm in ARMS if arm in ("sft", *options.arms.split(","))]
+    wanted = {"sft", *options.arms.split(",")}
+    if unknown := sorted(wanted - ARMS.keys()):
+        parser.error(f"unknown arm {unknown[0]!r}, choose from {', '.join(ARMS)}")
+    arms = [arm for arm in ARMS if arm in wanted]
     settings = AblationSettings(start=START, rollouts=options.rollouts, stories=options.stories)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     try:
