@@ -1,10 +1,10 @@
 """Settings and terms of a step that is continued over several attempts, independent of any trainer.
 
 An answer about an image is continued as in use: a rejection generates the next image from the refined prompt,
-and the trained critic judges it, until it accepts or the attempts are used up. Rewarded are the image that
-the step ends with, the way it ended, and the images that were not generated in vain. Only images that were
-already right count as generated again in vain. If failed attempts counted too, accepting a wrong image would
-be the cheapest answer to a prompt that the generator cannot follow.
+and the trained critic judges it, until it accepts or the attempts are used up. The reward depends on the last
+image, on whether a right image was accepted, and on how many right images were generated again. Failed
+attempts have no cost of their own. If they had one, accepting a wrong image would be the cheapest answer to a
+prompt that the generator cannot follow.
 """
 
 from __future__ import annotations
