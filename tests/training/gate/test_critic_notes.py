@@ -26,7 +26,14 @@ from interleave_thinker.benchmarks.critic_notes import (
 )
 from interleave_thinker.training.own_critic.notes.asking import NotedCritic
 from interleave_thinker.training.own_critic.notes.cases import Case, cases_of, split_by_run
-from interleave_thinker.training.own_critic.notes.make import NotesRefused, make_notes, splits_of
+from interleave_thinker.training.own_critic.notes.choice import choose
+from interleave_thinker.training.own_critic.notes.make import (
+    NotesRefused,
+    faults_of,
+    gate_of,
+    make_notes,
+    splits_of,
+)
 from interleave_thinker.training.own_critic.notes.settings import NotesSettings
 
 IMAGES = 120
@@ -105,6 +112,37 @@ def test_a_note_that_harms_as_much_as_it_helps_is_not_chosen(tmp_path: Path) -> 
         make_notes(cases, Critic(chat), tmp_path, SETTINGS, quiet)
 
 
+def test_images_of_notes_do_not_count(tmp_path: Path) -> None:
+    chat, cases = made()
+    wrong = [case for case in cases if case.note and chat.verdict(case.after.digest, ()) != case.success]
+    corrected: dict[str, set[str]] = {
+        wrong[0].goal: {wrong[1].goal},  # one image, and its own
+        wrong[2].goal: {wrong[3].goal, wrong[4].goal},
+        wrong[5].goal: {wrong[2].goal, wrong[6].goal},  # one image, and that of a note
+    }
+    by_image, able = {case.after.digest: case for case in cases}, chat.verdict
+
+    def verdict(image: str, notes: Sequence[str]) -> bool:
+        case, right = by_image[image], able(image, ())
+        told = [goal for goal in corrected if any(f'"{goal}"' in note for note in notes)]
+        return case.success if any(case.goal in {goal, *corrected[goal]} for goal in told) else right
+
+    chat.verdict = verdict
+    some = [wrong[number] for number in range(7)]
+    with NotedCritic(Critic(chat), 1000) as asked:
+        before = asked.verdicts(asked.with_notes(()), some)
+        choice = choose(asked, some, before, SETTINGS, 0, quiet)
+    assert [note.goal for note in choice.notes] == [wrong[2].goal]
+
+
+def test_verdicts_that_stay_the_same_do_not_keep_notes() -> None:
+    chat, cases = made(Flaws(taught=Flaws.blind, misled=0.0))
+    notes = [note for case in cases[:1] if (note := case.note)]
+    with NotedCritic(Critic(chat), 1000) as asked:
+        gate = gate_of(asked, notes, cases)
+    assert not gate.faults and "is not a significant rise" in faults_of(gate)[0]
+
+
 def test_the_number_of_questions_is_bounded(tmp_path: Path) -> None:
     chat, cases = made()
     settings = SETTINGS.model_copy(update={"max_questions": 250})
@@ -148,6 +186,8 @@ def test_a_case_has_the_words_of_the_user(tmp_path: Path) -> None:
     assert second.note is not None and second.note.better_prompt == "a light page 2", "confirmed later"
     assert third.success and third.note and third.note.reason == "grey is fine"
     assert first.before and first.before.size == (48, 48) and first.goal == "a light page"
+    accepted = replace(third, better_prompt="a white page").note
+    assert accepted and accepted.better_prompt == "", "a step that succeeded needs no better prompt"
 
 
 def test_an_image_counts_once_and_not_at_all_with_two_verdicts(tmp_path: Path) -> None:

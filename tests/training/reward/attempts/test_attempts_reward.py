@@ -35,11 +35,13 @@ class Scripted:
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
         self.asked: list[list[str]] = []
+        self.before: list[Image.Image] = []
 
     def sampled(self, questions: Sequence[Mapping[str, Any]]) -> list[list[int]]:
         for one in questions:
             parts = one["prompt"][0]["content"]
             assert len(one["images"]) == sum(part["type"] == "image" for part in parts) == 2
+            self.before.append(one["images"][0])
         texts = ["".join(part["text"] or "" for part in one["prompt"][0]["content"]) for one in questions]
         self.asked.append(texts)
         return [list(map(ord, self.answers.pop(0))) for _ in questions]
@@ -91,6 +93,7 @@ def rewarded(
     trainer: Scripted,
     artist: Seeing | None = None,
     turns: int = 3,
+    right_at: float = 10,
     **settings: Any,
 ) -> tuple[list[StepSample], dict[str, float], Seeing]:
     Image.new("RGB", (32, 32)).save(folder / "after.png")
@@ -99,7 +102,9 @@ def rewarded(
     reading = RolloutReading(
         folder, lambda ids: "".join(map(chr, ids)), prompt_set=default_prompt_set(), pixels=4096
     )
-    reward = AttemptsReward(drawer, RewardSettings(**settings), AttemptSettings(turns=turns), reading)
+    reward = AttemptsReward(
+        drawer, RewardSettings(**settings), AttemptSettings(turns=turns, right_at=right_at), reading
+    )
     reward.begin(trainer, None)
     samples, measured = asyncio.run(reward.judged([one for one, _ in pairs], [one for _, one in pairs]))
     assert len(reward.verdicts) == len(pairs)
@@ -149,6 +154,21 @@ def test_a_right_image_generated_again_costs_thrift(tmp_path: Path) -> None:
 def test_with_two_turns_no_later_image_is_judged(tmp_path: Path) -> None:
     samples, _, artist = rewarded(tmp_path, [(answer(False, "red"), row(False))], Scripted(), turns=2)
     assert artist.prompts == ["red"] and samples[0].stop == 0.5 and samples[0].semantic == 0.75
+
+
+def test_later_images_are_judged_next_to_the_image_before_the_step(tmp_path: Path) -> None:
+    Image.new("RGB", (32, 32), "blue").save(tmp_path / "before.png")
+    trainer = Scripted(answer(True), answer(True))
+    edited = row(False).model_copy(update={"origin_image_path": "before.png"})
+    rewarded(tmp_path, [(answer(False, "red"), edited), (answer(False, "a red ship"), row(False))], trainer)
+    assert [one.getpixel((0, 0)) for one in trainer.before] == [(0, 0, 255), (255, 255, 255)]
+
+
+def test_a_lower_threshold_counts_more_images_as_right(tmp_path: Path) -> None:
+    pairs = [(answer(False, "a blue boat"), row(False))]
+    (strict,), _, _ = rewarded(tmp_path, pairs, Scripted(answer(True)))
+    (lenient,), _, _ = rewarded(tmp_path, pairs, Scripted(answer(True)), right_at=5)
+    assert (strict.stop, lenient.stop) == (0.0, 1.0)
 
 
 def test_an_empty_refined_prompt_repeats_the_used_one(tmp_path: Path) -> None:
