@@ -157,7 +157,7 @@ def test_with_two_turns_no_later_image_is_judged(tmp_path: Path) -> None:
 
 
 def test_later_images_are_judged_next_to_the_image_before_the_step(tmp_path: Path) -> None:
-    Image.new("RGB", (32, 32), "blue").save(tmp_path / "before.png")
+    Image.new("RGB", (64, 64), "blue").save(tmp_path / "before.png")
     trainer = Scripted(answer(True), answer(True))
     edited = row(False).model_copy(update={"origin_image_path": "before.png"})
     rewarded(tmp_path, [(answer(False, "red"), edited), (answer(False, "a red ship"), row(False))], trainer)
