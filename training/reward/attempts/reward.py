@@ -29,7 +29,7 @@ from ..critic_reward import CriticReward, RewardSettings
 from ..redraws.batch_counts import BatchCounts
 from ..redraws.redrawer import Outcome, Redraw, Redrawer
 from ..rollout_reward import RolloutReading, mean
-from ..samples import Sample, measures
+from ..samples import Sample
 from ..terms import NEUTRAL, accuracy_reward, format_reward, read_answer
 from .terms import AttemptSettings, JudgedImage, StepTerms, combine_steps, step_terms
 
@@ -97,8 +97,8 @@ class AttemptsReward(CriticReward):
         self, answers: Sequence[str], rows: Sequence[CriticRlRow]
     ) -> tuple[list[Sample], dict[str, float]]:
         """Return a sample for each answer to the row at the same index, and the measures of the batch."""
-        samples, counts = await self.rewards(answers, rows)
-        return samples, {**measures(samples, counts), **step_measures(samples)}
+        samples, measured = await super().judged(answers, rows)
+        return samples, {**measured, **step_measures(samples)}
 
     async def rewards(
         self, answers: Sequence[str], rows: Sequence[CriticRlRow]
