@@ -1,7 +1,7 @@
 """Encodes the frames of a clip as an MP4 file, and decodes them again.
 
-PyAV does both, which ComfyUI brings along. H.264 in 4:2:0 plays in every browser; it needs sides of even
-length. A movie may come from a stranger's story, so decoding is limited to what a clip states about it.
+PyAV, which ComfyUI installs, does both. H.264 in 4:2:0 plays in every browser; it needs sides of even length.
+A movie may come from a foreign story. So decoding stops if its size or length differs from the clip's record.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def frames_of(clip: Clip) -> Iterator[Image.Image]:
     """Yield the frames of a clip as RGB images.
 
     Raises:
-        JournalError: The movie is damaged, or is not what the clip states about it.
+        JournalError: The movie is damaged, or its codec, size or length differs from the clip's record.
         SettingsError: PyAV is missing.
     """
     av = pyav()
@@ -92,16 +92,16 @@ def frames_of(clip: Clip) -> Iterator[Image.Image]:
             streams = container.streams.video
             # Before anything is decoded: a frame of another size might need gigabytes.
             if len(streams) != 1 or streams[0].codec_context.name != "h264" or _size(streams[0]) != clip.size:
-                raise _other(clip)
+                raise _mismatch(clip)
             for frame in container.decode(streams[0]):
                 count += 1
                 if count > clip.frames or _size(frame) != clip.size:
-                    raise _other(clip)
+                    raise _mismatch(clip)
                 yield frame.to_image()
     except (av.FFmpegError, ValueError) as error:
         raise JournalError(f"Movie {clip.movie.digest!r} cannot be decoded ({error}).", REMAKE) from error
     if count != clip.frames:
-        raise _other(clip)
+        raise _mismatch(clip)
 
 
 def frames_at(clip: Clip, rate: int) -> Iterator[Image.Image]:
@@ -126,7 +126,7 @@ def _size(shown: Any) -> tuple[int, int]:
     return shown.width, shown.height
 
 
-def _other(clip: Clip) -> JournalError:
+def _mismatch(clip: Clip) -> JournalError:
     width, height = clip.size
     return JournalError(
         f"Movie {clip.movie.digest!r} is not an H.264 video of {clip.frames} frames "

@@ -35,7 +35,7 @@ class ClipMade(NamedTuple):
 def make_clips(
     trajectory: Trajectory, maker: ClipMaker, store: KeepsClips, seed: int = 0, again: bool = False
 ) -> Iterator[ClipMade]:
-    """Yield the clips of a story, in order. Those that are missing or were made differently are made.
+    """Yield the clips of a story, in order. Generate those that are missing or have another identity.
 
     A clip of an unknown maker (one that was added in ComfyUI) is kept.
 

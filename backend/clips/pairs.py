@@ -12,7 +12,7 @@ from .clip import Clip, ClipPair
 def clip_pairs(trajectory: Trajectory) -> tuple[ClipPair, ...]:
     """Return each pair of successive images of a story, with the prompt of the later step.
 
-    Steps without an image are passed over. Two equal images make no pair.
+    Steps without an image are skipped. Two equal images are not a pair.
     """
     shown = [(result.step, result.image) for result in trajectory.results if result.image]
     return tuple(

@@ -120,7 +120,7 @@ class ClipRun:
                 break
             seed = attempt_seed(settings.seed, pair.step, number, settings.seed_rule)
             made.append(self._made(pair, prompt, seed))
-            self._tell(pair, made)
+            self._report(pair, made)
             if critic is None or most == 1:
                 break
             reason = StopReason.attempts_used_up
@@ -128,7 +128,7 @@ class ClipRun:
             if footage and (settings.judge_last or number + 1 < most):
                 judged, reused = self._judged(critic, pair, made[-1].attempt.prompt, footage)
                 made[-1] = _with_judgement(made[-1], judged)
-                self._tell(pair, made)
+                self._report(pair, made)
                 self._missing.hear(judged, reused)
             if accepted(made[-1].attempt.verdict, settings.accept_at):
                 reason = StopReason.accepted
@@ -183,7 +183,7 @@ class ClipRun:
             self.verdicts.keep_judged(record)
         return record, False
 
-    def _tell(self, pair: ClipPair, made: Sequence[ClipAttempt]) -> None:
+    def _report(self, pair: ClipPair, made: Sequence[ClipAttempt]) -> None:
         if self.on_attempt is not None:
             self.on_attempt(pair, len(made) - 1, made[-1])
 
