@@ -51,8 +51,10 @@ def run_program(
     environment = restricted(home.absolute(), PYTHONUSERBASE=site.getuserbase())
     watched = [sys.executable, "-I", "-S", str(supervisor.__file__), *command]
     child: subprocess.Popen[bytes] | None = None
+    begin = 0
     try:
         with log.open("ab") as output:
+            begin = output.tell()
             child = subprocess.Popen(
                 watched, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, cwd=home,
                 env=environment, start_new_session=os.name == "posix",
@@ -62,14 +64,14 @@ def run_program(
         raise TrainingError(f"Cannot run {name} ({error.strerror or error}).") from error
     except subprocess.TimeoutExpired as error:
         raise TrainingError(
-            f"{name} did not finish within {limit:g} s: {_last_line(log)}.",
+            f"{name} did not finish within {limit:g} s: {_last_line(log, begin)}.",
             f"Read its output in {str(log)!r}.",
         ) from error
     finally:
         if child is not None:
             _end(child)
     if status:
-        line = _last_line(log)
+        line = _last_line(log, begin)
         raise TrainingError(f"{name} exited with status {status}: {line}.", _hint(line, command[0], log))
 
 
@@ -84,11 +86,11 @@ def _hint(line: str, program: str, log: Path) -> str:
     return f"{read} If the model is too new for it, update llama.cpp." if UNKNOWN.search(line) else read
 
 
-def _last_line(log: Path) -> str:
-    """Return the last line of output that is not empty."""
+def _last_line(log: Path, begin: int) -> str:
+    """Return the last line of output that is not empty, of a program whose output begins there."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - LAST_BYTES))
+            file.seek(max(begin, log.stat().st_size - LAST_BYTES))
             lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
     except OSError:
         return "its log cannot be read"

@@ -140,6 +140,13 @@ def test_a_failure_names_its_reason_and_leaves_no_agent(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "mine-gguf.log", "the critic's"]
 
 
+def test_a_silent_failure_does_not_quote_an_earlier_program(tmp_path: Path) -> None:
+    for code, said in (("print('the first'); exit(1)", "status 1: the first"), ("exit(2)", "2: it printed")):
+        with pytest.raises(TrainingError, match=said):
+            run_program("converter", [sys.executable, "-c", code], tmp_path / "log", tmp_path)
+    assert (tmp_path / "log").read_text().split() == ["the", "first"]
+
+
 def test_a_program_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
     converter = write_converter(tmp_path / "bin", "hangs")
     command = [sys.executable, str(converter), "x", "--outfile", "y", "--outtype", "f16"]
