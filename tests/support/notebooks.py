@@ -39,7 +39,7 @@ class Cell:
 
 
 def cells_of(script: Path) -> list[Cell]:
-    """Return the cells of a script; what comes before the first mark is not part of the notebook."""
+    """Return the cells of a script. Lines before the first mark are not part of the notebook."""
     _, *rest = MARK.split(script.read_text(encoding="utf-8"))
     return [_cell(mark, source.strip("\n")) for mark, source in zip(rest[::2], rest[1::2], strict=True)]
 
