@@ -9,14 +9,17 @@ requested once more. If that fails too, it is an error, never a middle value.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ..answers.reply_text import split_reply
 from ..chat import ChatModel, Message, ReplySettings, open_chat
 from ..errors import AnswerError, ScorerError
 from ..pictures import Picture
 from ..types import Score
-from .judge_prompts import CURRENT, VERSION_1, JudgePrompts
+from .judge_prompts import CURRENT, REASON, VERSION_1, JudgePrompts
+
+Answer = TypeVar("Answer")
 
 NUMBER = r"(\d{1,3}(?:\.\d{1,6})?)(?:\s*/\s*10)?"
 PAIR = re.compile(rf"[\[(]\s*{NUMBER}\s*[,;]\s*{NUMBER}\s*[\])]")
@@ -93,22 +96,8 @@ class ChatJudge:
         return *semantics, *self._ask(self.prompts.quality_prompt, (after,), settings)
 
     def _ask(self, prompt: str, images: Sequence[Picture], settings: ReplySettings) -> tuple[float, float]:
-        message = Message(role="user", content=(*images, prompt))
-        reply = self.chat.reply([message], settings)
-        try:
-            return self.read(reply.whole)
-        except AnswerError as error:
-            reason = self.prompts.retry_because(error.message)
-        retry = [
-            message,
-            Message(role="assistant", content=(reply.text,)),
-            Message(role="user", content=(reason,)),
-        ]
-        reply = self.chat.reply(retry, settings.drawn())
-        try:
-            return self.read(reply.whole)
-        except AnswerError as error:
-            raise ScorerError(f"The judge's scores cannot be read. {error}") from error
+        content = (*images, prompt)
+        return ask_twice(self.chat, content, settings, self.read, self.prompts.retry, "The judge's scores")
 
     def read(self, text: str) -> tuple[float, float]:
         """Return the two numbers of a reply, 0..10 each.
@@ -117,6 +106,46 @@ class ChatJudge:
             AnswerError: The reply does not contain two scores.
         """
         return read_scores(text)
+
+
+def ask_twice(
+    chat: ChatModel,
+    content: Sequence[str | Picture],
+    settings: ReplySettings,
+    read: Callable[[str], Answer],
+    retry: str,
+    what: str,
+) -> Answer:
+    """Return the answer to a question. If the reply cannot be read, the model is asked once more.
+
+    Args:
+        chat: The model.
+        content: The question with its images.
+        settings: Decoding settings. The second reply is always sampled.
+        read: Reads a reply. It raises AnswerError if it cannot.
+        retry: Question after a reply that cannot be read; contains REASON.
+        what: What is read, for the error, such as "The judge's scores".
+
+    Raises:
+        ScorerError: The second reply cannot be read either.
+        ChatError: The model failed.
+        Cancelled: The user stopped the run.
+    """
+    question = Message(role="user", content=tuple(content))
+    reply = chat.reply([question], settings)
+    try:
+        return read(reply.whole)
+    except AnswerError as error:
+        reason = error.message
+    again = [
+        question,
+        Message(role="assistant", content=(reply.text,)),
+        Message(role="user", content=(retry.replace(REASON, reason, 1),)),
+    ]
+    try:
+        return read(chat.reply(again, settings.drawn()).whole)
+    except AnswerError as error:
+        raise ScorerError(f"{what} cannot be read. {error}") from error
 
 
 def identity_of(chat: str, settings: ReplySettings, prompts: JudgePrompts = CURRENT) -> str:

@@ -56,10 +56,6 @@ class JudgePrompts:
         """The prompt about quality."""
         return self.quality + self.form
 
-    def retry_because(self, reason: str) -> str:
-        """Return the prompt after a reply that cannot be read."""
-        return self.retry.replace(REASON, reason, 1)
-
 
 VERSION_1 = JudgePrompts(
     version=1,

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from ..answers.reply_text import split_reply
-from ..chat import ChatModel, Message, ReplySettings, open_chat
+from ..chat import ChatModel, ReplySettings, open_chat
 from ..errors import AnswerError, ScorerError
 from ..pictures import Picture
 from ..types import Score
-from .judge_prompts import digest_of
+from .judge import ask_twice
+from .judge_prompts import SLOT, digest_of
 
 SETTINGS = ReplySettings(max_tokens=1024)
 MAX_TOGETHER = 16
@@ -143,20 +144,8 @@ class PairwiseJudge:
     def _ask(self, before: Picture | None, first: Picture, second: Picture, instruction: str) -> float:
         images = (first, second) if before is None else (before, first, second)
         shown = QUESTION.replace("{images}", WITHOUT if before is None else WITH_SOURCE, 1)
-        question = Message(role="user", content=(*images, shown.replace("{instruction}", instruction, 1)))
-        reply = self.chat.reply([question], self.settings)
-        try:
-            return read_comparison(reply.whole)
-        except AnswerError as error:
-            retry = [
-                question,
-                Message(role="assistant", content=(reply.text,)),
-                Message(role="user", content=(RETRY.replace("{reason}", error.message, 1),)),
-            ]
-        try:
-            return read_comparison(self.chat.reply(retry, self.settings.drawn()).whole)
-        except AnswerError as error:
-            raise ScorerError(f"The comparison cannot be read. {error}") from error
+        content = (*images, shown.replace(SLOT, instruction, 1))
+        return ask_twice(self.chat, content, self.settings, read_comparison, RETRY, "The comparison")
 
 
 def read_comparison(text: str) -> float:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 
 from ..answers.reply_text import split_reply
-from ..chat import ChatModel, Message, ReplySettings, open_chat
-from ..errors import AnswerError, ScorerError
+from ..chat import ChatModel, ReplySettings, open_chat
+from ..errors import AnswerError
 from ..pictures import Picture
 from ..types import Score
+from .judge import ask_twice
 from .judge_prompts import digest_of
 from .reward_prompts import RATIONAL_PARTS, import_rational, rational_prompt
 
@@ -73,21 +74,14 @@ class RationalRewards:
         """
         edit = before is not None
         images = (before, after) if before is not None else (after,)
-        question = Message(role="user", content=_filled(self.prompts[edit], instruction, images))
-        settings = self.settings.seeded(repeat)
-        reply = self.chat.reply([question], settings)
-        try:
-            found = read_rational(reply.whole, edit)
-        except AnswerError as error:
-            retry = [
-                question,
-                Message(role="assistant", content=(reply.text,)),
-                Message(role="user", content=(RETRY.replace("{reason}", error.message, 1),)),
-            ]
-            try:
-                found = read_rational(self.chat.reply(retry, settings.drawn()).whole, edit)
-            except AnswerError as second:
-                raise ScorerError(f"The scores of RationalRewards cannot be read. {second}") from second
+        found = ask_twice(
+            self.chat,
+            _filled(self.prompts[edit], instruction, images),
+            self.settings.seeded(repeat),
+            lambda text: read_rational(text, edit),
+            RETRY,
+            "The scores of RationalRewards",
+        )
         texts = [found["Text Faithfulness"], found["Text Rendering"]]
         followed = min(one for one in texts if one is not None)
         preserved, natural = found["Image Faithfulness"], found["Physical and Visual Quality"]

@@ -130,7 +130,7 @@ def test_each_version_sends_its_own_prompts(
     first, retry, quality = (str(request.messages[-1].content[-1]) for request in chat.requests)
     assert first == prompts.semantics_for("add {instruction} and {reason}")
     assert "{instruction} and {reason}" in first and "0 to 10" in first
-    assert retry == prompts.retry_because("The reply contains no pair of scores. In: 'good'.")
+    assert retry == prompts.retry.replace("{reason}", "The reply contains no pair of scores. In: 'good'.", 1)
     assert quality == prompts.quality_prompt
     for prompt in (first, retry, quality):
         assert "<answer>[" in prompt

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 from ....backend.answers.reply_text import find_objects, split_reply
-from ....backend.chat.protocol import ChatModel, Message, ReplySettings
-from ....backend.errors import AnswerError, ScorerError, SettingsError
+from ....backend.chat.protocol import ChatModel, ReplySettings
+from ....backend.errors import AnswerError, SettingsError
 from ....backend.pictures import Picture
+from ....backend.scorers.judge import ask_twice
+from ....backend.scorers.judge_prompts import REASON
 from ....backend.types import Plan, Value
 from ...content_cache import ContentCache, key_of
 from ...data.rows.planner_rl import PlannerRlRow
@@ -115,31 +117,21 @@ class ChecklistJudge:
         kept = self._cache.text(key) if self._cache else None
         sizes = len(row.checklist), len(plan.steps)
         if kept is None:
-            kept = self._asked(Message(role="user", content=(*pictures, question)), sizes)
+            kept = self._asked((*pictures, question), sizes)
             if self._cache:
                 self._cache.keep_text(key, kept)
         covered, consistent = read_checked(kept, *sizes)
         return PlanScore(match=_share(covered), consistency=_share(consistent))
 
-    def _asked(self, message: Message, sizes: tuple[int, int]) -> str:
+    def _asked(self, content: Sequence[str | Picture], sizes: tuple[int, int]) -> str:
         """Return a reply that can be parsed; asks once more if the first one cannot."""
-        reply = self.chat.reply([message], self.settings)
-        try:
-            read_checked(reply.whole, *sizes)
-            return reply.whole
-        except AnswerError as error:
-            reason = f"Your answer could not be read. {error.message}{FORM}"
-        turns = [
-            message,
-            Message(role="assistant", content=(reply.text,)),
-            Message(role="user", content=(reason,)),
-        ]
-        reply = self.chat.reply(turns, self.settings.drawn())
-        try:
-            read_checked(reply.whole, *sizes)
-        except AnswerError as error:
-            raise ScorerError(f"The judge's answer cannot be read. {error}") from error
-        return reply.whole
+
+        def checked(text: str) -> str:
+            read_checked(text, *sizes)
+            return text
+
+        retry = f"Your answer could not be read. {REASON}{FORM}"
+        return ask_twice(self.chat, content, self.settings, checked, retry, "The judge's answer")
 
 
 FORM = """
