@@ -21,7 +21,7 @@ from ....backend.checkpoints.checkpoint import HUB_ID, MODEL_CARD, check_adapter
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder
 from ....backend.files.bounded_reader import read_json
-from ....backend.prompts import FOLDER_NAME
+from ....backend.prompts import FOLDER_NAME, recorded
 from ....backend.prompts.agent_card import CARD, read_card
 from ....backend.prompts.published_checkpoints import HUB_FOLDER
 from ....backend.prompts.trained_with import trained_with
@@ -81,12 +81,16 @@ def pack(folder: Path, to: Path, options: Publishing | None = None) -> Path:
     facts = read_facts(checkpoint) or _little_known(checkpoint)
     _check_gate(checkpoint, facts, options.without_gate)
     license = _license(checkpoint, facts, options.license)
+    # A step of an earlier version has its record in the folder of its training.
+    prompts = recorded(checkpoint, FOLDER_NAME)
+    for path in prompts.glob("*.txt"):
+        _check_inside(path, prompts.parent)
     with writing_folder(to, TrainingError, "The packed checkpoint") as temporary:
         for path in _belonging(checkpoint, options.with_report):
             target = temporary / path.relative_to(checkpoint)
             target.parent.mkdir(parents=True, exist_ok=True)
             _copy(path, target, facts.base)
-        trained_with(checkpoint).save(temporary)  # a step of a training has its record in the folder above
+        trained_with(checkpoint).save(temporary)
         write_card(temporary, facts, license, to.name)
     return to
 
@@ -176,19 +180,28 @@ def _belonging(checkpoint: Path, with_report: bool) -> Iterator[Path]:
     """Yield the files to pack.
 
     Raises:
-        SettingsError: One is a link out of the checkpoint, so that it could be any file of the user.
+        SettingsError: One is a link out of the checkpoint.
     """
     names = (*FILES, REPORT_FILE) if with_report else FILES
     found = {path for pattern in names for path in checkpoint.glob(pattern)}
-    # In the Hugging Face cache, the files of a model are links to its folder of blobs.
-    cached = next((one for one in checkpoint.parents if one.name.startswith(HUB_FOLDER)), checkpoint)
     for path in sorted(path for path in found if path.is_file() and path.name != MODEL_CARD):
-        if not path.resolve().is_relative_to(cached.resolve()):
-            raise SettingsError(
-                f"{str(path)!r} is a link to {str(path.resolve())!r}, which is outside the checkpoint.",
-                "Replace the link by the file if it may be shared; otherwise delete the link.",
-            )
+        _check_inside(path, checkpoint)
         yield path
+
+
+def _check_inside(path: Path, folder: Path) -> None:
+    """Check that a file is in a folder, also after its links: a link could name any file of the user.
+
+    Raises:
+        SettingsError: It is a link out of the folder.
+    """
+    # In the Hugging Face cache, the files of a model are links to its folder of blobs.
+    cached = next((one for one in folder.parents if one.name.startswith(HUB_FOLDER)), folder)
+    if not path.resolve().is_relative_to(cached.resolve()):
+        raise SettingsError(
+            f"{str(path)!r} is a link to {str(path.resolve())!r}, which is outside the checkpoint.",
+            "Replace the link by the file if it may be shared; otherwise delete the link.",
+        )
 
 
 def _copy(path: Path, target: Path, base: Origin) -> None:

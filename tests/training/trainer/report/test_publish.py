@@ -128,6 +128,14 @@ def test_a_link_out_of_the_checkpoint_is_not_packed(passed: Path, tmp_path: Path
     refused = call("train", "publish", passed, "--to", tmp_path / "a", "--license", "mit")
     assert refused.exit_code == 2 and "outside the checkpoint" in " ".join(refused.stderr.split())
     assert not list(tmp_path.glob("*a*.tmp")) and not (tmp_path / "a").exists()
+    # A step without a prompt set has that of its training.
+    step = passed / "steps" / "checkpoint-2"
+    shutil.rmtree(step / "prompt_set")
+    (passed / "prompt_set" / "critic.txt").unlink()
+    (passed / "prompt_set" / "critic.txt").symlink_to(tmp_path / "id_rsa")
+    options = ("--license", "mit", "--without-gate")
+    refused = call("train", "publish", step, "--to", tmp_path / "a", *options)
+    assert refused.exit_code == 2 and "outside the checkpoint" in " ".join(refused.stderr.split())
     # The files of a model in the Hugging Face cache are links.
     model = tmp_path / "models--ann--light"
     shutil.copytree(passed / "final", model / "snapshots" / "0", ignore=shutil.ignore_patterns("LICENSE"))
