@@ -65,7 +65,7 @@ ABOUT = {
     "editscore": About(
         "editscore:CHAT",
         "both parts of edits",
-        "code Apache-2.0; weights: see the card of the adapter",
+        "code Apache-2.0; weights: see the model card of the adapter",
         "base in bfloat16: 4B 9 GB, 7B 17 GB, 8B 18 GB",
         "0 to 25, divided by 2.5",
     ),
@@ -79,14 +79,14 @@ ABOUT = {
     "rationalrewards": About(
         "rationalrewards:CHAT",
         "both parts, and lettering if the prompt asks for it",
-        "Apache-2.0 (card of the T2I model)",
+        "Apache-2.0 (model card of the T2I model)",
         "8B in bfloat16: 18 GB",
         "1 to 4; 1 becomes 0 and 4 becomes 10",
     ),
     "similarity": About(
         "similarity:FOLDER",
         "semantics: image and prompt, or image and source",
-        "CLIP of OpenAI MIT, SigLIP of Google Apache-2.0; others: see their card",
+        "CLIP of OpenAI MIT, SigLIP of Google Apache-2.0; others: see their model card",
         "in float32: CLIP B/32 0.6 GB, L/14 1.7 GB, SigLIP so400m 3.5 GB",
         "CLIP: 25 x cosine; SigLIP: 10 x probability; source: 10 x cosine",
     ),

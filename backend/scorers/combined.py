@@ -13,7 +13,7 @@ from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import Score
 from . import open_scorer
-from .protocol import Leaves, Parts, Scorer, ScoresRepeatedly, parts_of
+from .protocol import Parts, Scorer, ScoresRepeatedly, free_device, parts_of
 from .specs import split_members
 
 MAX_REPEATS = 32
@@ -75,9 +75,7 @@ class CombinedScorer:
     def offload(self) -> None:
         """Free the devices of the members."""
         for _, scorer in self.members:
-            for leaving in (scorer, getattr(scorer, "chat", None)):
-                if isinstance(leaving, Leaves):
-                    leaving.offload()
+            free_device(scorer)
 
 
 class RepeatedSamples:

@@ -99,6 +99,13 @@ class Leaves(Protocol):
         ...
 
 
+def free_device(scorer: object) -> None:
+    """Free the devices of a scorer and of its chat model, if they can leave them."""
+    for leaving in (scorer, getattr(scorer, "chat", None)):
+        if isinstance(leaving, Leaves):
+            leaving.offload()
+
+
 def parts_of(scorer: Scorer, before: Picture | None, after: Picture, instruction: str) -> Parts:
     """Return what any scorer measures of an image; raises as the scorer."""
     if isinstance(scorer, MeasuresParts):

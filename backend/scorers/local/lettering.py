@@ -19,7 +19,7 @@ from ...errors import AnswerError, ScorerError
 from ...pictures import Picture
 from ...types import Score
 from ..judge_prompts import digest_of
-from ..protocol import Leaves, Parts
+from ..protocol import Parts, free_device
 from .folder_model import LocalModel
 
 QUESTION = """Transcribe all text that is visible in the image, exactly as it is spelled, including errors. \
@@ -124,7 +124,6 @@ class LetteringScorer:
 
     def __init__(self, reader: ReadsText) -> None:
         self.reader = reader
-        self.chat = getattr(reader, "chat", None)
 
     @property
     def identity(self) -> str:
@@ -156,9 +155,7 @@ class LetteringScorer:
 
     def offload(self) -> None:
         """Free the reader's device until the next call."""
-        for leaving in (self.reader, self.chat):
-            if isinstance(leaving, Leaves):
-                leaving.offload()
+        free_device(self.reader)
 
 
 def requested_texts(instruction: str) -> list[str]:

@@ -153,6 +153,18 @@ def test_the_worst_requested_text_decides() -> None:
     assert len(chat.requests) == 4, "nothing is read if nothing is requested"
 
 
+def test_lettering_frees_the_device_of_its_reader() -> None:
+    class Leaving(ScriptedChat):
+        freed = 0
+
+        def offload(self) -> None:
+            self.freed += 1
+
+    chat = Leaving([])
+    LetteringScorer(ChatReader(chat)).offload()
+    assert chat.freed == 1
+
+
 def test_closeness_is_one_minus_the_relative_edit_distance() -> None:
     assert closeness("open", plain("We are OPEN!")) == 1
     assert closeness("open", "opan") == 0.75
