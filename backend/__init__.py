@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .agents.planner import Planner
     from .chat import open_chat
     from .chat.protocol import ChatModel, Message, Reply, ReplySettings
-    from .clips.clip import Clip, ClipMaker, ClipPair, Footage
     from .clips.pipelines import open_clip_maker
     from .errors import (
         AnswerError,
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
         Trajectory,
         Verdict,
     )
+    from .types.clip import Clip, ClipMaker, ClipPair, Footage
 
 __all__ = [
     "AnswerError",
@@ -147,7 +147,7 @@ _MODULES = {
     ".agents.planner": "Planner",
     ".chat": "open_chat",
     ".chat.protocol": "ChatModel Message Reply ReplySettings",
-    ".clips.clip": "Clip ClipMaker ClipPair Footage",
+    ".types.clip": "Clip ClipMaker ClipPair Footage",
     ".clips.pipelines": "open_clip_maker",
     ".errors": "AnswerError Cancelled ChatError GeneratorError InterleaveError JournalError PictureError "
     "ScorerError SettingsError",

@@ -31,11 +31,11 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from interleave_thinker.backend.clips.clip import ClipMaker, ClipPair, Footage
 from interleave_thinker.backend.loop.policy import choose
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.clips.attempts import ClipResult, ClipRun, JudgesClips
 from interleave_thinker.backend.types import RunSettings, Verdict
+from interleave_thinker.backend.types.clip import ClipMaker, ClipPair, Footage
 from interleave_thinker.tinyworld.lab.clips.critic import (
     ROWS,
     BatchedClipCritic,

@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter
 
-from interleave_thinker.backend.clips.clip import Clip, Footage
 from interleave_thinker.backend.clips.encoding import clip_of
 from interleave_thinker.backend.clips.families import WAN
 from interleave_thinker.backend.clips.pairs import clip_pairs, with_clips
@@ -34,6 +33,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.backend.types.clip import Clip, Footage
 
 NOISE = 3.0
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from .clip import MAX_FRAMES
+from ..types.clip import MAX_FRAMES
 
 
 @dataclass(frozen=True)

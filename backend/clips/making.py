@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from ..types import Trajectory
+from ..types.clip import Clip, ClipMaker, ClipPair
 from ..values import bounded_identity
-from .clip import Clip, ClipMaker, ClipPair
 from .encoding import clip_of, pyav
 from .pairs import clip_pairs, clips_of
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from ..types import Trajectory
-from .clip import Clip, ClipPair
+from ..types.clip import Clip, ClipPair
 
 
 def clip_pairs(trajectory: Trajectory) -> tuple[ClipPair, ...]:

@@ -23,8 +23,8 @@ from ..generators.pipelines.options import DTYPES, sides_of
 from ..generators.protocol import bounded_identity
 from ..machine.devices import device_named
 from ..pictures import Picture
+from ..types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
 from ..values import Text, Value
-from .clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
 from .families import LTX, WAN, ClipFamily
 
 MAX_SECONDS = 60.0

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..cast import MemberKind
-from ..clips.clip import Clip
 from ..clips.pairs import clips_of
 from ..pictures import Picture
 from ..report.outcomes import (
@@ -26,6 +25,7 @@ from ..report.outcomes import (
     title_of,
 )
 from ..types import RunSettings, Text, Trajectory, Value
+from ..types.clip import Clip
 from ..values import written_without
 from .layout.files import PictureFolder, write_whole
 

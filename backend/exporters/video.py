@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from PIL import Image, ImageOps
 
-from ..clips.clip import Clip
 from ..clips.encoding import frames_at, pyav
 from ..clips.pairs import clips_of
 from ..errors import JournalError, SettingsError
 from ..files.atomic import writing
 from ..report.export_options import PLAIN, ExportOptions
 from ..types import Trajectory
+from ..types.clip import Clip
 from .layout.frames import Box, Film, Frame, frames_of, picture_boxes, render
 from .layout.pages import PAPER
 

@@ -14,8 +14,7 @@ from PIL import Image
 
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..types import MAX_STEP_IMAGES, StepSettings
-from ..values import shown_beside
+from ..types import MAX_STEP_IMAGES, StepSettings, shown_beside
 
 GRID = 8
 

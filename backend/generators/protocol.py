@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..pictures import Picture
-from ..types import Enhancement, StepSettings
-from ..values import bounded_identity, step_identity
+from ..types import Enhancement, StepSettings, step_identity
+from ..values import bounded_identity
 
 __all__ = [
     "IMAGE_MARK",

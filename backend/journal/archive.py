@@ -13,12 +13,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..clips.movie import MAX_BYTES as MAX_MOVIE
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..files.bounded_reader import opened
 from ..files.zip_archive import LOCAL, LOCAL_MARK, ZipBounds, ZipReader, write_zip
 from ..pictures import MAX_BYTES
+from ..types.movie import MAX_BYTES as MAX_MOVIE
 from .clips import CLIPS
 from .files import MAX_JSON, PART, PICTURES, RunFiles
 

@@ -14,9 +14,9 @@ from functools import partial
 
 from pydantic import BaseModel
 
-from ..clips.clip import Clip, ClipPair
-from ..clips.movie import MAX_BYTES, Movie
 from ..errors import JournalError
+from ..types.clip import Clip, ClipPair
+from ..types.movie import MAX_BYTES, Movie
 from .files import RunFiles
 from .records.calls import Digest
 

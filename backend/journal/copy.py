@@ -12,8 +12,16 @@ from ..clips.pairs import clips_of
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture
-from ..types import Attempt, DrawSettings, Step, StepResult, StepSettings, StopReason, Trajectory
-from ..values import step_identity
+from ..types import (
+    Attempt,
+    DrawSettings,
+    Step,
+    StepResult,
+    StepSettings,
+    StopReason,
+    Trajectory,
+    step_identity,
+)
 from .files import RunFiles
 from .journal import Journal
 from .picks import pick, skip_step

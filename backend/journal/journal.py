@@ -29,13 +29,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from ..clips.clip import Clip
 from ..clips.pairs import clip_pairs, with_clips
 from ..errors import JournalError
 from ..files.atomic import is_left_over
 from ..files.step_images import with_step_images
 from ..pictures import Picture
 from ..types import Identities, Plan, Request, RunSettings, Step, StoryCheck, Trajectory
+from ..types.clip import Clip
 from .archive import run_files
 from .clips import CLIPS, clips_in, keep_clip
 from .files import PICTURES, PLAN

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..values import RunSettings
+from ..types import RunSettings
 
 PublishedSystem = Literal["released", "paper"]
 

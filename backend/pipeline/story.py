@@ -21,8 +21,8 @@ from ..types import Clip, RunSettings, StepResult, Trajectory
 from .clips import ATTEMPTS
 
 if TYPE_CHECKING:
-    from ..clips.clip import ClipMaker
     from ..clips.making import ClipMade
+    from ..types.clip import ClipMaker
     from .clips.attempts import JudgesClips
 
 

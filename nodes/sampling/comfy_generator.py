@@ -20,8 +20,7 @@ from ...backend.errors import Cancelled, GeneratorError, InterleaveError, Settin
 from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
 from ...backend.generators.protocol import bounded_identity
 from ...backend.pictures import Picture
-from ...backend.types import StepSettings
-from ...backend.values import shown_beside
+from ...backend.types import StepSettings, shown_beside
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
 from .edit_choice import edit_choice

@@ -7,12 +7,12 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.clips.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
 from ...backend.clips.encoding import clip_of
 from ...backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
 from ...backend.errors import SettingsError
 from ...backend.journal.journal import RUN, Journal
 from ...backend.types import Trajectory
+from ...backend.types.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
 from .. import host
 from ..inputs.connected import TRAJECTORY, check_connected
 from ..inputs.images import checked_batch, to_pictures

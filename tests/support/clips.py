@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PIL import Image
 
-from interleave_thinker.backend.clips.clip import ClipPair, Footage
 from interleave_thinker.backend.clips.encoding import clip_of
 from interleave_thinker.backend.clips.pairs import clip_pairs, with_clips
 from interleave_thinker.backend.pictures import Picture
@@ -17,6 +16,7 @@ from interleave_thinker.backend.types import (
     StopReason,
     Trajectory,
 )
+from interleave_thinker.backend.types.clip import ClipPair, Footage
 
 COLORS = ("red", "blue", None, "green")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from ...clips.movie import Movie
 from ...errors import JournalError
 from ...files import atomic
 from ...pictures import Picture
+from ...types.movie import Movie
 
 
 def write_whole(path: Path, data: bytes) -> Path:

@@ -16,8 +16,7 @@ from typing import Any
 from ...errors import Cancelled, GeneratorError, boundary
 from ...machine.counters import count
 from ...pictures import Picture
-from ...types import StepLora, StepSettings
-from ...values import shown_beside
+from ...types import StepLora, StepSettings, shown_beside
 from ..encoding_cache import EncodingCache
 from ..protocol import bounded_identity
 from .batches import BatchedPipeline

@@ -31,8 +31,7 @@ from ...remote.addresses import Addresses
 from ...remote.api_keys import GEMINI_KEY, key_for, read_key
 from ...remote.endpoints import Endpoint
 from ...remote.server import RemoteServer
-from ...types import MAX_STEP_IMAGES, StepSettings
-from ...values import shown_beside
+from ...types import MAX_STEP_IMAGES, StepSettings, shown_beside
 from ..protocol import bounded_identity
 from .asking import ServiceQuery, ServiceRefused, raise_refusal
 from .client import DEADLINE, Reach, ServiceClient

@@ -25,8 +25,7 @@ from ...remote.balanced import GREETING_SECONDS, Unanswered
 from ...remote.call import RemoteCall
 from ...remote.endpoints import Endpoint
 from ...remote.server import Form, RemoteServer
-from ...types import MAX_STEP_IMAGES, StepSettings
-from ...values import shown_beside
+from ...types import MAX_STEP_IMAGES, StepSettings, shown_beside
 from ..protocol import bounded_identity
 from .asking import ServiceQuery, ServiceRefused, asked, raise_refusal
 from .client import DEADLINE, MARGIN, Reach, ServiceClient

@@ -20,8 +20,8 @@ from ...types import (
     StepResult,
     Text,
     Value,
+    step_identity,
 )
-from ...values import step_identity
 from ..images.earlier_images import ALL
 from ..step_rules import step_source
 

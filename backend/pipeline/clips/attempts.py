@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ...clips.clip import ClipMaker, ClipPair, Footage
 from ...errors import ChatError, GeneratorError
 from ...journal.store import InMemoryStore, JudgeKey, JudgementRecord
 from ...loop.judgements import MissingVerdicts
@@ -16,6 +15,7 @@ from ...loop.policy import accepted, attempt_seed, choose, next_prompt
 from ...machine.counters import count
 from ...pictures import Picture
 from ...types import Attempt, Fault, RunSettings, StopReason, Verdict
+from ...types.clip import ClipMaker, ClipPair, Footage
 from ...values import bounded_identity
 
 

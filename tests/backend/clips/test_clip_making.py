@@ -12,7 +12,6 @@ from support import tiny_clips
 from support.clips import COLORS, blend, story, with_blends
 
 from interleave_thinker.backend.clips import pipelines
-from interleave_thinker.backend.clips.clip import ClipPair, Footage
 from interleave_thinker.backend.clips.families import FAMILIES, LTX, MINIMAX, WAN
 from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of
 from interleave_thinker.backend.clips.pipelines import open_clip_maker
@@ -21,6 +20,7 @@ from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pipeline.story import Story
+from interleave_thinker.backend.types.clip import ClipPair, Footage
 from interleave_thinker.backend.values import MAX_TEXT
 
 SMALL = {"size": "64x32", "seconds": 0.5, "steps": 1}

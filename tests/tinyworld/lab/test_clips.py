@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from interleave_thinker.backend.answers.reading import read_verdict
-from interleave_thinker.backend.clips.clip import ClipPair
 from interleave_thinker.backend.errors import GeneratorError, SettingsError
 from interleave_thinker.backend.pipeline.clips.attempts import ClipRun
 from interleave_thinker.backend.types import RunSettings, StopReason
+from interleave_thinker.backend.types.clip import ClipPair
 from interleave_thinker.tinyworld.lab.clips.critic import BatchedClipCritic
 from interleave_thinker.tinyworld.lab.clips.in_between import ClipScript, Hidden, frames_of, tracks_of
 from interleave_thinker.tinyworld.lab.clips.oracle import OracleClipCritic, fault_in

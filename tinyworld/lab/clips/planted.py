@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
-from ....backend.clips.clip import ClipPair, Footage
 from ....backend.errors import GeneratorError
+from ....backend.types.clip import ClipPair, Footage
 from ...runtime.reading import read_image
 from ...runtime.scene import (
     BACKDROPS,

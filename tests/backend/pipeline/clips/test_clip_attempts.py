@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 from support.clips import COLORS, blend, story
 
-from interleave_thinker.backend.clips.clip import ClipPair, Footage
 from interleave_thinker.backend.errors import AnswerError, ChatError, GeneratorError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.store import InMemoryStore
@@ -20,6 +19,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.clips.attempts import ClipRun, JudgedMaker
 from interleave_thinker.backend.pipeline.story import Story
 from interleave_thinker.backend.types import RunSettings, StopReason, Verdict
+from interleave_thinker.backend.types.clip import ClipPair, Footage
 
 
 def picture(shade: int) -> Picture:
