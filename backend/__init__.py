@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .agents.critic import Critic
     from .agents.plan_constraints import PlanConstraints
     from .agents.planner import Planner
+    from .cast import CastMember
     from .chat import open_chat
     from .chat.protocol import ChatModel, Message, Reply, ReplySettings
     from .clips.pipelines import open_clip_maker
@@ -55,22 +56,11 @@ if TYPE_CHECKING:
     from .prompts import PromptSet
     from .scorers import open_scorer
     from .scorers.protocol import Scorer
-    from .types import (
-        Attempt,
-        CastMember,
-        Plan,
-        Request,
-        RunSettings,
-        Score,
-        Step,
-        StepResult,
-        StopReason,
-        StoryCheck,
-        StoryFinding,
-        Trajectory,
-        Verdict,
-    )
+    from .types.attempt import Attempt, Score, Verdict
     from .types.clip import Clip, ClipMaker, ClipPair, Footage
+    from .types.plan import Plan, Request, Step
+    from .types.run_settings import RunSettings
+    from .types.trajectory import StepResult, StopReason, StoryCheck, StoryFinding, Trajectory
 
 __all__ = [
     "AnswerError",
@@ -145,9 +135,9 @@ _MODULES = {
     ".agents.critic": "Critic",
     ".agents.plan_constraints": "PlanConstraints",
     ".agents.planner": "Planner",
+    ".cast": "CastMember",
     ".chat": "open_chat",
     ".chat.protocol": "ChatModel Message Reply ReplySettings",
-    ".types.clip": "Clip ClipMaker ClipPair Footage",
     ".clips.pipelines": "open_clip_maker",
     ".errors": "AnswerError Cancelled ChatError GeneratorError InterleaveError JournalError PictureError "
     "ScorerError SettingsError",
@@ -168,8 +158,11 @@ _MODULES = {
     ".prompts": "PromptSet",
     ".scorers": "open_scorer",
     ".scorers.protocol": "Scorer",
-    ".types": "Attempt CastMember Plan Request RunSettings Score Step StepResult StopReason StoryCheck "
-    "StoryFinding Trajectory Verdict",
+    ".types.attempt": "Attempt Score Verdict",
+    ".types.clip": "Clip ClipMaker ClipPair Footage",
+    ".types.plan": "Plan Request Step",
+    ".types.run_settings": "RunSettings",
+    ".types.trajectory": "StepResult StopReason StoryCheck StoryFinding Trajectory",
 }
 """Names by the modules that define them; a test compares them with the imports above."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

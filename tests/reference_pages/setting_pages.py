@@ -15,7 +15,7 @@ from .markdown import code, listed, note, page, table, text
 
 MODELS = {
     "Run settings": (
-        "backend.values:RunSettings",
+        "backend.types:RunSettings",
         "Rules of the loop: attempts, acceptance, sources, seeds. On the command line "
         "`run --max-attempts 3`, in Python `RunSettings(max_attempts=3)`, in ComfyUI inputs of the "
         "Critic Loop.",
@@ -26,7 +26,7 @@ MODELS = {
         "`PlanConstraints(step_count=4)`, in ComfyUI inputs of the Planner.",
     ),
     "Step settings": (
-        "backend.values:StepSettings",
+        "backend.types:StepSettings",
         'Settings of one step, under `"settings"` in [plan.json](file-formats.md#planjson) or in Edit Plan.',
     ),
     "Agents: replies": (
