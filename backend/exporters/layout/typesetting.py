@@ -61,6 +61,8 @@ NOT_LAST = frozenset("（［｛《「『【〔〈“‘([{«")
 """Punctuation that does not end a line."""
 CARRIED = 3
 """Maximum number of letters that are moved to the next line because of `NOT_FIRST` and `NOT_LAST`."""
+KERNING = 0.3
+"""Maximum kerning at a blank, as a share of the height of letters. Lines closer to the width are measured."""
 NO_LETTER = "\uffff"
 NOTED = 20
 
@@ -94,21 +96,30 @@ def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHA
         characters: Maximum number of characters of the text.
     """
     cut = text[:characters].strip()
-    name = _font_with(frozenset(cut))
+    letters = frozenset(cut)
+    name = _font_with(letters)
     font = _font(name, size)
-    cut = "".join(_plain(letter, name) for letter in cut)
+    cut = cut.translate({ord(letter): _plain(letter, name) for letter in letters})
+    lengths = {word: font.getlength(word) for word in {*cut.split(), " "}}
     broken: list[str] = []
     for paragraph in cut.splitlines():
-        line = ""
+        line, length, error = "", 0.0, 0.0
         for word in paragraph.split():
             candidate = f"{line} {word}" if line else word
-            if font.getlength(candidate) <= width:
+            if line:
+                length, error = length + lengths[" "] + lengths[word], error + KERNING * size
+            else:
+                length, error = lengths[word], 0.0
+            if abs(length - width) <= error:
+                length, error = font.getlength(candidate), 0.0
+            if length <= width:
                 line = candidate
                 continue
             if line:
                 broken.append(line)
             *whole, line = _break_word(word, font, width)
             broken += whole
+            length, error = font.getlength(line), 0.0
         broken.append(line)
         if len(broken) > lines:
             break
