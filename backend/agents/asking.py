@@ -140,9 +140,10 @@ class Agent:
     @property
     def unused_settings(self) -> tuple[UnusedSetting, ...]:
         """Settings that were requested and that the backend does not support."""
+        if self.constrained_decoding != "always":
+            return ()  # the backend is not asked: it would warn of a library that may never be needed
         constrains = isinstance(self.chat, Constrains) and self.chat.constrains_replies
-        asked = self.constrained_decoding == "always" and not constrains
-        return ("constrained_decoding",) if asked else ()
+        return () if constrains else ("constrained_decoding",)
 
     @property
     def identity(self) -> str:

@@ -114,7 +114,10 @@ def command(
     scorer: Score = None,
     grpo: Annotated[
         str | None,
-        typer.Option(help="Recipe whose critic-grpo section adds a reinforcement stage. Default: none."),
+        typer.Option(
+            help="Recipe whose critic-grpo section adds a reinforcement stage. Its scorer also scores the "
+            "runs, unless --scorer names another one. Default: none."
+        ),
     ] = None,
     skip_bad: SkipBadRuns = False,
     dry_run: DryRun = False,
@@ -142,9 +145,8 @@ def command(
 
     check_options(settings)
     reinforcement = reinforcement_of(grpo) if grpo else None
-    agents = OwnCriticAgents(
-        open_scorer(scorer) if scorer else None, oracle_of(data.reasoning), reinforcement
-    )
+    scores = open_scorer(scorer) if scorer else reinforcement.reward.scorer if reinforcement else None
+    agents = OwnCriticAgents(scores, oracle_of(data.reasoning), reinforcement)
     try:
         with dry_run_if(dry_run):
             made = train_own_critic(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -181,6 +181,7 @@ def greedy_answers(
     tokens: int,
     batch: int,
     temperature: float = 0.0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[str], list[int]]:
     """Generate answers to questions in batches.
 
@@ -191,6 +192,7 @@ def greedy_answers(
         tokens: Maximum length of an answer, in tokens.
         batch: Questions per batch.
         temperature: Sampling temperature; 0 decodes greedily.
+        progress: Called after each batch with the number of answers and of questions.
 
     Returns:
         (answers, their lengths in tokens). An answer includes the <think> that the chat template opened.
@@ -223,6 +225,8 @@ def greedy_answers(
             answers += [as_read(text, answer) for text, answer in zip(texts, said, strict=True)]
             padding = processor.tokenizer.pad_token_id
             lengths += [int((row != padding).sum()) for row in made]
+            if progress is not None:
+                progress(len(answers), len(questions))
     finally:
         model.train(training)
     return answers, lengths

@@ -31,6 +31,7 @@ from ..data.rows.row_sets import RowSet
 from ..trainer.model_loading import load_processor, silence_libraries
 from ..trainer.report.card_facts import read_facts
 from ..trainer.report.model_card import write_card
+from ..trainer.report.progress_line import TimeLeft
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen, truth_of
 from .gate_rule import Gate, as_lines, compare, learned_line, measured
@@ -104,9 +105,10 @@ class RegressionGate:
         if gate is not None:
             return gate
         self.log(f"running both critics on {len(truths)} {what}")
-        old = measured(answers_of(before, None, asked, self.settings, self.device), truths)
+        first, second = (TimeLeft(f"answers of the {which} critic", self.log) for which in ("old", "new"))
+        old = measured(answers_of(before, None, asked, self.settings, self.device, first), truths)
         base, adapter = _base_and_adapter(before, after)
-        new = measured(answers_of(base, adapter, asked, self.settings, self.device), truths)
+        new = measured(answers_of(base, adapter, asked, self.settings, self.device, second), truths)
         gate = compare(old, new, self.settings, key)
         _store(path, gate)
         return gate
@@ -206,7 +208,12 @@ def _stored(path: Path, key: str) -> Gate | None:
 
 
 def answers_of(
-    checkpoint: Path, adapter: Path | None, rows: RowSet, settings: GateSettings, device: str
+    checkpoint: Path,
+    adapter: Path | None,
+    rows: RowSet,
+    settings: GateSettings,
+    device: str,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
     """Return a critic's greedy answers to rows; `adapter` is an optional LoRA adapter of the checkpoint."""
     import torch
@@ -221,4 +228,5 @@ def answers_of(
             model = attach(model, adapter)
         model = model.to("cuda" if on_gpu else "cpu")
         asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
-        return greedy_answers(model, processor, asked, settings.gate_tokens, settings.gate_batch)[0]
+        tokens, batch = settings.gate_tokens, settings.gate_batch
+        return greedy_answers(model, processor, asked, tokens, batch, progress=progress)[0]

@@ -26,6 +26,7 @@ from ...backend.types import CheckedItem, ChecklistItem
 from ..data.from_runs.run_folders import annotated_runs
 from ..statistics.intervals import share
 from ..trainer.report.model_card import reliability_table
+from ..trainer.report.progress_line import TimeLeft
 
 MAX_LABELED = 20_000
 FEW = 20
@@ -142,11 +143,11 @@ def measure_reliability(
     said: dict[str, list[tuple[bool, bool]]] = {}
     for kind, truth, hit in recorded:
         said.setdefault(kind, []).append((truth, hit))
+    progress = TimeLeft("items", log)
     for number, one in enumerate(asked, 1):
         answer = critic.check(one.before, one.after, one.prompt, [one.item])[0]
         said.setdefault(one.item.kind, []).append((one.truth, answers(answer) == one.truth))
-        if number % 100 == 0:
-            log(f"{number}/{len(asked)} items")
+        progress(number, len(asked))
     return {kind: reliability_of(outcomes) for kind, outcomes in sorted(said.items())}
 
 

@@ -30,7 +30,7 @@ from ..data.rows.sft import show_balance
 from ..gate.gate_rows import GateSettings, askable, examination, refuse_trained
 from ..gate.monitored_run import TrainingData
 from ..gate.regression_gate import RegressionGate, enforce, publish
-from ..grpo.settings import GrpoTraining, rollouts_of, split_held_out
+from ..grpo.settings import GrpoTraining, batches, rollouts_of, split_held_out
 from ..reward.attempts.terms import AttemptSettings
 from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData
@@ -38,7 +38,7 @@ from ..sft.train import SftTraining
 from ..sft.train import train as fine_tune
 from ..trainer.steps.dry_run import planned
 from ..trainer.steps.ending import Ending
-from .rehearsal import Rehearsal, check_enough, mix, split, without
+from .rehearsal import Rehearsal, check_rows, check_steps, mix, split, without
 
 TRAINED = "trained"
 """Folder of a trained critic that has not passed the gate yet."""
@@ -163,13 +163,13 @@ class _OwnCritic:
         prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
         made = self._convert(prompt_set)
         stage = self.agents.reinforcement
-        rl_rows = _rl_rows(made, stage) if stage else None
         rows = self._rows(made)
         sft = self.settings.sft
         mixed = mix(rows.new.rows, rows.old.rows, self.settings.rehearsal.old_share)
         self.log(f"{len(rows.new.rows)} rows from runs, {len(mixed) - len(rows.new.rows)} old rows")
         show_balance(mixed, self.log)
-        check_enough(rows.new.rows, len(mixed), sft, self.settings.rehearsal)
+        check_steps(len(mixed), sft, self.settings.rehearsal)
+        rl_rows = _rl_rows(made, stage) if stage else None
         data = SftData(RowSet(mixed, self.out), rows.asked, self.data.skip_bad, TRAINED, role="critic")
         return prompt_set, data, rows, rl_rows
 
@@ -210,6 +210,7 @@ class _OwnCritic:
 
     def _rows(self, made: MadeData) -> _Rows:
         new, annotated = self._read(made.sft), self._read(made.held_out)
+        check_rows(new.rows, self.settings.rehearsal)
         given = self._read(self.data.old, self.data.images)
         # Old rows with the same questions could contradict the new answers, or contain held-out questions.
         old = without(without(given, new), annotated)
@@ -232,7 +233,8 @@ class _OwnCritic:
         if not annotated.rows:
             raise SettingsError(
                 "The gate has nothing to test the retrained critic on.",
-                "Give --held-out or --old, or hold out annotated runs with --held-out-runs 0.2.",
+                "Give rows that this critic learned from (--old) or other held-out rows (--held-out), or "
+                "annotate more runs and hold out a larger share of them with --held-out-runs.",
             )
         self.log("WARNING: no old rows (--old). The critic may forget what these runs do not show.")
         return examination(self._askable(annotated), gate), old
@@ -250,7 +252,9 @@ class _OwnCritic:
             learned = gate.measure_learned(self.checkpoint, trained, rows.annotated, folder)
         else:
             learned = None
-            self.log("no held-out run is annotated, so what was learned cannot be measured")
+            self.log(
+                "what was learned is not measured, because no annotated run is held out (--held-out-runs)"
+            )
         enforce(result, trained, self.settings.force, self.log)
         return publish(trained, self.out / FINAL, result, learned)
 
@@ -288,5 +292,13 @@ def _rl_rows(made: MadeData, stage: ReinforcementStage) -> TrainingData:
             "Set --scorer, lower --rl-variance, or omit --grpo.",
         )
     rest, held = split_held_out(read_rl_rows(made.rl)[0], stage.settings)
+    if len(rest) < stage.settings.prompts:
+        raise SettingsError(
+            f"These runs give {len(rest)} rows for GRPO, and {len(held)} to check it, but one rollout needs "
+            f"{stage.settings.prompts} (prompts in the critic-grpo section of the recipe).",
+            "Annotate more runs whose steps have several attempts, lower --rl-variance, set fewer prompts in "
+            "a copy of the recipe, or omit --grpo.",
+        )
     rollouts_of(stage.settings, len(rest))
+    batches(stage.settings, 1)
     return TrainingData(rest, held, made.folder)

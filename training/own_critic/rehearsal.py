@@ -73,8 +73,8 @@ def mix(new: Sequence[SftRow], old: Sequence[SftRow], old_share: float) -> list[
     return [*new, *right[:first], *wrong[: count - first]]
 
 
-def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehearsal: Rehearsal) -> None:
-    """Raise SettingsError if there are too few rows or steps to learn anything from."""
+def check_rows(new: Sequence[SftRow], rehearsal: Rehearsal) -> None:
+    """Raise SettingsError if there are too few different rows to learn anything from."""
     rows = len({row.line() for row in new})
     if rows < rehearsal.least_rows:
         raise SettingsError(
@@ -82,6 +82,10 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
             f"{rehearsal.least_rows}.",
             "Annotate more images or runs, or lower the minimum with --least-rows.",
         )
+
+
+def check_steps(mixed: int, settings: SftTraining, rehearsal: Rehearsal) -> None:
+    """Raise SettingsError if `mixed` rows make too few optimizer steps to learn anything."""
     steps = settings.optimizer_steps(mixed)
     if steps < rehearsal.least_steps:
         epochs = math.ceil(

@@ -45,7 +45,7 @@ from interleave_thinker.training.own_critic.own_critic import (
     OwnCriticSettings,
     train_own_critic,
 )
-from interleave_thinker.training.own_critic.rehearsal import Rehearsal, check_enough, mix, split
+from interleave_thinker.training.own_critic.rehearsal import Rehearsal, check_rows, check_steps, mix, split
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 from interleave_thinker.training.statistics.intervals import agresti_min_interval, sign_test
 
@@ -263,11 +263,12 @@ def test_old_rows_fill_up_missing_new_ones(tmp_path: Path) -> None:
 def test_too_few_rows_or_steps_are_no_training(tmp_path: Path) -> None:
     rows = read_rows(rows_file(tmp_path))
     enough = Rehearsal(least_rows=40, least_steps=10)
-    check_enough(rows, 40, GENTLE, enough)
+    check_rows(rows, enough)
+    check_steps(40, GENTLE, enough)
     with pytest.raises(SettingsError, match="only 39 rows to fine-tune on, fewer than the minimum of 40"):
-        check_enough([*rows[:39], *rows[:39]], 78, GENTLE, enough)
+        check_rows([*rows[:39], *rows[:39]], enough)
     with pytest.raises(SettingsError, match=r"40 rows make only 3 optimizer steps.*--num-train-epochs 4"):
-        check_enough(rows, 40, GENTLE.model_copy(update={"per_device_train_batch_size": 16}), enough)
+        check_steps(40, GENTLE.model_copy(update={"per_device_train_batch_size": 16}), enough)
 
 
 # The commands

@@ -10,6 +10,7 @@ are good but not perfect: each names one wrong cell, which leaves something for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -182,7 +183,14 @@ def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) 
     return rows
 
 
-def make_mistakes(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
+def make_mistakes(
+    folder: Path,
+    pipeline: TinyWorldPipeline,
+    count: int,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[SftRow]:
     """Build `count` rows with the generator's own mistakes and equally many correct images."""
     pages = ImageFolder(folder / "pages")
-    return [judge_row(drawn, pages) for drawn in balanced(pipeline, count, MISTAKES_SEED + seed)]
+    drawn_images = balanced(pipeline, count, MISTAKES_SEED + seed, progress)
+    return [judge_row(drawn, pages) for drawn in drawn_images]

@@ -7,7 +7,7 @@ does not fulfill.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -186,8 +186,12 @@ def _other_constraint(rng: Random, edit: Edit | StartScene) -> Edit | StartScene
             return edit
 
 
-def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[DrawnImage]:
+def balanced(
+    pipeline: TinyWorldPipeline, count: int, seed: int, progress: Callable[[int, int], None] | None = None
+) -> list[DrawnImage]:
     """Return `count` generated images with their own instruction, half of them correct, in order.
+
+    `progress` is called with the number of images found and wanted.
 
     Raises:
         SettingsError: If the generator makes too few correct or too few wrong images.
@@ -198,6 +202,8 @@ def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[DrawnIm
         if wanted[drawn.success]:
             wanted[drawn.success] -= 1
             chosen.append(drawn)
+            if progress is not None:
+                progress(len(chosen), count)
         if not any(wanted.values()):
             return chosen
     lacking = "correct" if wanted[True] else "wrong"

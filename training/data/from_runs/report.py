@@ -184,7 +184,7 @@ def _image(one: ImageDecision) -> ReportImage:
 def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
     warnings = []
     for name, rows in files.items():
-        if rows.rows and rows.rarer < RARE:
+        if "held_out" not in name and rows.rows and rows.rarer < RARE:
             more = "True" if rows.right > rows.wrong else "False"
             warnings.append(
                 f"{name}: nearly all verdicts are {more}; a critic trained on them tends to always say "
@@ -207,7 +207,7 @@ def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
     if counts.other_wording:
         warnings.append(
             f"{counts.other_wording} of {counts.runs} runs were judged with another prompt set than that of "
-            "the rows."
+            "the rows. Name the critic to train with --init, so that its prompt set is used."
         )
     if counts.annotations_gone:
         warnings.append(

@@ -148,7 +148,7 @@ class RunScores:
             ScorerError: None of the first UNREADABLE images got a score.
             SettingsError: A worker process died.
         """
-        unanswered, stop = 0, LocalCancelToken()
+        unanswered, stop, first = 0, LocalCancelToken(), ""
         pages = self._without_score(trajectories)
         for done in executor.map(ScoreImages(open_scorer), pages, lambda page: page.key, stop):
             said = done.result
@@ -162,6 +162,7 @@ class RunScores:
                     self._damaged[done.key] = message
                     continue
                 self._failed.add(done.key)
+                first = first or message
                 unanswered = unanswered + 1 if kind is ChatError else unanswered
                 no_form = kind is ScorerError and not self._answered and len(self._failed) >= UNREADABLE
                 if unanswered >= GIVE_UP or no_form:
@@ -174,6 +175,8 @@ class RunScores:
             self._asked.add(done.key)
             if len(self._asked) % SHOWN_EVERY == 0:
                 log(f"{len(self._asked)} images scored")
+        if first:
+            log(f"{len(self._failed)} images without a score. The first error: {first}")
 
     def of(
         self, before: Picture | None, after: Picture, instruction: str

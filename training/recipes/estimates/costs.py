@@ -113,7 +113,8 @@ def lines(config: Any, memory: Memory, settings: Stage, machine: Machine, parall
     host = host_memory(memory, settings, devices)
     small = "" if host < 0.9 * ram else f"; this machine has {ram / GB:.0f} GB"
     how = f", {devices} processes that each read the weights" if devices > 1 else ""
-    yield f"RAM: about {_gb(host)} (estimated{how}){small}"
+    if settings.device != "cpu":  # on a CPU, the memory above is the RAM
+        yield f"RAM: about {_gb(host)} (estimated{how}){small}"
     one, all_of_it = checkpoint_size(memory, settings, devices), disk(memory, settings, devices)
     small = "" if all_of_it < free else f"; {free / GB:.0f} GB are free here"
     yield f"disk: about {_gb(all_of_it)} (estimated: {KEPT} checkpoints of {_gb(one)}, and the result){small}"

@@ -164,7 +164,8 @@ def _stage(
     if weights:
         for part, (trained, whole) in groups(meta_model(config, settings)).items():
             yield f"      {part}: {trained:,} of {whole:,}"
-    yield f"    about {memory.total / GB:.1f} GB VRAM per device (estimated): {_parts(memory)}"
+    kind = "RAM" if settings.device == "cpu" else "VRAM per device"
+    yield f"    about {memory.total / GB:.1f} GB {kind} (estimated): {_parts(memory)}"
     plans = isinstance(settings, PlannerGrpoTraining)
     usual = JudgingSettings().parallel_scores if plans else DrawingSettings().parallel_draws
     parallel = int(values.get("parallel_scores" if plans else "parallel_draws", usual))

@@ -1,4 +1,4 @@
-"""Progress line of a training: one line per log entry, with the stage's measures, rates and remaining time.
+"""Progress lines: of a training, one per log entry with measures, rates and time left, and of other work.
 
 The lines are computed from the trainer's own log entries by pure functions, so that console, TensorBoard and
 report always show the same numbers.
@@ -7,7 +7,8 @@ report always show the same numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 LineParts = Sequence[tuple[str, str, int]]
@@ -90,3 +91,33 @@ def clock(seconds: float) -> str:
     whole = max(0, round(seconds))
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+class TimeLeft:
+    """Logs the progress of slow work with its remaining time, at most one line every `every` seconds.
+
+    Args:
+        what: The work, at the beginning of each line.
+        log: Receives the lines.
+        every: Seconds between lines. Work that is done earlier logs none.
+        now: Clock in seconds.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        log: Callable[[str], None],
+        every: float = 15.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what, self._log, self._every, self._now = what, log, every, now
+        self._begun = self._shown = now()
+
+    def __call__(self, done: int, total: int) -> None:
+        """State that `done` of `total` parts are finished."""
+        now = self._now()
+        if not 0 < done < total or now - self._shown < self._every:
+            return
+        self._shown = now
+        left = (now - self._begun) / done * (total - done)
+        self._log(f"{self._what}: {done} of {total}, {clock(left)} left")

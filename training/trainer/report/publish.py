@@ -115,8 +115,9 @@ def _checkpoint_in(folder: Path, without_gate: bool) -> Path:
         return waiting
     if waiting is not None:
         raise SettingsError(
-            f"The critic in {str(waiting)!r} did not pass the regression gate.",
-            "Train it again, or pack it anyway with --without-gate; its model card then says so.",
+            f"The critic in {str(waiting)!r} has not passed the regression gate.",
+            "If its training still runs, wait for the end. Otherwise run its command again, which states the "
+            "reasons, or pack it anyway with --without-gate; its model card then says so.",
         )
     raise SettingsError(
         f"{str(folder)!r} does not contain a finished training.",

@@ -87,17 +87,17 @@ def time_lines(
     shown = ", ".join(f"{one:.2f}" for one in parts)
     lines = [f"timed: {len(parts)} {what} took {shown} s"]
     number = math.ceil(prepared.steps / whole)
-    least, most = (clock(one * number) for one in (min(parts), max(parts)))
-    whole_time, checks = median(parts) * number, ""
+    in_checks, checks = 0.0, ""
     if prepared.check is not None:
         lines.append(
             f"timed: a check on held-out rows took {check_seconds:.2f} s; {prepared.checks} are planned"
         )
-        whole_time += check_seconds * prepared.checks
-        checks = f" and {clock(check_seconds * prepared.checks)} for the checks"
+        in_checks, checks = check_seconds * prepared.checks, " and the checks"
+    estimate, least, most = (clock(of(parts) * number + in_checks) for of in (median, min, max))
     lines.append(
-        f"estimated time: {clock(whole_time)}, of it {least} to {most} for {number} {what}{checks}. Loading, "
-        "checkpoints, answers for the report and the gate are not included"
+        f"estimated time: {estimate} for {number} {what}{checks}; {least} at the speed of the fastest timed "
+        f"one, {most} at that of the slowest. Loading, checkpoints, answers for the report and the gate are "
+        "not included"
     )
     return lines
 

@@ -91,7 +91,7 @@ def test_what_did_not_pass_is_refused_unless_the_user_decides(
     # The gate refused it, so that there is no `final`.
     (passed / "final").rename(passed / "trained")
     refused = call("train", "publish", passed, "--to", tmp_path / "b", *licensed)
-    assert refused.exit_code == 2 and "did not pass the regression gate" in refused.stderr
+    assert refused.exit_code == 2 and "has not passed the regression gate" in refused.stderr
     assert (
         call("train", "publish", passed, "--to", tmp_path / "b", "--without-gate", *licensed).exit_code == 0
     )

@@ -142,8 +142,8 @@ def test_the_estimate_is_the_median_for_all_steps_and_checks() -> None:
     lines = time_lines([9.0, 1.0, 2.0], 4.0, Prepared(None, 100, lambda: None, 6))
     assert lines[0] == "timed: 3 steps took 9.00, 1.00, 2.00 s"
     assert (
-        "estimated time: 0:03:44, of it 0:01:40 to 0:15:00 for 100 steps and 0:00:24 for the checks"
-        in lines[2]
+        "estimated time: 0:03:44 for 100 steps and the checks; 0:02:04 at the speed of the fastest timed "
+        "one, 0:15:24 at that of the slowest" in lines[2]
     )
     rollouts = time_lines([9.0, 1.0, 7.0, 1.0], 0.0, Prepared(None, 10, None, 0), 2)
     assert rollouts[0] == "timed: 2 rollouts took 10.00, 8.00 s" and "0:00:45" in rollouts[1]
