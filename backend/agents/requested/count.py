@@ -132,6 +132,7 @@ class _Pattern:
             rf"\d{{1,4}}|(?:{_any(table.tens, twenty)})(?:[\s-](?:{ones}))?|{_any(table.numbers, table.tens)}"
         )
         between = rf"\s{{1,3}}(?:{_any(table.between)})\s{{1,3}}"
+        self.unit = re.compile(rf"[\s-](?:{_any(table.steps, table.images)})(?!\w)", re.IGNORECASE)
         self.count = re.compile(
             rf"(?<![\w-])(?:(?P<digits>\d{{1,4}})\s?[-–—]\s?|(?P<least>{number}){between})?(?P<most>{number})"
             rf"(?P<gap>[\s-])(?:(?!(?:{_any(table.not_adjectives)})\s)[^\W\d]{{1,20}}\s){{0,2}}?"
@@ -210,6 +211,9 @@ ONLY_STEPS = frozenset(
 
 
 def _spaced(pattern: _Pattern, text: str) -> Iterator[_Found]:
+    # Most texts name no unit of most languages, and a unit is found much faster than a number with its unit.
+    if not pattern.unit.search(text):
+        return
     for one in pattern.count.finditer(text):
         most = pattern.number(one["most"])
         least = pattern.number(one["least"] or one["digits"] or one["most"])

@@ -26,10 +26,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _verbs(table: words.Imaged) -> str:
-    return rf"{SENTENCE}(?:(?:{table.draw})\b|(?:{table.show})\b(?!,?[\s-](?:{table.not_seen})))"
+    return rf"(?:{table.draw})\b|(?:{table.show})\b(?!,?[\s-](?:{table.not_seen}))"
 
 
-VERBS = _compiled("|".join(_verbs(table) for table in words.IMAGED))
+VERBS = _compiled(f"{SENTENCE}(?:{'|'.join(_verbs(table) for table in words.IMAGED)})")
 TURKISH_VERBS = _compiled(
     rf"\b(?:{words.IMAGED_TURKISH.draw}|{words.IMAGED_TURKISH.show})\b\s{{0,9}}(?:$|[.!?:;,\n])"
 )
