@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...backend.errors import SettingsError
+from ...backend.machine.ray_address import ADDRESS_HINT, check_ray_address
 from ...backend.remote.server import THIS_MACHINE
 from ..settings import ModelSettings, ServiceSettings
 from .pool import RayPool, deployment_name
@@ -163,6 +164,8 @@ def start_ray(address: str, log: Callable[[str], None]) -> bool:
         raise SettingsError("Ray Serve is not installed.", HOW_TO_GET) from error
     if ray.is_initialized():
         return False
+    if address != HERE:
+        check_ray_address(address)
     try:
         if address == HERE:
             ray.init(
@@ -177,7 +180,7 @@ def start_ray(address: str, log: Callable[[str], None]) -> bool:
     except Exception as error:  # a boundary: Ray raises bare exceptions if a node does not start
         raise SettingsError(
             f"Ray cannot be used at {address!r} ({type(error).__name__}: {error}).",
-            'Use the address of a running cluster, "auto", or "local".',
+            ADDRESS_HINT,
         ) from error
     log(f"Ray {ray.__version__} {'started here' if address == HERE else f'at {address}'}")
     return address == HERE

@@ -110,13 +110,13 @@ def on_two_processes(name: str, checkpoint: Path, images: Path, out: Path) -> Tr
 
 def _worker(checkpoint: Path, images: Path, out: Path) -> None:
     if os.environ.get("ACCELERATE_USE_FSDP") == "true":
-        _report_accelerators()
+        report_accelerators()
     found = trained(checkpoint, images, out, (3, 1))
     if os.environ["RANK"] == "0":
         (out / RESULT).write_text(json.dumps(found))
 
 
-def _report_accelerators() -> None:
+def report_accelerators() -> None:
     from accelerate.state import PartialState
     from accelerate.utils import DistributedType
 

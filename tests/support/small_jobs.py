@@ -29,6 +29,14 @@ class Squares:
 
 
 @dataclass(frozen=True)
+class Folders:
+    """Returns the current folder of the worker."""
+
+    def open(self, stop: CancelToken) -> Callable[[int], str]:
+        return lambda item: os.getcwd()
+
+
+@dataclass(frozen=True)
 class Unopened:
     """A job whose models cannot be opened."""
 

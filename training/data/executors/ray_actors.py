@@ -3,19 +3,23 @@
 Items take minutes and differ in duration, so they are not assigned in blocks. An actor that dies is replaced
 wherever there is room, and its items are assigned again; what it had finished is in the items' own records,
 so no checkpoint is needed. The cancel token is an actor too: workers check it once per second and add their
-costs. Only this module imports `ray`.
+costs. Workers use the current folder of the command, where it exists on their machine, so that relative paths
+mean the same files. Only this module imports `ray`.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic
 
 from ....backend.errors import InterleaveError, SettingsError
+from ....backend.machine.ray_address import ADDRESS_HINT, check_ray_address
 from . import MAX_ATTEMPTS, CancelToken, Item, ItemResult, Job, LocalCancelToken, Result
 
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
@@ -24,6 +28,9 @@ STORE_BYTES = 200 * 1024 * 1024
 """Size in bytes of the object store of a cluster that is started here; items and results are small."""
 LOOKED_EVERY = 1.0
 """Seconds between two checks of the cancel token by a worker."""
+REPORTED_EVERY = 60.0
+"""Seconds between two warnings that no worker has started."""
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ class RayExecutor:
             _start(ray, self.address, self.actors, self.cpus)
         board = _Board(ray, stop)
         worker = ray.remote(_Worker).options(num_cpus=self.cpus, max_concurrency=self.parallel)
-        handed_out = _HandedOut(ray, lambda: worker.remote(job, board.handle), self, board)
+        here = os.getcwd()
+        handed_out = _HandedOut(ray, lambda: worker.remote(job, board.handle, here), self, board)
         try:
             yield from handed_out.all(items, key)
         finally:
@@ -68,9 +76,11 @@ class RayExecutor:
 
 
 class _Worker(Generic[Item, Result]):
-    """Worker in an actor's process."""
+    """Worker in an actor's process. `folder` is the current folder of the command."""
 
-    def __init__(self, job: Job[Item, Result], board: Any) -> None:
+    def __init__(self, job: Job[Item, Result], board: Any, folder: str) -> None:
+        with suppress(OSError):  # a folder of the command's machine alone
+            os.chdir(folder)
         self._job, self._board = job, board
         self._function: Callable[[Item], Result] | None = None
         self._fault: InterleaveError | None = None
@@ -153,6 +163,8 @@ class _HandedOut:
         self._begun: dict[Any, tuple[int, Any, Any]] = {}
         self._again: deque[Any] = deque()
         self._stillborn = 0
+        self._sizes = sizes
+        self._idle_since = time.monotonic()
 
     def all(self, items: Iterable[Item], key: Callable[[Item], str]) -> Iterator[ItemResult[Any]]:
         """Yield the results as they are ready."""
@@ -163,6 +175,8 @@ class _HandedOut:
                 return
             waited_for = [*self._begun, *self._coming]
             ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=LOOKED_EVERY)
+            if not ready and not self._begun:
+                self._report_idle()
             for reference in ready:
                 if reference in self._coming:
                     self._arrived(reference)
@@ -170,7 +184,10 @@ class _HandedOut:
                 place, actor, item = self._begun.pop(reference)
                 try:
                     result, fault = self._ray.get(reference)
-                except self._ray.exceptions.RayActorError as error:
+                except (
+                    self._ray.exceptions.RayActorError,
+                    self._ray.exceptions.ObjectLostError,  # a large result, lost with its machine
+                ) as error:
                     if self._actors[place] is actor:
                         self._replace(place)
                     deaths[key(item)] += 1
@@ -203,8 +220,27 @@ class _HandedOut:
                     "See Ray's own logs. A machine may have too little RAM, or lack the package.",
                 ) from error
             self._replace(place)
+        else:
+            self._stillborn = 0
+
+    def _report_idle(self) -> None:
+        """Warn if no worker has started for a while, which Ray itself reports only in its logs."""
+        if time.monotonic() - self._idle_since < REPORTED_EVERY:
+            return
+        self._idle_since = time.monotonic()
+        there = self._ray.cluster_resources().get("CPU", 0)
+        free = self._ray.available_resources().get("CPU", 0)
+        LOG.warning(
+            "No Ray worker has started for %g s. Each needs %g CPUs; %g of the cluster's %g are free.",
+            REPORTED_EVERY,
+            self._sizes.cpus,
+            free,
+            there,
+        )
 
     def _replace(self, place: int) -> None:
+        # An actor that cannot be reached may still be working.
+        self._ray.kill(self._actors[place])
         self._actors[place] = self._new_actor()
         self._coming[self._actors[place].is_there.remote()] = place
 
@@ -244,11 +280,12 @@ def _start(ray: Any, address: str, actors: int, cpus: float) -> None:
                 logging_level="ERROR",
             )
         else:
+            check_ray_address(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         raise SettingsError(
             f"Cannot use Ray at {address!r} ({type(error).__name__}: {error}).",
-            'Give the address of a running cluster, "auto" or "local".',
+            ADDRESS_HINT,
         ) from error
 
 

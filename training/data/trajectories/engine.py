@@ -30,11 +30,14 @@ from .unit import DISK, ELSEWHERE, OpenTeachers, TrajectoryJob, is_done
 from .usage import LEDGER, Prices, Usage, read_ledger, summed, write_ledger
 
 REPORT = "report{}.json"
+LOOKED_EVERY = 0.2
 OUTAGE = 20
 """Consecutive failures, of different prompts, that count as an outage."""
 OUTAGE_PLACES = {"planner", "critic", "generator", "folder", "worker"}
 SHOWN_EVERY = 10.0
 """Seconds between two lines of progress."""
+VISIBLE = 90.0
+"""Seconds until a file of another machine is visible here; NFS caches that a file is absent for a minute."""
 Log = Callable[[str], None]
 
 
@@ -162,7 +165,7 @@ class Trajectories:
         settings = self.settings or self.options.run_settings()
         job = TrajectoryJob(self.out, self.teachers, settings, self.prices, self.shared)
         rows = {one.row.id: one.row for one in todo}
-        in_a_row, elsewhere, shown = 0, 0, time.monotonic()
+        in_a_row, elsewhere, shown, visible = 0, 0, time.monotonic(), False
         for done in self.executor.map(job, todo, lambda one: one.row.id, stop):
             lost = noted(rows[done.key], "failed", done.lost, where="worker")
             outcome = done.result or lost
@@ -171,6 +174,9 @@ class Trajectories:
                 if outcome.where == DISK:
                     stop.stop(f"the disk is full. {outcome.reason}")
                 continue
+            if outcome.is_done and not visible:
+                self._check_shared(outcome)
+                visible = True
             made[outcome.id] = outcome
             if outcome.state == "failed":
                 failed.add(outcome)
@@ -186,6 +192,21 @@ class Trajectories:
         if len(made) < len(todo):
             stop.stop("stopped")
         return elsewhere
+
+    def _check_shared(self, outcome: PromptOutcome) -> None:
+        """Wait until the first finished trajectory is visible here.
+
+        Raises:
+            SettingsError: It is not. The workers write to another disk.
+        """
+        end = time.monotonic() + VISIBLE
+        while not is_done(self.out / outcome.folder):
+            if time.monotonic() > end:
+                raise SettingsError(
+                    f"A worker finished {outcome.id}, but its files are not in {str(self.out)!r} here.",
+                    "Give an --out on a disk that all machines share, as an absolute path.",
+                )
+            time.sleep(LOOKED_EVERY)
 
     def _conclude(
         self, shard: Shard, mine: Sequence[Prompt], failed: FailedList, made: TrajectoriesReport

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from support.ray_here import ray_here
-from support.small_jobs import Deadly, Squares, Unopened
+from support.small_jobs import Deadly, Folders, Squares, Unopened
 from support.small_teachers import SmallTeachers, records, write_prompts
 
 from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.training.data.executors import Executor, ItemResult, LocalCancelToken
+from interleave_thinker.training.data.executors import Executor, ItemResult, LocalCancelToken, ray_actors
 from interleave_thinker.training.data.executors.ray_actors import RayExecutor
 from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
@@ -84,8 +84,27 @@ def test_a_lost_item_is_retried_and_a_fatal_one_returned(cluster: None, tmp_path
     assert sorted((int(one.key), one.result) for one in done) == [(n, n * n) for n in range(8)]
     (tmp_path / "always").mkdir()
     done = list(RayExecutor(1, 1).map(Deadly(tmp_path / "always", 99), range(2, 5), str, LocalCancelToken()))
-    assert {one.key: one.lost for one in done if one.lost} == {"3": "4 workers died at it (ActorDiedError)"}
+    assert {one.key: one.lost for one in done if one.lost} == {
+        "3": "4 workers died while processing it (ActorDiedError)"
+    }
     assert len(done) == 3
+
+
+def test_workers_use_the_commands_folder(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = list(RayExecutor(2, 1).map(Folders(), range(4), str, LocalCancelToken()))
+    assert {one.result for one in done} == {str(tmp_path)}
+
+
+def test_workers_without_room_are_reported(
+    cluster: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ray_actors, "REPORTED_EVERY", 1.0)
+    stop = LocalCancelToken(seconds=4)
+    assert not list(RayExecutor(1, 1, cpus=64).map(Squares(), range(3), str, stop))
+    assert "Each needs 64 CPUs; 2 of the cluster's 2 are free." in caplog.text
 
 
 def test_threads_and_ray_give_the_same_files(cluster: None, tmp_path: Path) -> None:

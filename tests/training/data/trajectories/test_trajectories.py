@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import DrawRecord
 from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.training.data.executors import LocalCancelToken
 from interleave_thinker.training.data.executors.threads import ThreadExecutor
+from interleave_thinker.training.data.trajectories import engine as engine_of_runs
 from interleave_thinker.training.data.trajectories import unit
 from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories, TrajectoriesReport
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
@@ -60,6 +63,29 @@ def test_every_prompt_has_a_run_and_a_published_record(prompts: Path, tmp_path: 
         sample = read_sample(folder)
         assert sample and sample.split == "train" and sample.draws == len(attempts)
     assert len({load_trajectory(folder).settings.seed for folder in folders}) == 8
+
+
+class OtherDisk:
+    """Threads whose workers write to another folder, as on a machine without the shared disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def map(self, job: Any, items: Any, key: Any, stop: LocalCancelToken) -> Any:
+        return ThreadExecutor(1).map(replace(job, out=self._folder), items, key, stop)
+
+
+def test_workers_with_another_disk_are_an_error(
+    prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_of_runs, "VISIBLE", 0.3)
+    elsewhere = OtherDisk(tmp_path / "elsewhere")
+    engine = Trajectories(tmp_path / "runs", SmallTeachers(), TrajectoryOptions(), elsewhere)
+    with pytest.raises(SettingsError, match="a disk that all machines share"):
+        engine.make(PromptFile(prompts))
+    assert len(list((tmp_path / "elsewhere").iterdir())) < 8, (
+        "it ends before all prompts are made for nothing"
+    )
 
 
 def test_a_step_without_an_accepted_image_ends_its_trajectory_by_default(
