@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +32,8 @@ STORE_BYTES = 256 * 1024 * 1024
 ROOM_ABOVE = 64
 """Requests that Serve accepts beyond the app's own queue, so that the app rejects first."""
 BUSY_SECONDS = 5.0
+PORT_SECONDS = 20.0
+"""Seconds until the proxies of a deployed service listen."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Service:
         """Deploy the service. Returns when every model has a replica that has loaded it. Ray must be running.
 
         Raises:
-            SettingsError: A model does not load, or the port is not available.
+            SettingsError: A model does not load, or the cluster does not listen at the port.
         """
         from ray import serve  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
@@ -61,6 +66,7 @@ class Service:
                 },
             )
             serve.run(self._application(), name=APP_NAME, route_prefix="/", blocking=False)
+            _check_port(settings)
         except (RuntimeError, RayError) as error:
             raise SettingsError(
                 f"The service cannot be deployed on the cluster: {_reason(serve, error)}.",
@@ -221,6 +227,28 @@ def _app_class() -> type:
             return create_app(self._pool, self._settings)
 
     return App
+
+
+def _check_port(settings: ServiceSettings) -> None:
+    """Check that the service can be reached; a Serve that ran before keeps its own port."""
+    import ray  # pyright: ignore[reportMissingImports]
+
+    # Nodes without a replica have no proxy, but the head has one.
+    head = ray.get_runtime_context().gcs_address.rpartition(":")[0].strip("[]")
+    own = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    until = time.monotonic() + PORT_SECONDS
+    while True:
+        for place in dict.fromkeys((own, head)):
+            with suppress(OSError):
+                socket.create_connection((place, settings.port), 2.0).close()
+                return
+        if time.monotonic() > until:
+            raise SettingsError(
+                f"The cluster does not listen at port {settings.port}. A Ray Serve that was started before "
+                "keeps its own address and port.",
+                "Use that port, or end Ray Serve: serve shutdown.",
+            )
+        time.sleep(0.5)
 
 
 def _reason(serve: Any, error: Exception) -> str:

@@ -15,11 +15,13 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
 
+from support.free_port import free_port
 from support.ray_here import importable
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.service.ray_pool import deploy
 from interleave_thinker.service.ray_pool.deploy import Service, start_ray, stop_ray
 from interleave_thinker.service.ray_pool.settings import ClusterSettings
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
@@ -112,6 +114,18 @@ def test_a_model_that_does_not_load_gives_one_error(ray_cluster: None, tmp_path:
     models = [ModelSettings(name="bad", generator=f"diffusers:{tmp_path / 'nothing'}")]
     with pytest.raises(SettingsError, match="cannot be deployed on the cluster"), deployed(models):
         pass
+
+
+def test_the_port_of_a_serve_that_runs_already_is_kept_and_reported(
+    ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deploy, "PORT_SECONDS", 2.0)
+    models = [ModelSettings(name="painter", generator="fake:32")]
+    with deployed(models) as client:
+        other = Service(ServiceSettings(port=free_port()), models, SMALL)
+        with pytest.raises(SettingsError, match="does not listen at port"):
+            other.deploy()
+        assert client.get("/health").status_code == 200
 
 
 def test_the_key_must_exist_where_the_app_runs(ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,8 @@
 
 Items take minutes and differ in duration, so they are not assigned in blocks. An actor that dies is replaced
 wherever there is room, and its items are assigned again; what it had finished is in the items' own records,
-so no checkpoint is needed. The cancel token is an actor too: workers check it once per second and add their
-costs. Workers use the current folder of the command, where it exists on their machine, so that relative paths
-mean the same files. Only this module imports `ray`.
+so no checkpoint is needed. Workers change to the current folder of the command, if their machine has it, so
+that relative paths mean the same files. Only this module and `ray_cancel` import `ray`.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from typing import Any, Generic
 from ....backend.errors import InterleaveError, SettingsError
 from ....backend.machine.ray_address import ADDRESS_HINT, check_ray_address
 from . import MAX_ATTEMPTS, CancelToken, Item, ItemResult, Job, LocalCancelToken, Result
+from .ray_cancel import LOOKED_EVERY, Board, RayCancelToken
 
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
 STARTED_HERE = "local"
 STORE_BYTES = 200 * 1024 * 1024
 """Size in bytes of the object store of a cluster that is started here; items and results are small."""
-LOOKED_EVERY = 1.0
-"""Seconds between two checks of the cancel token by a worker."""
 REPORTED_EVERY = 60.0
 """Seconds between two warnings that no worker has started."""
 LOG = logging.getLogger(__name__)
@@ -62,7 +60,7 @@ class RayExecutor:
         started = not ray.is_initialized()
         if started:
             _start(ray, self.address, self.actors, self.cpus)
-        board = _Board(ray, stop)
+        board = Board(ray, stop)
         worker = ray.remote(_Worker).options(num_cpus=self.cpus, max_concurrency=self.parallel)
         here = os.getcwd()
         handed_out = _HandedOut(ray, lambda: worker.remote(job, board.handle, here), self, board)
@@ -85,7 +83,7 @@ class _Worker(Generic[Item, Result]):
         self._function: Callable[[Item], Result] | None = None
         self._fault: InterleaveError | None = None
         try:
-            self._function = job.open(_RayCancelToken(board))
+            self._function = job.open(RayCancelToken(board))
         except InterleaveError as error:
             # An actor whose constructor fails is only reported as dead; this one reports the reason.
             self._fault = error
@@ -102,53 +100,6 @@ class _Worker(Generic[Item, Result]):
         return self._function(item), None
 
 
-class _RayCancelToken:
-    """Cancel token in a worker."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-        self._reason, self._looked = "", 0.0
-
-    def reason(self) -> str:
-        if not self._reason and time.monotonic() - self._looked >= LOOKED_EVERY:
-            import ray  # pyright: ignore[reportMissingImports]
-
-            self._looked = time.monotonic()
-            self._reason = str(ray.get(self._handle.reason.remote()))
-        return self._reason
-
-    def add(self, cost: float) -> None:
-        if cost:
-            self._handle.add.remote(cost)
-
-
-class _Board:
-    """Cancel token of this process, and the actor that represents it on the cluster."""
-
-    def __init__(self, ray: Any, stop: LocalCancelToken) -> None:
-        self._ray, self._stop = ray, stop
-        # The actor runs on the driver's own node, so that a lost worker node does not remove it.
-        here = ray.get_runtime_context().get_node_id()
-        near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        self.handle = ray.remote(LocalCancelToken).options(num_cpus=0, scheduling_strategy=near).remote()
-        self._looked, self._there = 0.0, 0.0
-
-    def reason(self) -> str:
-        """Return the reason to stop; costs are synchronized from the workers, and the reason to them."""
-        if time.monotonic() - self._looked >= LOOKED_EVERY:
-            self._looked = time.monotonic()
-            spent = self._ray.get(self.handle.spent.remote())
-            self._stop.add(spent - self._there)
-            self._there = spent
-        reason = self._stop.reason()
-        if reason:
-            self._handle_stop(reason)
-        return reason
-
-    def _handle_stop(self, reason: str) -> None:
-        self.handle.stop.remote(reason)
-
-
 class _HandedOut:
     """Tracks which actor has which item.
 
@@ -156,7 +107,7 @@ class _HandedOut:
     An actor that died is replaced.
     """
 
-    def __init__(self, ray: Any, new_actor: Callable[[], Any], sizes: RayExecutor, board: _Board) -> None:
+    def __init__(self, ray: Any, new_actor: Callable[[], Any], sizes: RayExecutor, board: Board) -> None:
         self._ray, self._new_actor, self._parallel, self._board = ray, new_actor, sizes.parallel, board
         self._actors = [new_actor() for _ in range(sizes.actors)]
         self._coming = {actor.is_there.remote(): place for place, actor in enumerate(self._actors)}

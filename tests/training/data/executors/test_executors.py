@@ -6,15 +6,17 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.ray_here import ray_here
 from support.small_jobs import Deadly, Folders, Squares, Unopened
 from support.small_teachers import SmallTeachers, records, write_prompts
 
-from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.errors import InterleaveError, SettingsError
 from interleave_thinker.training.data.executors import Executor, ItemResult, LocalCancelToken, ray_actors
 from interleave_thinker.training.data.executors.ray_actors import RayExecutor
+from interleave_thinker.training.data.executors.ray_cancel import Board, RayCancelToken
 from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
@@ -96,6 +98,27 @@ def test_workers_use_the_commands_folder(
     monkeypatch.chdir(tmp_path)
     done = list(RayExecutor(2, 1).map(Folders(), range(4), str, LocalCancelToken()))
     assert {one.result for one in done} == {str(tmp_path)}
+
+
+def test_the_loss_of_the_commands_node_is_one_error(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    class Lost(Board):
+        def reason(self) -> str:
+            ray.kill(self.handle)
+            return super().reason()
+
+    monkeypatch.setattr(ray_actors, "Board", Lost)
+    with pytest.raises(SettingsError, match="The Ray node of this machine was lost"):
+        list(RayExecutor(1, 1).map(Squares(seconds=0.2), range(50), str, LocalCancelToken()))
+
+
+def test_a_worker_continues_if_the_token_does_not_answer(cluster: None) -> None:
+    import ray
+
+    lost: Any = ray.remote(LocalCancelToken).remote()
+    ray.kill(lost)
+    assert RayCancelToken(lost).reason() == ""
 
 
 def test_workers_without_room_are_reported(
