@@ -233,8 +233,7 @@ class _OwnCritic:
         if not annotated.rows:
             raise SettingsError(
                 "The gate has nothing to test the retrained critic on.",
-                "Give rows that this critic learned from (--old) or other held-out rows (--held-out), or "
-                "annotate more runs and hold out a larger share of them with --held-out-runs.",
+                "Give --old or --held-out, or annotate more runs and raise --held-out-runs.",
             )
         self.log("WARNING: no old rows (--old). The critic may forget what these runs do not show.")
         return examination(self._askable(annotated), gate), old
@@ -292,12 +291,10 @@ def _rl_rows(made: MadeData, stage: ReinforcementStage) -> TrainingData:
             "Set --scorer, lower --rl-variance, or omit --grpo.",
         )
     rest, held = split_held_out(read_rl_rows(made.rl)[0], stage.settings)
-    if len(rest) < stage.settings.prompts:
+    if len(rest) < (needed := stage.settings.prompts):
         raise SettingsError(
-            f"These runs give {len(rest)} rows for GRPO, and {len(held)} to check it, but one rollout needs "
-            f"{stage.settings.prompts} (prompts in the critic-grpo section of the recipe).",
-            "Annotate more runs whose steps have several attempts, lower --rl-variance, set fewer prompts in "
-            "a copy of the recipe, or omit --grpo.",
+            f"Only {len(rest)} rows for GRPO; one rollout needs {needed} (prompts in the recipe).",
+            "Annotate more steps with several attempts, or use a copy of the recipe with fewer prompts.",
         )
     rollouts_of(stage.settings, len(rest))
     batches(stage.settings, 1)

@@ -73,6 +73,13 @@ def test_constrained_decoding_that_a_backend_cannot_do_is_named() -> None:
         "constrained_decoding",
     )
     assert Critic(ScriptedChat([])).unused_settings == (), "it was not set"
+
+    class Unasked(ScriptedChat):
+        @property
+        def constrains_replies(self) -> bool:
+            raise AssertionError("asked, which warns of a missing library, although no reply needs it")
+
+    assert Critic(Unasked([])).unused_settings == ()
     assert Critic(Constraining([]), constrained_decoding="always").unused_settings == ()
 
 

@@ -8,6 +8,7 @@ shape. The result is an estimate, not a measurement: fragmentation and libraries
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +44,8 @@ def meta_model(config: Any, settings: ModelTraining) -> Any:
         return model
     from peft import get_peft_model
 
-    with torch.device("meta"):
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft reads an attribute that transformers renamed
         return get_peft_model(model, adapter, low_cpu_mem_usage=True)
 
 

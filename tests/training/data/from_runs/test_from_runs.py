@@ -178,9 +178,11 @@ def test_single_judge_failures_cost_scores_and_an_outage_ends_the_command(tmp_pa
     for number in range(7):
         made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
 
+    lines: list[str] = []
+
     def scored(*scores: float | None) -> MadeData:
         chosen = RunsData(balance=0.0, success_at=8.0, held_out_runs=0.0)
-        converter = RunConverter(chosen, default_prompt_set(), Judge(*scores), log=str)
+        converter = RunConverter(chosen, default_prompt_set(), Judge(*scores), log=lines.append)
         return converter.convert([tmp_path / "runs"], tmp_path / "data")
 
     gone = None
@@ -189,6 +191,7 @@ def test_single_judge_failures_cost_scores_and_an_outage_ends_the_command(tmp_pa
     made = scored(3.0, gone, gone, gone, gone, 9.0)
     assert made.report.unscored == 4, "the first one's score was kept when the judge went away"
     assert made.report.files["critic_sft.json"].scorer == 3
+    assert any("4 images without a score. The first error:" in line and "busy" in line for line in lines)
 
 
 def test_scores_decide_only_from_a_threshold_on(tmp_path: Path) -> None:
@@ -304,6 +307,7 @@ def test_runs_with_feedback_are_held_out_as_a_whole(tmp_path: Path) -> None:
     assert held < {f"runs/{number}" for number in range(10)}
     assert len(verdicts(made.held_out)) == len(held), "only annotated attempts are held out"
     assert made.report.left_out == {"in a held-out run and not annotated": len(held)}
+    assert not any("held_out" in warning for warning in made.report.warnings), "no critic is trained on them"
     other = data_of(tmp_path, held_out_runs=0.3, held_out_seed=1)
     assert {one.run for one in other.report.details if one.fate == "held out"} != held
 

@@ -57,6 +57,12 @@ def test_the_estimate_reports_a_vllm_that_cannot_start() -> None:
     assert "would not start" not in said(vllm_max_model_length=262_144, vllm_tensor_parallel_size=4)
 
 
+def test_on_a_cpu_the_memory_is_not_counted_twice() -> None:
+    tiny = settings_of(read_recipe("tiny", "critic-sft"), "critic-sft")
+    told = list(costs.lines(None, Memory({}, 1, 1), tiny, costs.Machine(1, 0.0, 1e15, 1e15), 1))
+    assert [line.partition(":")[0] for line in told] == ["disk"]
+
+
 def test_hours_grow_with_the_work() -> None:
     config, memory = published_config(MODEL), Memory({}, WHOLE, WHOLE)
     rl = published("critic-grpo")

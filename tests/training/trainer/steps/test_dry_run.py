@@ -138,6 +138,16 @@ def test_own_critic_is_checked_with_its_reinforcement(
     assert not (tmp_path / "own").exists() and checkpoint_digest(critic) == before
 
 
+def test_too_few_rows_for_a_rollout_name_the_recipe(folder: Path) -> None:
+    made = own_critic.MadeData.model_construct(folder=folder, rl=folder / "critic_rl.jsonl")
+    reward = RewardSetup(
+        open_generator("tinyworld"), open_scorer("tinyworld"), RewardSettings(), DrawingSettings()
+    )
+    stage = own_critic.ReinforcementStage(short_trainings.GRPO.model_copy(update={"prompts": 500}), reward)
+    with pytest.raises(SettingsError, match=r"one rollout needs 500 .*recipe"):
+        own_critic._rl_rows(made, stage)
+
+
 def test_the_estimate_is_the_median_for_all_steps_and_checks() -> None:
     lines = time_lines([9.0, 1.0, 2.0], 4.0, Prepared(None, 100, lambda: None, 6))
     assert lines[0] == "timed: 3 steps took 9.00, 1.00, 2.00 s"
