@@ -163,8 +163,7 @@ class _OwnCritic:
         prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
         made = self._convert(prompt_set)
         stage = self.agents.reinforcement
-        rows = self._rows(made)
-        sft = self.settings.sft
+        rows, sft = self._rows(made), self.settings.sft
         mixed = mix(rows.new.rows, rows.old.rows, self.settings.rehearsal.old_share)
         self.log(f"{len(rows.new.rows)} rows from runs, {len(mixed) - len(rows.new.rows)} old rows")
         show_balance(mixed, self.log)
