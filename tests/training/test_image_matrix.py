@@ -1,6 +1,7 @@
 """One step of every kind of GRPO and DPO training, with questions of no, one and two images.
 
-Full training and an adapter, with and without a KL term, mixed in a batch and separately.
+Full training and an adapter, with and without a KL term, mixed in a batch and separately. By default, every
+pair of these; in `just stress`, every combination.
 """
 
 from __future__ import annotations
@@ -38,6 +39,16 @@ MIXED, NONE = (1, 0, 2), (0, 0, 0)
 """Images of the three questions."""
 WEIGHTS = {"all weights": 0, "adapter": 4}
 """LoRA rank."""
+
+
+def combinations(batches: dict[str, Any], values: dict[str, Any]) -> list[Any]:
+    """Return all combinations with the LoRA ranks; half of them, in which every pair is, run by default."""
+    return [
+        pytest.param(*batch, value, rank, id=f"{name}-{one}-{weights}", marks=[pytest.mark.stress][: odd % 2])
+        for number, (name, batch) in enumerate(batches.items())
+        for second, (one, value) in enumerate(values.items())
+        for odd, (weights, rank) in enumerate(WEIGHTS.items(), number + second)
+    ]
 
 
 class Lengths:
@@ -92,12 +103,11 @@ def check_distance(out: Path, kl: float) -> None:
     assert abs(logged.get("kl", 0.0)) < 1e-6
 
 
-@pytest.mark.parametrize("rank", WEIGHTS.values(), ids=WEIGHTS)
-@pytest.mark.parametrize("kl", [0.0, 0.1])
 @pytest.mark.parametrize(
-    ("counts", "micro_batch"),
-    [(MIXED, 2), (MIXED, 6), (NONE, 6)],
-    ids=["apart", "in one batch", "no images"],
+    ("counts", "micro_batch", "kl", "rank"),
+    combinations(
+        {"apart": (MIXED, 2), "in one batch": (MIXED, 6), "no images": (NONE, 6)}, {"no kl": 0.0, "kl": 0.1}
+    ),
 )
 def test_a_planner_is_reinforced(
     images: Path, tmp_path: Path, counts: tuple[int, ...], micro_batch: int, kl: float, rank: int
@@ -147,13 +157,15 @@ def test_a_critic_is_reinforced(critic_rows: Path, tmp_path: Path, kl: float, ra
     check_distance(tmp_path, kl)
 
 
-@pytest.mark.parametrize("rank", WEIGHTS.values(), ids=WEIGHTS)
-@pytest.mark.parametrize("kind", [CriticPair, PlannerPair], ids=["critic", "planner"])
 @pytest.mark.parametrize(
-    ("counts", "batch"), [(MIXED, 1), (MIXED, 3), (NONE, 3)], ids=["apart", "in one batch", "no images"]
+    ("counts", "batch", "kind", "rank"),
+    combinations(
+        {"apart": (MIXED, 1), "in one batch": (MIXED, 3), "no images": (NONE, 3)},
+        {"critic": CriticPair, "planner": PlannerPair},
+    ),
 )
 def test_preferences_are_learned(
-    images: Path, tmp_path: Path, counts: tuple[int, ...], kind: Any, batch: int, rank: int
+    images: Path, tmp_path: Path, counts: tuple[int, ...], batch: int, kind: Any, rank: int
 ) -> None:
     critic = kind is CriticPair
     settings = (DpoTraining if critic else PlannerDpoTraining)(
