@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..graphs.template_names import FILE_NAMES
 from ..server.comfy_server import ComfyServer
 
+AT_START = ("Failed to load resource", "ComfyApp graph accessed before initialization")
 READY = (
     "window.app && app.vueAppReady && app.canvas?.graph"
     " && Object.keys(LiteGraph.registered_node_types).length > 100"
@@ -70,6 +73,39 @@ TALL = f"""async () => {{
 REOPENED = "async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }"
 """Older front ends place an API graph's nodes in Nodes 2.0 only when it is loaded again."""
 FINISHED = ".it-live[data-status=finished]"
+
+
+@contextmanager
+def front_end(browser: Any, host: ComfyServer) -> Iterator[Any]:
+    """Load the front end.
+
+    Requests to other servers fail and are kept in `page.outside`, errors of the console in `page.faults`.
+    """
+    context = browser.new_context(viewport={"width": 1920, "height": 1080})
+    page = context.new_page()
+    page.set_default_timeout(90_000)
+    page.outside, page.faults = [], []
+
+    def note_outside(request: Any) -> None:
+        if not request.url.startswith((host.url, "data:", "blob:")):
+            page.outside.append(request.url)
+
+    page.on("request", note_outside)
+    page.on("dialog", lambda dialog: dialog.accept())
+
+    def note(said: Any) -> None:
+        # Requests of the front end that fail during its start do not concern the pack.
+        start = said.text.startswith(AT_START) and "interleave" not in said.location.get("url", "")
+        lost = said.type == "warning" and "ubgraph not found" in said.text
+        if lost or (said.type == "error" and not start):
+            page.faults.append(said.text)
+
+    page.on("pageerror", lambda error: page.faults.append(f"{error}"))
+    page.on("console", note)
+    page.goto(host.url, wait_until="domcontentloaded")
+    page.wait_for_function(READY, timeout=60_000)
+    yield page
+    context.close()
 
 
 def opened(page: Any, name: str) -> None:

@@ -24,6 +24,7 @@ CHANGE = """changes => changes.forEach(([type, title, values]) => app.graph._nod
     widget.callback?.(value);
   })))"""
 OWN_CRITIC = """name => {
+  delete app.ownCritic;
   const links = app.graph.links;
   const link = id => (links instanceof Map ? links.get(id) : links[id]);
   for (const node of app.graph._nodes) {
@@ -41,6 +42,7 @@ WITHOUT_OWN_CRITIC = """() => {
   if (!app.ownCritic) return;
   app.ownCritic.back();
   app.graph.remove(app.ownCritic.critic);
+  delete app.ownCritic;
 }"""
 """Like `judged_by_the_critic`, for the duration of a run."""
 SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' &&
@@ -63,8 +65,9 @@ def set_values(page: Any, changes: list[Any]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_template_opens_completely_and_tidily_and_runs(
-    page: Any, host: ComfyServer, name: str, tmp_path: Path
+    same_page: Any, host: ComfyServer, name: str, tmp_path: Path
 ) -> None:
+    page = same_page
     with requirements(host, name) as changes:
         opened(page, name)
         photographed(page, name, tmp_path)

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PIL import Image, ImageDraw
 
 from interleave_thinker.backend.plan_editor.merge import read_edits
@@ -18,7 +19,7 @@ from ..graphs.klein import Graph, node, story
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
 from .edit_plan_page import SET_TEXT, TEXT
-from .page import READY, ran, screenshot, setting
+from .page import ran, screenshot
 
 LAID_OUT = """async graph => {
   await app.loadApiJson(graph, 'cast');
@@ -187,19 +188,14 @@ def test_the_cast_of_the_text_is_in_the_table_too(canvas: tuple[Any, str], host:
     assert edits.steps[2].step.cast == ("mill", "lantern")
 
 
-def test_the_cast_is_shown_in_chinese(page: Any, host: ComfyServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("locale", ["zh"], indirect=True)
+def test_the_cast_is_shown_in_chinese(locale: str, page: Any, host: ComfyServer, tmp_path: Path) -> None:
     photo = host.put_input(portrait(), "mia zh.png")
     page.set_viewport_size({"width": 1600, "height": 1000})
-    setting(host, "Comfy.Locale", "zh")
-    try:
-        page.reload()
-        page.wait_for_function(READY)
-        page.evaluate(LAID_OUT, connected("Cast zh", photo))
-        page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
-        assert [row.split(" | ")[1] for row in table(page)] == ["角色", "道具"]
-        assert page.evaluate(KINDS) == ["角色", "道具"], "the choices of the nodes"
-        chip = page.locator(".itp-chip").first
-        assert chip.get_attribute("title") == "在这一步中。点击可移除。"
-        screenshot(page, "cast-zh", tmp_path)
-    finally:
-        setting(host, "Comfy.Locale", "en")
+    page.evaluate(LAID_OUT, connected("Cast zh", photo))
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    assert [row.split(" | ")[1] for row in table(page)] == ["角色", "道具"]
+    assert page.evaluate(KINDS) == ["角色", "道具"], "the choices of the nodes"
+    chip = page.locator(".itp-chip").first
+    assert chip.get_attribute("title") == "在这一步中。点击可移除。"
+    screenshot(page, "cast-zh", tmp_path)

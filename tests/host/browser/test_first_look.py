@@ -15,7 +15,7 @@ from PIL import Image
 
 from ..graphs.template_names import NAMES, template_path
 from ..server.comfy_server import ComfyServer
-from .page import opened, screenshot, setting
+from .page import opened, screenshot
 
 READABLE = 8 / 14
 """Scale below which the canvas shows no text."""
@@ -116,25 +116,16 @@ def test_a_view_that_a_person_saved_stays(small: tuple[Any, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "kind", "names"),
+    ("locale", "kind", "names"),
     [
         ("en", "InterleavePlanner", ["image 1", "image 2", "image 3", "image 4"]),
         ("en", "InterleaveStepGenerator", ["reference 1", "reference 2", "reference 3", "reference 4"]),
         ("zh", "InterleaveEditPlan", ["图像 1", "图像 2", "图像 3", "图像 4"]),
     ],
+    indirect=["locale"],
 )
-def test_growing_inputs_have_consistent_names(
-    page: Any, host: ComfyServer, language: str, kind: str, names: list[str]
-) -> None:
-    setting(host, "Comfy.Locale", language)
-    try:
-        page.reload()
-        page.wait_for_function(
-            "window.app && app.vueAppReady && 'InterleavePlanner' in LiteGraph.registered_node_types"
-        )
-        assert page.evaluate(GROWN, kind) == names
-    finally:
-        setting(host, "Comfy.Locale", "en")
+def test_growing_inputs_have_consistent_names(locale: str, page: Any, kind: str, names: list[str]) -> None:
+    assert page.evaluate(GROWN, kind) == names
 
 
 def test_a_workflow_that_was_saved_with_ids_as_labels_shows_the_names(page: Any) -> None:

@@ -8,7 +8,6 @@ The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from .page import (
     opened_graph,
     photographed,
     screenshot,
-    setting,
 )
 
 # The first graph is opened after the app is ready, since anything on the canvas before that is lost.
@@ -59,12 +57,9 @@ def shown(language: str) -> tuple[str, str]:
 
 
 @pytest.fixture
-def french(page: Any, host: ComfyServer) -> Iterator[Any]:
-    setting(host, "Comfy.Locale", "fr")
-    page.reload()
+def french(locale: str, page: Any) -> Any:
     page.wait_for_function(WORKFLOW_READY)
-    yield page
-    setting(host, "Comfy.Locale", "en")
+    return page
 
 
 def test_a_story_is_generated_in_french(french: Any, tmp_path: Path) -> None:
@@ -113,23 +108,16 @@ def test_the_language_changes_with_the_setting(french: Any, host: ComfyServer, t
     page.get_by_role("button", name="添加步骤").wait_for()
 
 
-@pytest.mark.parametrize("named", NAMED)
-def test_labels_and_views_are_in_one_language(
-    named: str, page: Any, host: ComfyServer, tmp_path: Path
-) -> None:
-    setting(host, "Comfy.Locale", named)
-    try:
-        page.reload()
-        page.wait_for_function(WORKFLOW_READY)
-        page.wait_for_timeout(1000)
-        kept = page.evaluate(LANGUAGE) == named
-        if kept and named not in (NAMED[named], "de", "pt"):
-            pytest.skip("this front end knows a language only as it writes it")
-        page.evaluate(PLANNED, ["[]", "a story"])
-        title, button = shown(NAMED[named])
-        page.get_by_role("button", name=button, exact=True).wait_for()
-        assert page.evaluate(TITLE) == title
-        photographed(page, f"edit-plan-{named}", tmp_path)
-        assert page.evaluate(OUTSIDE) == []
-    finally:
-        setting(host, "Comfy.Locale", "en")
+@pytest.mark.parametrize("locale", NAMED, indirect=True)
+def test_labels_and_views_are_in_one_language(locale: str, page: Any, tmp_path: Path) -> None:
+    page.wait_for_function(WORKFLOW_READY)
+    page.wait_for_timeout(1000)
+    kept = page.evaluate(LANGUAGE) == locale
+    if kept and locale not in (NAMED[locale], "de", "pt"):
+        pytest.skip("this front end knows a language only as it writes it")
+    page.evaluate(PLANNED, ["[]", "a story"])
+    title, button = shown(NAMED[locale])
+    page.get_by_role("button", name=button, exact=True).wait_for()
+    assert page.evaluate(TITLE) == title
+    photographed(page, f"edit-plan-{locale}", tmp_path)
+    assert page.evaluate(OUTSIDE) == []

@@ -16,7 +16,7 @@ import pytest
 
 from ..graphs.template_names import template_path
 from ..server.comfy_server import ComfyServer
-from .page import opened, screenshot, setting
+from .page import opened, screenshot
 
 AGENT = "Qwen3-VL-4B-Instruct"
 TEMPLATE = "flux2_klein_4b_story"
@@ -117,31 +117,24 @@ def test_an_installed_agent_has_no_notice(page: Any, agents: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "line", "title", "button"),
+    ("locale", "line", "title", "button"),
     [
         ("en", f"{AGENT} is missing.", "# Load Agent", "Help"),
         ("zh", f"缺少 {AGENT}。", "# 加载智能体", "帮助"),
     ],
+    indirect=["locale"],
 )
 def test_the_button_opens_the_help_page(
-    page: Any, host: ComfyServer, agents: Path, language: str, line: str, title: str, button: str
+    locale: str, page: Any, agents: Path, line: str, title: str, button: str
 ) -> None:
-    setting(host, "Comfy.Locale", language)
-    try:
-        page.reload()
-        page.wait_for_function(
-            "window.app && app.vueAppReady && 'InterleaveLoadAgent' in LiteGraph.registered_node_types"
-        )
-        opened(page, TEMPLATE)
-        notice = page.locator(NOTICE)
-        notice.wait_for()
-        assert line in notice.inner_text()
-        page.evaluate(CLOSE_UP)
-        page.wait_for_timeout(500)
-        with page.expect_popup() as popup:
-            notice.get_by_text(button).click()
-        popup.value.wait_for_load_state()
-        shown = popup.value.inner_text("body")
-        assert shown.startswith(title) and "models/interleave_agents" in shown
-    finally:
-        setting(host, "Comfy.Locale", "en")
+    opened(page, TEMPLATE)
+    notice = page.locator(NOTICE)
+    notice.wait_for()
+    assert line in notice.inner_text()
+    page.evaluate(CLOSE_UP)
+    page.wait_for_timeout(500)
+    with page.expect_popup() as popup:
+        notice.get_by_text(button).click()
+    popup.value.wait_for_load_state()
+    shown = popup.value.inner_text("body")
+    assert shown.startswith(title) and "models/interleave_agents" in shown

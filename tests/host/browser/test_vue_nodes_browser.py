@@ -16,7 +16,7 @@ from ..graphs.examples import need_checkpoints
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
 from .edit_plan_page import PLANNED, TEXT
-from .page import READY, RUN, opened, photographed, setting
+from .page import RUN, front_end, opened, photographed, setting
 
 INSIDE = """selector => {
   const inner = document.querySelector(selector).getBoundingClientRect();
@@ -28,11 +28,10 @@ INSIDE = """selector => {
 
 
 @pytest.fixture
-def vue(page: Any, host: ComfyServer) -> Iterator[Any]:
+def vue(browser: Any, host: ComfyServer) -> Iterator[Any]:
     setting(host, "Comfy.VueNodes.Enabled", True)
-    page.reload()
-    page.wait_for_function(READY)
-    yield page
+    with front_end(browser, host) as page:
+        yield page
     setting(host, "Comfy.VueNodes.Enabled", False)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 
 from ..graphs.klein import story
 from ..graphs.replies import verdict
-from ..server.comfy_server import ComfyServer
-from .page import READY, opened_graph, ran, screenshot, setting
+from .page import READY, opened_graph, ran, screenshot
 
 WITHOUT_NAMES = """
 const hidden = new Set(NAMES);
@@ -64,10 +62,8 @@ def told(page: Any) -> None:
 
 
 @pytest.fixture
-def french(page: Any, host: ComfyServer) -> Iterator[Any]:
-    setting(host, "Comfy.Locale", "fr")
-    yield page
-    setting(host, "Comfy.Locale", "en")
+def french(locale: str, page: Any) -> Any:
+    return page
 
 
 @pytest.mark.parametrize("name", ["ui", "extensionManager"])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..server.comfy_server import ComfyServer
 from .edit_plan_page import SET_TEXT
-from .page import SET_LANGUAGE, WORKFLOW_READY, photographed, setting
+from .page import SET_LANGUAGE, WORKFLOW_READY, photographed
 
 EDIT_PLAN = """() => {
   const ours = () => app.graph._nodes.length === 1 && app.graph._nodes[0].type === 'InterleaveEditPlan';
@@ -31,10 +29,8 @@ def edit_plan(page: Any) -> None:
 
 
 @pytest.fixture
-def french(page: Any, host: ComfyServer) -> Iterator[Any]:
-    setting(host, "Comfy.Locale", "fr")
-    yield page
-    setting(host, "Comfy.Locale", "en")
+def french(locale: str, page: Any) -> Any:
+    return page
 
 
 def test_a_language_is_english_until_its_texts_load(french: Any) -> None:
