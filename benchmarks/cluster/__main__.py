@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from support.free_port import free_port
 from support.ray_here import importable
 from support.small_teachers import records
 
@@ -19,12 +19,14 @@ from interleave_thinker.training.recipes.recipe import FOLDER
 from ..rows_side_by_side import files_in
 from . import nodes
 from .disturbance import Disturbance
-from .walk import GIVEN_UP, Walk
+from .walk import GIVEN_UP, Walk, own_port
 
 KEYS = "INTERLEAVE_SERVICE_KEY", "INTERLEAVE_GENERATOR_KEY"
 FSDP2 = f"--config_file {FOLDER / 'accelerate-fsdp2.yaml'} --num_machines 2 --num_processes 2"
-SMALL_SFT = "--max-steps 3 --per-device-train-batch-size 16"
-SMALL_GRPO = "--prompts 4 --num-generations 4 --per-device-train-batch-size 16 --rollouts 2 --save-every 1 "
+SMALL_SFT = "--max-steps 6 --save-steps 2 --per-device-train-batch-size 16"
+SAVED = "checkpoint-2"
+WEIGHTS = "model.safetensors"
+SMALL_GRPO = "--prompts 4 --num-generations 4 --per-device-train-batch-size 8 --rollouts 2 --save-every 1 "
 SMALL_GRPO += "--check-rows 5 --check-batch 5"
 NO_VLLM = 2
 """Exit code of a command whose library is not installed."""
@@ -66,18 +68,32 @@ def data(walk: Walk, doomed: Any, rows: int, service: str) -> dict[str, Any]:
     }
 
 
-def training(walk: Walk, service: str) -> dict[str, str]:
-    """Fine-tune and reinforce a critic with the rows; returns how the training was distributed."""
-    launch = f"{FSDP2} --mixed_precision no --main_process_ip 127.0.0.1 --main_process_port {free_port()}"
-    sft = f"train critic-sft --config tiny --data rows/critic_sft.json --out sft {SMALL_SFT}"
-    distributed = walk.launched("sft", launch, sft).splitlines()[-1]
+def training(walk: Walk, service: str) -> dict[str, Any]:
+    """Fine-tune, with the second machine killed in the middle, and reinforce; returns the comparison."""
+    sft = f"train critic-sft --config tiny --data rows/critic_sft.json {SMALL_SFT}"
+    walk.launched("sft-undisturbed", launch(), f"{sft} --out sft-undisturbed")
+    killed: list[str] = []
+
+    def kill() -> None:
+        if not killed and (walk.out / "sft/steps" / SAVED).is_dir():
+            killed.extend(nodes.kill(walk.processes[1].pid))
+            walk.say(f"  SIGKILL to machine 1 after {SAVED}")
+
+    walk.launched("sft-killed", launch(), f"{sft} --out sft", kill, (1, -signal.SIGKILL))
+    distributed = walk.launched("sft", launch(), f"{sft} --out sft").splitlines()[-1]
     walk.say(f"  {distributed}")
+    weights = [(walk.out / name / "final" / WEIGHTS).read_bytes() for name in ("sft", "sft-undisturbed")]
     grpo = "train critic-grpo --config tiny --data rows/critic_rl.jsonl --model sft/final --scorer tinyworld "
     grpo += f"--generator http:{service} --out grpo {SMALL_GRPO}"
-    walk.run("grpo", grpo)
     said = walk.run("vllm", f"{grpo} --use-vllm --vllm-mode colocate --dry-run", allowed=(0, NO_VLLM))
     walk.say(f"  {said.splitlines()[-1]}")
-    return {"distributed": distributed}
+    walk.launched("grpo", launch(), grpo)
+    return {"distributed": distributed, "equal_weights": weights[0] == weights[1]}
+
+
+def launch() -> str:
+    """Return the options of `accelerate launch` for two machines."""
+    return f"{FSDP2} --mixed_precision no --main_process_ip 127.0.0.1 --main_process_port {own_port()}"
 
 
 def main() -> None:
@@ -90,7 +106,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=24, help="Number of prompts.")
     parser.add_argument("--until", choices=("filter", "grpo"), default="grpo", help="Last stage.")
     options = parser.parse_args()
-    out, port = options.out.resolve(), free_port()
+    out, port = options.out.resolve(), own_port()
     out.mkdir(parents=True)
     os.environ |= dict.fromkeys(KEYS, "miniature")
     walk, service = Walk(out), f"http://127.0.0.1:{port}"
@@ -103,11 +119,11 @@ def main() -> None:
                 f"serve --generator tinyworld --devices cpu,cpu,cpu --keep 0 --host 0.0.0.0 --port {port}"
             )
             with walk.served(f"{served} --ray auto --replica-cpus 0.5"):
-                figures = data(walk, doomed, options.rows, service)
+                figures = {"equal_weights": True} | data(walk, doomed, options.rows, service)
                 if options.until == "grpo":
                     figures |= training(walk, service)
     print(json.dumps(figures | {"seconds": walk.seconds}))
-    sys.exit(1 if figures["unequal"] or figures["unequal_rows"] else 0)
+    sys.exit(1 if figures["unequal"] or figures["unequal_rows"] or not figures["equal_weights"] else 0)
 
 
 if __name__ == "__main__":

@@ -39,13 +39,12 @@ class Disturbance:
             return
         begun = {path.parent for path in self._runs.glob("*/run.json")} - done
         self.in_progress = {one.name: len(list(one.glob("pictures/*.png"))) for one in sorted(begun)}
-        self.killed = nodes.kill(self._node)
+        self.killed = nodes.kill(nodes.raylet_of(self._node))
         titles = Counter(self.killed)
         shown = ", ".join(name if count == 1 else f"{count} x {name}" for name, count in titles.items())
         self._walk.say(f"  SIGKILL to node 3 after {len(done)} trajectories: {shown}")
-        self._walk.say(
-            f"  in progress: {', '.join(f'{n} ({i} images)' for n, i in self.in_progress.items())}"
-        )
+        with_images = (f"{name[:15]} ({images} images)" for name, images in self.in_progress.items())
+        self._walk.say(f"  in progress: {', '.join(with_images)}")
 
     def _ask(self) -> None:
         try:

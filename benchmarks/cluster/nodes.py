@@ -38,10 +38,15 @@ def three_nodes(cpus: int) -> Iterator[Any]:
         cluster.shutdown()
 
 
-def kill(node: Any) -> list[str]:
-    """Kill a node's raylet and all its workers at once, as a power cut does. Returns their titles."""
-    # The raylet is first, so that it restarts none of the others.
-    family = descendants(node.all_processes["raylet"][0].process.pid)
+def raylet_of(node: Any) -> int:
+    """Return the process of a node's raylet."""
+    return int(node.all_processes["raylet"][0].process.pid)
+
+
+def kill(first: int) -> list[str]:
+    """Kill a process and all its descendants at once, as a power cut does. Returns their titles."""
+    # The first one is killed first, so that it restarts none of the others.
+    family = descendants(first)
     for process, _ in family:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..chain import HERE
@@ -20,17 +22,32 @@ READY_SECONDS = 240.0
 LOOKED_EVERY = 0.2
 
 
+def own_port() -> int:
+    """Return a free port outside the range from which the system gives ports to Ray."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("0.0.0.0", port))
+            return port
+
+
 def this_command() -> list[str]:
     """Return the program `interleave-thinker` of this checkout."""
     return [sys.executable, "-c", HERE, str(ROOT / "tests")]
 
 
 class Walk:
-    """Runs commands in the folder `out`, with their output in `out/NAME.log`."""
+    """Runs commands in the folder `out`, with their output in `out/NAME.log`.
+
+    Attributes:
+        seconds: Duration of the stages by name.
+        processes: The commands that run now.
+    """
 
     def __init__(self, out: Path) -> None:
         self.out, self._began = out, time.monotonic()
         self.seconds: dict[str, float] = {}
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     def inside(self, name: str) -> Walk:
         """Return a walk in a new folder of this one, with the same clock."""
@@ -64,10 +81,17 @@ class Walk:
         self.say(f"$ interleave-thinker {command}")
         return self._carried_out(name, [[*this_command(), *command.split()]], meanwhile, allowed)
 
-    def launched(self, name: str, launch: str, command: str) -> str:
+    def launched(
+        self,
+        name: str,
+        launch: str,
+        command: str,
+        meanwhile: Callable[[], None] = lambda: None,
+        allowed: Sequence[int] = (0,),
+    ) -> str:
         """Run a training with `accelerate launch` on two machines of one CPU process each.
 
-        Both are processes of this machine. Returns what the first one printed.
+        Both are on this machine. The other arguments and the result are as in `run`, for the first one.
         """
         program = [str(Path(__file__).with_name("on_cpu.py")), *command.split()]
         machines = []
@@ -75,7 +99,7 @@ class Walk:
             words = f"{launch} --machine_rank {rank}"
             self.say(f"$ accelerate launch {words} interleave-thinker {command} &")
             machines.append([sys.executable, "-m", "accelerate.commands.launch", *words.split(), *program])
-        return self._carried_out(name, machines, lambda: None, (0,))
+        return self._carried_out(name, machines, meanwhile, allowed)
 
     @contextmanager
     def served(self, command: str) -> Iterator[None]:
@@ -108,13 +132,16 @@ class Walk:
         began = time.monotonic()
         logs = [self.out / f"{name}{number or ''}.log" for number in range(len(commands))]
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-        processes = []
+        self.processes = processes = []
         for command, log in zip(commands, logs, strict=True):
             with log.open("wb") as output:
                 processes.append(
                     subprocess.Popen(command, cwd=self.out, env=environment, stdout=output, stderr=output)
                 )
         while any(process.poll() is None for process in processes):
+            if any(process.returncode not in (None, *allowed) for process in processes):
+                for process in processes:  # the other machine would wait for minutes
+                    process.kill()
             meanwhile()
             time.sleep(LOOKED_EVERY)
         self.seconds[name] = round(time.monotonic() - began, 1)

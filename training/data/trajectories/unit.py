@@ -37,8 +37,12 @@ from .outcomes import PromptOutcome, noted, outcome_of, read_sample, write_sampl
 from .prompt_rows import Prompt
 from .usage import MeteredJournal, Prices, RunLedger, metered
 
-DYING = 60.0
-"""Seconds to wait for a folder's lock."""
+DYING = 150.0
+"""Seconds to wait for a folder's lock.
+
+NFS 4 releases the locks of a lost machine after its lease, 90 s by default. The workers of a machine that
+lost its network end after 60 s (Ray's `gcs_rpc_server_reconnect_timeout_s`).
+"""
 ELSEWHERE = "elsewhere"
 """Place of a prompt that another process is working on."""
 PLANNED = "planned"

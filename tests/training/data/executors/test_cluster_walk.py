@@ -45,4 +45,5 @@ def test_a_killed_node_changes_nothing(tmp_path: Path) -> None:
     assert found["runs"] == ROWS and not found["failed"]
     assert found["files"] > ROWS and found["unequal"] == found["unequal_rows"] == []
     assert found["row_files"] > 10 and found["distributed"] == "distributed: FSDP over 2 processes"
+    assert found["equal_weights"]
     assert (tmp_path / "walk" / "grpo" / "final" / "model.safetensors").is_file()
