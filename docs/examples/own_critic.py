@@ -7,10 +7,11 @@
 # never seen, the critic accepts it. Here you annotate 30 attempts, train a critic of your own from them, and
 # let it judge new stories.
 #
-# Everything runs in the tiny world, on a CPU and without a download. It takes about three minutes of one
-# core. For an 8B critic the steps are the same: see *Train your own critic* in the documentation.
+# Everything runs in the tiny world, on a CPU and without a download. It takes a few minutes on an
+# idle computer. For an 8B critic the steps are the same: see *Train your own critic* in the documentation.
 #
-# Install with `pip install ".[training]"` in a checkout.
+# Install with `pip install ".[training]"` in a checkout. Everything is written into the folder `own-critic`;
+# delete it before you run this again with other numbers.
 
 # %%
 import random
@@ -89,6 +90,8 @@ for number in count():
             overruled += attempt.verdict.success != feedback.accepted
     if len(shown) == ATTEMPTS:
         break
+    if number % 4 == 3:
+        print(f"{len(shown)} of {ATTEMPTS} attempts annotated")
 print(
     f"{ATTEMPTS} attempts in {number + 1} stories, {rejected} of them wrong. "
     f"The critic was wrong about {overruled}."
@@ -112,7 +115,7 @@ command(
     *("train", "own-critic", WORK / "runs", "--config", "tiny", "--init", "tinyworld:critic"),
     *("--old", WORK / "old" / "critic_sft.json", "--out", WORK / "critic"),
     *("--num-train-epochs", EPOCHS, "--least-rows", LEAST_ROWS, "--least-steps", LEAST_STEPS),
-    *("--held-out-runs", 0, "--gate-items", 0, "--gate-tokens", 320, "--samples", 0),
+    *("--held-out-runs", 0, "--samples", 0),
 )
 
 # %% [markdown]
@@ -137,6 +140,8 @@ for name, critic in (("old", "tinyworld"), ("own", f"transformers:{WORK / 'criti
         seen = [read_image(result.image) for result in results if result.image is not None]
         if len(seen) == len(story.pages):
             correct += not any(faults(page, image) for page, image in zip(story.pages, seen, strict=True))
+        if number % 5 == 4:
+            print(f"{name} critic: {number + 1} of {STORIES} stories judged")
     print(
         f"{name} critic: {correct} of {STORIES} stories correct, right verdicts (95 % CI): {share(verdicts)}"
     )

@@ -460,7 +460,7 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
         return train_own_critic(base, data, tmp_path / "own", settings, log=lines.append)
 
     lone = replace(settings, rehearsal=Rehearsal())
-    with pytest.raises(SettingsError, match="only 4 rows to fine-tune on"):
+    with pytest.raises(SettingsError, match="only 3 rows to fine-tune on"):
         train_own_critic(base, OwnCriticData([tmp_path / "runs"]), tmp_path / "own", lone, log=lines.append)
     with pytest.raises(SettingsError, match="needs at least 19 right and 19 wrong"):
         retrain()
