@@ -192,7 +192,7 @@ def greedy_answers(
         tokens: Maximum length of an answer, in tokens.
         batch: Questions per batch.
         temperature: Sampling temperature; 0 decodes greedily.
-        progress: Called after each batch with the number of answers and of questions.
+        progress: Called before each batch with the number of answers so far and of questions.
 
     Returns:
         (answers, their lengths in tokens). An answer includes the <think> that the chat template opened.
@@ -207,6 +207,8 @@ def greedy_answers(
     model.eval()
     try:
         for start in range(0, len(questions), batch):
+            if progress is not None:
+                progress(start, len(questions))
             some = questions[start : start + batch]
             texts = [rendered(processor, one["prompt"]) for one in some]
             images = [_shown(one["images"]) for one in some]
@@ -225,8 +227,6 @@ def greedy_answers(
             answers += [as_read(text, answer) for text, answer in zip(texts, said, strict=True)]
             padding = processor.tokenizer.pad_token_id
             lengths += [int((row != padding).sum()) for row in made]
-            if progress is not None:
-                progress(len(answers), len(questions))
     finally:
         model.train(training)
     return answers, lengths

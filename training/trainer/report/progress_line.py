@@ -114,8 +114,10 @@ class TimeLeft:
         self._begun = self._shown = now()
 
     def __call__(self, done: int, total: int) -> None:
-        """State that `done` of `total` parts are finished."""
+        """State that `done` of `total` parts are finished. 0 restarts the clock, as after loading a model."""
         now = self._now()
+        if done == 0:
+            self._begun = self._shown = now
         if not 0 < done < total or now - self._shown < self._every:
             return
         self._shown = now
