@@ -126,7 +126,9 @@ class _HandedOut:
                 return
             waited_for = [*self._begun, *self._coming]
             ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=LOOKED_EVERY)
-            if not ready and not self._begun:
+            if ready or self._begun:
+                self._idle_since = time.monotonic()
+            else:
                 self._report_idle()
             for reference in ready:
                 if reference in self._coming:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -128,6 +130,18 @@ def test_workers_without_room_are_reported(
     stop = LocalCancelToken(seconds=4)
     assert not list(RayExecutor(1, 1, cpus=64).map(Squares(), range(3), str, stop))
     assert "Each needs 64 CPUs; 2 of the cluster's 2 are free." in caplog.text
+
+
+def test_the_time_of_items_is_not_a_wait_for_workers(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ahead = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead)
+    monkeypatch.setattr(ray_actors, "time", clock)
+    # The only worker dies at an item, after others that took minutes.
+    for _ in RayExecutor(1, 1).map(Deadly(tmp_path, 1), range(5), str, LocalCancelToken()):
+        ahead += ray_actors.REPORTED_EVERY
+    assert "No Ray worker has started" not in caplog.text
 
 
 def test_threads_and_ray_give_the_same_files(cluster: None, tmp_path: Path) -> None:
