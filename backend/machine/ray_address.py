@@ -35,5 +35,5 @@ def check_ray_address(address: str) -> None:
         return
     try:
         socket.create_connection((place[0], place[1]), REACHED_IN).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: no host name, such as "head..local"
         raise SettingsError(f"No Ray cluster answers at {given!r} ({error}).", ADDRESS_HINT) from error

@@ -21,6 +21,12 @@ def test_a_port_without_a_cluster_is_an_error(scheme: str) -> None:
         check_ray_address(address)
 
 
+@pytest.mark.parametrize("host", ["head..local", "a" * 64])
+def test_a_host_name_that_cannot_exist_is_an_error(host: str) -> None:
+    with pytest.raises(SettingsError, match="No Ray cluster answers at"):
+        check_ray_address(f"{host}:6379")
+
+
 def test_auto_means_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
