@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,14 @@ def test_wrapped_lines_fit(text: str, size: int, width: int, lines: int) -> None
 def test_wrapping_loses_no_words_that_fit() -> None:
     text = "the little boat hoisted its sail and was gone"
     assert " ".join(sheet_text.wrap(text, 12, 90, 20).lines) == text
+
+
+@pytest.mark.parametrize("width", [60, 90, 150])
+def test_a_line_has_as_many_words_as_fit(width: int) -> None:
+    block = sheet_text.wrap(f'AVA To {"W" * 30} if it is To be. We, "Yo" too. ' * 4, 12, width, 99)
+    for line, following in pairwise(block.lines):
+        longer = f"{line} {following.split()[0]}"
+        assert block.font.getlength(line) <= width < block.font.getlength(longer)
 
 
 def test_letters_missing_in_the_font_are_rendered_or_simplified(monkeypatch: pytest.MonkeyPatch) -> None:
