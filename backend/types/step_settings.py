@@ -159,7 +159,7 @@ class DrawSettings(StepSettings):
 
     @property
     def of_draw(self) -> dict[str, Any]:
-        """As of `StepSettings`, with the digests of `beside` and the cast."""
+        """Same as in `StepSettings`, with the digests of `beside` and the cast."""
         beside = {"beside": [one.digest for one in self.beside]} if self.beside else {}
         return super().of_draw | beside | ({"cast": self.cast.model_dump()} if self.cast else {})
 
