@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ScorerError
 from interleave_thinker.backend.pictures import Picture
@@ -82,6 +83,15 @@ def test_an_unreadable_score_is_requested_again_and_then_raises() -> None:
     assert "good" in str(chat.requests[1].messages[2].content[0])
     with pytest.raises(ScorerError, match="very good"):
         ChatJudge(ScriptedChat(["good", "very good", "[9, 9]"])).score(BEFORE, AFTER, "a boat")
+
+
+def test_scores_in_a_thought_are_not_read_and_the_second_reply_is_sampled() -> None:
+    thought = Reply(text="[8, 7]", thinking=True)
+    chat = ScriptedChat([thought, Reply(text="</think>[6, 7]", thinking=True), "[9, 9]"])
+    assert ChatJudge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=6, quality=9)
+    assert [request.settings.temperature > 0 for request in chat.requests] == [False, True, False]
+    with pytest.raises(ScorerError):
+        ChatJudge(ScriptedChat([thought, thought, "[9, 9]"])).score(BEFORE, AFTER, "a boat")
 
 
 def test_judge_opens_with_any_chat_backend(tmp_path: Path) -> None:
