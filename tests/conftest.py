@@ -3,9 +3,8 @@
 Whole files are assigned to processes (`--dist loadfile`), so that what a module's fixtures start (a server, a
 browser, a training) starts once. Every process computes on one thread, because the processes share the cores.
 
-The garbage collector leaves out everything that exists when the tests have been collected: 800,000 objects
-(modules, tests) that every full collection would visit again, which takes half a second. Training libraries
-collect several times per training.
+The garbage collector skips the 800,000 objects (modules, tests) that exist once the tests are collected. To
+visit them takes half a second, and training libraries run several full collections per training.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave out from all later garbage collections what exists now."""
+    """Exclude all present objects from later garbage collections."""
     gc.freeze()
     gc.enable()
 

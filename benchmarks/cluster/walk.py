@@ -72,11 +72,11 @@ class Walk:
         Args:
             name: Name of the stage.
             command: Words after the program's name.
-            meanwhile: Called again and again until the command ends.
-            allowed: Exit codes that are no failure.
+            meanwhile: Called repeatedly until the command ends.
+            allowed: Exit codes that are not failures.
 
         Returns:
-            What the command printed.
+            Output of the command.
         """
         self.say(f"$ interleave-thinker {command}")
         return self._carried_out(name, [[*this_command(), *command.split()]], meanwhile, allowed)

@@ -13,8 +13,8 @@ from .page import front_end, setting
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 ONLY_THIS_MACHINE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
-"""Blocks other servers. A route of Playwright would have every request pass through this process, without the
-browser's cache: a fourth of the processor time of a page's load."""
+"""Blocks other servers. A Playwright route would send every request through this process and disable the
+browser's cache, which takes a quarter of the CPU time of loading a page."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def browser() -> Iterator[Any]:
 def locale(host: ComfyServer, request: pytest.FixtureRequest) -> Iterator[str]:
     """The front end's language, French unless it is a parameter.
 
-    Named before `page`, so that the page is loaded once.
+    Tests name it before `page`, so that the page loads once, in this language.
     """
     setting(host, "Comfy.Locale", language := getattr(request, "param", "fr"))
     yield language

@@ -1,4 +1,4 @@
-"""Progress lines: of a training, one per log entry with measures, rates and time left, and of other work.
+"""Progress lines of a training, one per log entry with metrics, rates and time left, and of other slow work.
 
 The lines are computed from the trainer's own log entries by pure functions, so that console, TensorBoard and
 report always show the same numbers.
