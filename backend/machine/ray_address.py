@@ -5,11 +5,11 @@ If no cluster is at an address, Ray 2.60 tries for a quarter of an hour to reach
 
 from __future__ import annotations
 
-import os
 import socket
 from urllib.parse import urlsplit
 
 from ..errors import SettingsError
+from .environment import variable
 
 REACHED_IN = 10.0
 """Seconds in which a cluster must accept a connection."""
@@ -25,7 +25,7 @@ def check_ray_address(address: str) -> None:
     Raises:
         SettingsError: It does not.
     """
-    given = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+    given = variable("RAY_ADDRESS") if address == "auto" else address
     try:
         parts = urlsplit(given if "://" in given else f"//{given}")
         place = parts.hostname, parts.port

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -181,7 +181,6 @@ def greedy_answers(
     tokens: int,
     batch: int,
     temperature: float = 0.0,
-    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[str], list[int]]:
     """Generate answers to questions in batches.
 
@@ -192,7 +191,6 @@ def greedy_answers(
         tokens: Maximum length of an answer, in tokens.
         batch: Questions per batch.
         temperature: Sampling temperature; 0 decodes greedily.
-        progress: Called before each batch with the number of answers so far and of questions.
 
     Returns:
         (answers, their lengths in tokens). An answer includes the <think> that the chat template opened.
@@ -207,8 +205,6 @@ def greedy_answers(
     model.eval()
     try:
         for start in range(0, len(questions), batch):
-            if progress is not None:
-                progress(start, len(questions))
             some = questions[start : start + batch]
             texts = [rendered(processor, one["prompt"]) for one in some]
             images = [_shown(one["images"]) for one in some]

@@ -229,4 +229,9 @@ def answers_of(
         model = model.to("cuda" if on_gpu else "cpu")
         asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
         tokens, batch = settings.gate_tokens, settings.gate_batch
-        return greedy_answers(model, processor, asked, tokens, batch, progress=progress)[0]
+        answers: list[str] = []
+        for start in range(0, len(asked), batch):
+            if progress is not None:
+                progress(start, len(asked))
+            answers += greedy_answers(model, processor, asked[start : start + batch], tokens, batch)[0]
+        return answers

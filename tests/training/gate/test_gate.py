@@ -39,7 +39,13 @@ from interleave_thinker.training.gate.gate_rows import (
     truth_of,
 )
 from interleave_thinker.training.gate.gate_rule import compare, learned_line, measured
-from interleave_thinker.training.gate.regression_gate import GATE_FILE, GateRefused, RegressionGate, enforce
+from interleave_thinker.training.gate.regression_gate import (
+    GATE_FILE,
+    GateRefused,
+    RegressionGate,
+    answers_of,
+    enforce,
+)
 from interleave_thinker.training.gate.reliability import reliability_of
 from interleave_thinker.training.own_critic.own_critic import (
     OwnCriticData,
@@ -236,6 +242,17 @@ def test_unusable_rows_are_rejected_or_left_out(base: Path, tmp_path: Path) -> N
     assert list(left.rows) == rows and "left out 1 of 41 rows:" in lines
     with pytest.raises(SettingsError, match=r"tokens exceed the maximum of 20 \(--max-length\)"):
         askable(RowSet(rows, tmp_path), base, TokenLimit(20, "--max-length"), 9216, lines.append)
+
+
+def test_the_answers_of_a_critic_report_their_progress(base: Path, tmp_path: Path) -> None:
+    rows = RowSet(read_rows(rows_file(tmp_path, count=3)), tmp_path)
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+
+    answers = answers_of(base, None, rows, GateSettings(gate_batch=2, gate_tokens=16), "cpu", progress)
+    assert len(answers) == 3 and seen == [(0, 3), (2, 3)]
 
 
 # Old rows
