@@ -123,7 +123,8 @@ def main() -> None:
                 if options.until == "grpo":
                     figures |= training(walk, service)
     print(json.dumps(figures | {"seconds": walk.seconds}))
-    sys.exit(1 if figures["unequal"] or figures["unequal_rows"] or not figures["equal_weights"] else 0)
+    equal = not figures["unequal"] and not figures["unequal_rows"] and figures["equal_weights"]
+    sys.exit(0 if figures["killed"] and equal else 1)
 
 
 if __name__ == "__main__":

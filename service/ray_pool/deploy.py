@@ -48,7 +48,8 @@ class Service:
         """Deploy the service. Returns when every model has a replica that has loaded it. Ray must be running.
 
         Raises:
-            SettingsError: A model does not load, or the cluster does not listen at the port.
+            SettingsError: A model does not load, Ray Serve does not start in time, or the cluster does not
+                listen at the port.
         """
         from ray import serve  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
@@ -67,7 +68,7 @@ class Service:
             )
             serve.run(self._application(), name=APP_NAME, route_prefix="/", blocking=False)
             _check_port(settings)
-        except (RuntimeError, RayError) as error:
+        except (RuntimeError, TimeoutError, RayError) as error:
             raise SettingsError(
                 f"The service cannot be deployed on the cluster: {_reason(serve, error)}.",
                 "See `serve status` and Ray's logs.",
@@ -253,6 +254,8 @@ def _check_port(settings: ServiceSettings) -> None:
 
 def _reason(serve: Any, error: Exception) -> str:
     """Return what Serve reports about the failed deployment, or else the error."""
-    application = serve.status().applications.get(APP_NAME)
+    # If Serve itself does not start in time, an application is that of an earlier command.
+    late = isinstance(error, TimeoutError)
+    application = None if late else serve.status().applications.get(APP_NAME)
     reported = [one.message for one in application.deployments.values() if one.message] if application else []
     return " ".join((reported[0] if reported else str(error)).split())[-600:]

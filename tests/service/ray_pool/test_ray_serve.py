@@ -55,12 +55,12 @@ def deployed(models: Sequence[ModelSettings], cluster: ClusterSettings = SMALL, 
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     service = Service(ServiceSettings(port=port, **more), models, cluster)
-    service.deploy()
     try:
+        service.deploy()
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
             yield client
-    finally:
         service.end()
+    finally:
         from ray import serve  # pyright: ignore[reportMissingImports]
 
         serve.shutdown()  # the next one listens at another port
@@ -113,6 +113,18 @@ def test_one_replica_alternates_between_more_models_than_fit(ray_cluster: None) 
 def test_a_model_that_does_not_load_gives_one_error(ray_cluster: None, tmp_path: Path) -> None:
     models = [ModelSettings(name="bad", generator=f"diffusers:{tmp_path / 'nothing'}")]
     with pytest.raises(SettingsError, match="cannot be deployed on the cluster"), deployed(models):
+        pass
+
+
+def test_a_serve_that_does_not_start_in_time_gives_one_error(
+    ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(**_: Any) -> None:
+        raise TimeoutError("HTTP proxies not available after 60s.")
+
+    monkeypatch.setattr("ray.serve.start", slow)
+    models = [ModelSettings(name="painter", generator="fake:32")]
+    with pytest.raises(SettingsError, match="not available after 60s"), deployed(models):
         pass
 
 
