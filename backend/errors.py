@@ -73,6 +73,10 @@ class ScorerError(InterleaveError):
     """A scorer could not score an image."""
 
 
+class NotScorable(ScorerError):
+    """The scorer works, but this image or instruction cannot be scored. A retry would fail again."""
+
+
 class JournalError(InterleaveError):
     """A run folder cannot be read or written: foreign, damaged, too new, or a path outside of it."""
 

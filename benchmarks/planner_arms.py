@@ -105,10 +105,12 @@ class Answering:
         assert prompt_set is not None
         self.prompt_set = prompt_set
 
-    def answers(self, rows: list[PlannerRlRow], folder: Path, temperature: float = 0.0) -> list[str]:
-        """Return the planner's answers to rows."""
+    def answers(
+        self, rows: list[PlannerRlRow], folder: Path, temperature: float = 0.0, tokens: int = TOKENS
+    ) -> list[str]:
+        """Return the planner's answers to rows, of at most this many tokens."""
         asked = [planner_question(row, folder, folder / "shown", self.prompt_set) for row in rows]
-        return greedy_answers(self.model, self.processor, asked, TOKENS, BATCH, temperature)[0]
+        return greedy_answers(self.model, self.processor, asked, tokens, BATCH, temperature)[0]
 
 
 def judged(answers: list[str], rows: list[PlannerRlRow], folder: Path) -> list[Any]:
@@ -206,7 +208,7 @@ class Seed:
                 for place in range(0, len(some), GROUP):
                     chosen = max(samples[place : place + GROUP], key=lambda sample: sample.overall)
                     if chosen.match > 0:
-                        best.append(_taught(some[place], chosen.answer, path.parent, planner))
+                        best.append(taught_row(some[place], chosen.answer, path.parent, planner))
             write_rows(made, best)
         rows = RowSet(read_rows(made), made.parent)
         sft(self.planner("start"), rows, self.out / "rejection", 3e-4, self.seed)
@@ -260,7 +262,8 @@ class Seed:
         return json.loads((self.out / f"{arm}.found.json").read_text())
 
 
-def _taught(row: PlannerRlRow, answer: str, folder: Path, planner: Answering) -> SftRow:
+def taught_row(row: PlannerRlRow, answer: str, folder: Path, planner: Answering) -> SftRow:
+    """Return a row that teaches an answer; its images are relative to the folder above `folder`."""
     from interleave_thinker.training.data.rows.conversations import MARK
 
     asked = planner_question(row, folder, folder / "shown", planner.prompt_set)

@@ -101,6 +101,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "AttemptSettings": ("Reward", {}),
     "PlanRewardSettings": ("Reward", {}),
     "DrawingSettings": ("Generating and scoring", {}),
+    "ExecutionSettings": ("Executing plans (--generator)", {}),
     "JudgingSettings": ("Judge", {}),
     "GateSettings": ("Regression gate", {}),
     "GgufSettings": ("Conversion to GGUF (--to gguf)", {}),

@@ -7,7 +7,7 @@ no fault: semantics 10 and every cell readable.
 
 from __future__ import annotations
 
-from ...backend.errors import ScorerError
+from ...backend.errors import NotScorable
 from ...backend.pictures import Picture
 from ...backend.types import Score
 from .reading import ImageReading, is_blank, read_image
@@ -22,11 +22,11 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
     """Return the scene that the image should show after the instruction.
 
     Raises:
-        ScorerError: If the instruction or the image before cannot be read.
+        NotScorable: If the instruction or the image before cannot be read.
     """
     found = read_prompt(instruction)
     if found is None:
-        raise ScorerError(
+        raise NotScorable(
             f"{instruction!r} is not a prompt of the tiny world.",
             "The prompts are described in docs/explanation/tiny-world.md.",
         )
@@ -34,12 +34,12 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
     if isinstance(edit, StartScene):
         return edit.scene
     if before is None or is_blank(before):
-        raise ScorerError(
+        raise NotScorable(
             f"The prompt {instruction!r} edits an image, but it has no source image. Start with a new scene."
         )
     scene = read_image(before).scene
     if scene is None:
-        raise ScorerError(
+        raise NotScorable(
             "The image before cannot be read, so the expected result is unknown. Start with a readable image."
         )
     return edit.apply(scene)

@@ -1,4 +1,4 @@
-"""GRPO task of the planner: each row shows a request, and a judge rewards the plan; no image is generated."""
+"""GRPO task of the planner: a row shows a request, and its plan is judged as a text or also by its images."""
 
 from __future__ import annotations
 
@@ -16,46 +16,58 @@ from ..data.rows.lengths import ShownRow
 from ..data.rows.planner_rl import PlannerRlRow, planner_question, planner_shown
 from ..gate.held_out import CheckLog
 from ..gate.plan_checks import PlanCheck, plan_check
+from ..reward.plans.execution import ExecutionSetup
 from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging
-from ..reward.plans.reward import PlannerReward, plan_samples
+from ..reward.plans.reward import PlannerReward, PlanSample, executed_samples, plan_samples
 from ..reward.plans.terms import PlanRewardSettings
 from ..reward.rollout_reward import RolloutReading
 from ..trainer.report.html_report import Answered, Points
-from ..trainer.report.progress_line import PLANNER_GRPO_PARTS
+from ..trainer.report.progress_line import EXECUTED_PARTS, PLANNER_GRPO_PARTS, LineParts
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
 
-CURVES = ("match", "exact", "consistency", "length", "format", "copies")
+CURVES = ("match", "exact", "consistency", "length", "format", "executed", "copies")
 
 
 @dataclass(frozen=True)
 class PlannerTask:
-    """Rewards a planner for its plans with `judge`; image paths of the rows are relative to `images`."""
+    """Rewards a planner for its plans with `judge`; image paths of the rows are relative to `images`.
+
+    With `execution` plans are also executed, and their images are scored.
+    """
 
     judge: PlanJudge
     terms: PlanRewardSettings
     judging: JudgingSettings
     images: Path
+    execution: ExecutionSetup | None = None
     stage = "planner-grpo"
     agent = "planner"
     check = PlanCheck
-    parts = PLANNER_GRPO_PARTS
+
+    @property
+    def parts(self) -> LineParts:
+        """Parts of a log entry that the progress line shows."""
+        return (*PLANNER_GRPO_PARTS, *EXECUTED_PARTS) if self.execution else PLANNER_GRPO_PARTS
 
     def require(self) -> None:
         """Do nothing: the planner needs only the training libraries."""
 
     def identity(self) -> dict[str, Any]:
-        """Return the judge and the terms of the reward."""
-        return {**self.rewarders(), **self.terms.model_dump(mode="json")}
+        """Return the judge and the terms of the reward, and what executes plans."""
+        # Without execution the identity is that of trainings before plans could be executed.
+        executed = self.execution.identity() if self.execution else {}
+        return {**self.rewarders(), **self.terms.model_dump(mode="json"), **executed}
 
     def rewarders(self) -> dict[str, str]:
-        """Return the identity of the judge."""
-        return {"judge": self.judge.identity}
+        """Return the identities of the judge, and of generator and scorer if plans are executed."""
+        return {"judge": self.judge.identity, **(self.execution.rewarders() if self.execution else {})}
 
     def settings(self) -> Sequence[BaseModel]:
-        """Return the terms of the reward and the settings of the judge's calls."""
-        return self.terms, self.judging
+        """Return the terms of the reward, and the settings of the judge's calls and of the execution."""
+        executed = (self.execution.settings,) if self.execution else ()
+        return self.terms, self.judging, *executed
 
     def written(self, row: PlannerRlRow) -> str:
         """Return the row as JSON."""
@@ -81,9 +93,11 @@ class PlannerTask:
         return list(rows[: settings.check_rows])
 
     def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> PlannerReward:
-        """Return the planner's reward; answers of a chat judge are cached in `out`."""
+        """Return the planner's reward; answers of a chat judge and images are cached in `out`."""
         self.judge.keep_in(out / "judgements.sqlite")
-        return PlannerReward(PlanJudging(self.judge, self.judging), self.terms, reading, rollouts, clock)
+        execution = self.execution.open(out, self.judging, reading.seed) if self.execution else None
+        judging = PlanJudging(self.judge, self.judging)
+        return PlannerReward(judging, self.terms, reading, rollouts, clock, execution)
 
     def summarise(
         self,
@@ -94,12 +108,21 @@ class PlannerTask:
     ) -> PlanCheck:
         """Judge the held-out plans in the same way as the rewarded ones."""
         judging = PlanJudging(self.judge, self.judging)
-        samples = asyncio.run(plan_samples(answers, rows, judging, self.terms, self.images))
+        execution = self.execution.opened if self.execution else None
+
+        async def judged() -> list[PlanSample]:
+            samples = await plan_samples(answers, rows, judging, self.terms, self.images)
+            if execution is not None:
+                samples, _ = await executed_samples(samples, rows, execution, self.terms, self.images)
+            return samples
+
+        samples = asyncio.run(judged())
         return plan_check(samples, lengths, self.terms.most_copied)
 
     def longest(self, answers: int) -> float:
-        """Return the longest time of a reward in seconds, from the judge's deadlines."""
-        return self.judging.longest(answers)
+        """Return the longest time of a reward in seconds, from the deadlines of judge and generator."""
+        executed = self.execution.longest(answers, self.judging) if self.execution else 0.0
+        return self.judging.longest(answers) + executed
 
     def curves(self, checks: CheckLog[PlanCheck]) -> dict[str, Points]:
         """Return the held-out measures per training step."""

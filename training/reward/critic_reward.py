@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from ...backend.errors import SettingsError
 from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
@@ -27,7 +26,7 @@ from .published import read_published
 from .redraws.batch_counts import BatchCounts
 from .redraws.drawing_settings import DrawingSettings
 from .redraws.redrawer import Outcome, Redraw, Redrawer
-from .redraws.turns import Card, UsesPolicy
+from .redraws.turns import Card, begin_rewards
 from .rollout_reward import RolloutReading, RolloutReward
 from .samples import Sample, measures
 from .terms import (
@@ -166,16 +165,7 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         Raises:
             SettingsError: The model is sharded over several devices, which judge and sharing do not support.
         """
-        redrawer = self.redrawer
-        if isinstance(redrawer.scorer, UsesPolicy):
-            if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
-                raise SettingsError(
-                    "--scorer judge:base needs the whole model on each device, but it is sharded.",
-                    "Use another judge, or train without FSDP and DeepSpeed.",
-                )
-            redrawer.scorer.begin(trainer.accelerator.unwrap_model(trainer.model), processor)
-        if redrawer.card is not None:
-            redrawer.card.begin(trainer)
+        begin_rewards(self.redrawer.scorer, self.redrawer.card, trainer, processor)
 
     @property
     def problem(self) -> str | None:

@@ -154,14 +154,18 @@ def combine_plan(
     consistency: float,
     length: float,
     weights: PlanRewardSettings = DEFAULTS,
+    executed: float = 0.0,
+    executed_weight: float = 0.0,
 ) -> float:
     """Return the reward, 0 to 1: 0.2 format + 0.8 (0.6 match + 0.2 consistency + 0.2 length).
 
-    All terms are 0 to 1. The weights are not published ones (docs/reference/file-formats.md, Rewards).
+    With a weight for `executed`, which joins the content, the content is divided by 1 + that weight. All
+    terms are 0 to 1. The weights are not published ones (docs/reference/file-formats.md, Rewards).
     """
     content = (
         weights.match_weight * match
         + weights.consistency_weight * consistency
         + weights.length_weight * length
-    )
+        + executed_weight * executed
+    ) / (1 + executed_weight)
     return weights.format_weight * format + (1 - weights.format_weight) * content

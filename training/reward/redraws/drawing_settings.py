@@ -1,7 +1,7 @@
 """Settings of how a training's redraws are generated and scored: parallel calls, timeouts, limits.
 
-One model is used for all commands that redraw (critic-grpo, critic-pairs, own-critic), so that a limit has
-the same meaning everywhere.
+One model is used for all commands that redraw (critic-grpo, critic-pairs, own-critic), and its part about
+generating also for planner-grpo, so that a limit has the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import math
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class DrawingSettings(BaseModel):
-    """Settings of generating and scoring images during training."""
+class GeneratingSettings(BaseModel):
+    """Settings of generating images during training."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -25,19 +25,8 @@ class DrawingSettings(BaseModel):
         description="Images generated at the same time. With several services the value is raised to use all "
         "of them.",
     )
-    parallel_scores: int = Field(
-        default=1,
-        ge=1,
-        description="Images scored at the same time. Use more than 1 for a judge on a server.",
-    )
     draw_seconds: float = Field(
         default=120.0, gt=0, description="Timeout for generating one image, in seconds."
-    )
-    score_seconds: float = Field(
-        default=120.0, gt=0, description="Timeout for scoring one image, in seconds."
-    )
-    tries: int = Field(
-        default=2, ge=1, le=10, description="Attempts to generate or score an image, including the first."
     )
     take_turns: bool = Field(
         default=False,
@@ -49,6 +38,22 @@ class DrawingSettings(BaseModel):
         ge=1,
         description="Training stops, after the current batch, when a process has requested this many images, "
         "including failed attempts. Default: no limit.",
+    )
+
+
+class DrawingSettings(GeneratingSettings):
+    """Settings of generating and scoring images during training."""
+
+    parallel_scores: int = Field(
+        default=1,
+        ge=1,
+        description="Images scored at the same time. Use more than 1 for a judge on a server.",
+    )
+    score_seconds: float = Field(
+        default=120.0, gt=0, description="Timeout for scoring one image, in seconds."
+    )
+    tries: int = Field(
+        default=2, ge=1, le=10, description="Attempts to generate or score an image, including the first."
     )
     max_failures: float = Field(
         default=0.3,

@@ -25,6 +25,7 @@ from ....backend.errors import (
     DrawRefused,
     GeneratorError,
     InterleaveError,
+    NotScorable,
     ScorerError,
     SettingsError,
     boundary,
@@ -58,11 +59,15 @@ class Redraw:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a redraw: the score, or None with the reason."""
+    """Result of a redraw: the score, or None with the reason.
+
+    `refused` is set if the prompt is the reason: generator or scorer cannot do anything with it.
+    """
 
     score: Score | None
     picture: Picture | None = None
     fault: str = ""
+    refused: bool = False
 
 
 class Redrawer:
@@ -101,15 +106,16 @@ class Redrawer:
     @property
     def problem(self) -> str | None:
         """Why training should stop, or None while failures are few and the image limit is not reached."""
-        return self._used_up or self._failures.problem()
+        return self.used_up or self._failures.problem()
 
     @property
     def problem_at_end(self) -> str | None:
         """Like `problem`, after the last redraw, when a few failures are enough."""
-        return self._used_up or self._failures.problem(at_end=True)
+        return self.used_up or self._failures.problem(at_end=True)
 
     @property
-    def _used_up(self) -> str | None:
+    def used_up(self) -> str | None:
+        """That the limit of images is reached, else None."""
         most = self.settings.max_draws
         reached = most is not None and self.draws >= most
         return (
@@ -242,7 +248,7 @@ class Redrawer:
         except (Cancelled, SettingsError):
             raise
         except (InterleaveError, CallTimeout) as error:
-            return Outcome(None, picture, str(error))
+            return Outcome(None, picture, str(error), isinstance(error, (DrawRefused, NotScorable)))
 
     async def _score(self, redraw: Redraw, after: Picture, counts: BatchCounts) -> Score:
         after = after.scaled_to(redraw.before.size) if redraw.before else after
@@ -287,7 +293,7 @@ class Redrawer:
         for number in range(tries - 1):
             try:
                 return await calls.call(work, seconds)
-            except (Cancelled, SettingsError, DrawRefused):
+            except (Cancelled, SettingsError, DrawRefused, NotScorable):
                 raise
             except InterleaveError:
                 counts.repeated += 1

@@ -130,6 +130,23 @@ class Card:
         self._there.discard(role)
 
 
+def begin_rewards(scorer: Any, card: Card | None, trainer: Any, processor: Any) -> None:
+    """Use the trained model as a judge if the scorer is that model, and let it share the GPU.
+
+    Raises:
+        SettingsError: The model is sharded over several devices, which judge and sharing do not support.
+    """
+    if isinstance(scorer, UsesPolicy):
+        if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+            raise SettingsError(
+                "--scorer judge:base needs the whole model on each device, but it is sharded.",
+                "Use another judge, or train without FSDP and DeepSpeed.",
+            )
+        scorer.begin(trainer.accelerator.unwrap_model(trainer.model), processor)
+    if card is not None:
+        card.begin(trainer)
+
+
 class ModulesOnCard:
     """Torch modules that can be moved, together with the tensors that `others` returns.
 

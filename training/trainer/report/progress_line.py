@@ -46,6 +46,7 @@ PLANNER_GRPO_PARTS: LineParts = (
     ("tokens", "completions/mean_length", 0),
     ("failed", "plan/failed", 2),
 )
+EXECUTED_PARTS: LineParts = (("executed", "reward/executed", 3), ("cached", "redraw/served", 2))
 
 DPO_PARTS: LineParts = (
     ("loss", "loss", 4),

@@ -1,0 +1,1 @@
+"""GRPO of the planner by its plans' texts, and by the images of executing them, compared."""
