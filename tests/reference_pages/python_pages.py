@@ -33,8 +33,8 @@ GROUPS = {
         "AttemptScored", "StepRewritten", "StepFinished", "StoryChecked", "Finished",
     ),
     "Errors": (
-        "InterleaveError", "SettingsError", "AnswerError", "ChatError", "GeneratorError", "ScorerError",
-        "JournalError", "PictureError", "Cancelled",
+        "InterleaveError", "SettingsError", "AnswerError", "ChatError", "GeneratorError", "DrawRefused",
+        "ScorerError", "NotScorable", "JournalError", "PictureError", "Cancelled",
     ),
 }  # fmt: skip
 INTRODUCTION = """

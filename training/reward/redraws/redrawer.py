@@ -59,10 +59,7 @@ class Redraw:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a redraw: the score, or None with the reason.
-
-    `refused` is set if the prompt is the reason: generator or scorer cannot do anything with it.
-    """
+    """Result of a redraw: the score, or None with the reason; `refused` if the prompt is the reason."""
 
     score: Score | None
     picture: Picture | None = None
@@ -85,10 +82,8 @@ class Redrawer:
         self.card = card
         if settings.draw_batch > 1 and isinstance(generator, DrawsInBatches):
             generator = generator.in_batches()
-        self.generator = generator
-        self.scorer = scorer
-        self.cache = cache
-        self.settings = settings
+        self.generator, self.scorer = generator, scorer
+        self.cache, self.settings = cache, settings
         several = generator.draws_at_once if isinstance(generator, DrawsAtOnce) else 1
         slots = max(settings.parallel_draws, several)
         self._draw_calls = BoundedCalls(f"The generator {generator.identity!r}", slots)
@@ -117,10 +112,9 @@ class Redrawer:
     def used_up(self) -> str | None:
         """That the limit of images is reached, else None."""
         most = self.settings.max_draws
-        reached = most is not None and self.draws >= most
-        return (
-            f"{self.draws} images were requested and the limit of --max-draws is {most}" if reached else None
-        )
+        if most is None or self.draws < most:
+            return None
+        return f"{self.draws} images were requested and the limit of --max-draws is {most}"
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
         """Return an outcome for each redraw, in order, and the counters of the batch.
