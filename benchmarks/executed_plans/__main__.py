@@ -57,7 +57,8 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=24)
     parser.add_argument("--prompts", type=int, default=16, help="requests of a rollout, of 8 plans each")
     parser.add_argument("--updates", type=int, default=4, help="optimizer steps per rollout")
-    parser.add_argument("--rate", type=float, default=3e-4)
+    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--temperature", type=float, default=0.7, help="of sampled plans")
     parser.add_argument("--stories", type=int, default=100, help="new stories per arm and seed")
     options = vars(parser.parse_args())
     import torch

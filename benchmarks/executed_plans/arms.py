@@ -50,13 +50,14 @@ EXPLICIT = 0.5
 
 @dataclass(frozen=True)
 class Scale:
-    """Size of the trainings: stories of the first one, rollouts, prompts of a rollout, steps of a rollout."""
+    """Stories of the first training; rollouts, their prompts, steps, rate and temperature of the others."""
 
     learned: int
     rollouts: int
     prompts: int
     updates: int
     rate: float
+    temperature: float
 
     @property
     def requests(self) -> int:
@@ -116,8 +117,8 @@ def requests(folder: Path, scale: Scale, seed: int) -> None:
 def reinforce(folder: Path, scale: Scale, seed: int, begin: Path, rows: Path, executed: bool) -> None:
     """Train with GRPO, with or without execution."""
     settings = PlannerGrpoTraining(
-        learning_rate=scale.rate, weight_decay=0.01, prompts=scale.prompts, num_generations=GROUP,
-        updates=scale.updates, per_device_train_batch_size=32, rollouts=scale.rollouts,
+        learning_rate=scale.rate, weight_decay=0.01, temperature=scale.temperature, prompts=scale.prompts,
+        num_generations=GROUP, updates=scale.updates, per_device_train_batch_size=32, rollouts=scale.rollouts,
         max_completion_length=TOKENS, device="cpu", save_dtype="float16", freeze_vision=False,
         save_every=max(1, scale.rollouts // 4), check_rows=48, check_batch=48, tensorboard=False, seed=seed,
     )  # fmt: skip
@@ -153,7 +154,7 @@ def rejection(folder: Path, scale: Scale, seed: int, begin: Path, rows: Path) ->
 
     for first in range(0, len(asked), AT_ONCE):
         some = [row for row in asked[first : first + AT_ONCE] for _ in range(GROUP)]
-        answers = planner.answers(some, rows, 1.0, TOKENS)
+        answers = planner.answers(some, rows, scale.temperature, TOKENS)
         samples = asyncio.run(rewarded(answers, some))
         for place in range(0, len(some), GROUP):
             chosen = max(samples[place : place + GROUP], key=lambda sample: sample.overall or 0.0)
