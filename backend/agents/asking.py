@@ -16,15 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
-from ..chat.protocol import (
-    ChatModel,
-    Constrains,
-    MaySee,
-    Message,
-    Reply,
-    ReplySettings,
-    WasTrained,
-)
+from ..chat.abilities import Constrains, MaySee, WasTrained
+from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ..errors import AnswerError, SettingsError
 from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set
 from ..prompts.agent_card import Role

@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_plan, read_verdict
-from ..chat.protocol import ChatModel, Message, RepliesTogether, Reply, ReplySettings, WasTrained
+from ..chat.abilities import RepliesTogether, WasTrained
+from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..answers.reading import GRAMMAR_OF_PLANS, read_plan
-from ..chat.protocol import ChatModel, ChecksRequests, OnDevice, Reply, ReplySettings, Reserves, ReviewsPlans
+from ..chat.abilities import ChecksRequests, OnDevice, Reserves, ReviewsPlans
+from ..chat.protocol import ChatModel, Reply, ReplySettings
 from ..errors import AnswerError
 from ..prompts import PromptSet
 from ..types import Plan, Request

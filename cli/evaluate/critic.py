@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...backend.chat.protocol import WasTrained
+from ...backend.chat.abilities import WasTrained
 from ...backend.errors import SettingsError
 from ..open_models import Opener
 from ..options.model_options import CriticOptions, LocalOptions

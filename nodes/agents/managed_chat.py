@@ -11,22 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
-from ...backend.chat.image_limits import MAX_PIXELS
-from ...backend.chat.protocol import (
-    MAX_TOKENS,
-    ChatModel,
+from ...backend.chat.abilities import (
     ChecksRequests,
     MayCheckStories,
     MaySee,
-    Message,
     RepliesTogether,
-    Reply,
-    ReplySettings,
     Reserves,
     ReviewsPlans,
     Settles,
     WasTrained,
 )
+from ...backend.chat.image_limits import MAX_PIXELS
+from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.prompts.critic_notes import CriticNotes

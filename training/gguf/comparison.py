@@ -17,8 +17,9 @@ from pydantic import BaseModel, Field
 from ...backend.agents.critic import critic_message
 from ...backend.answers.reading import read_plan, read_verdict
 from ...backend.chat import open_chat
+from ...backend.chat.abilities import OnDevice
 from ...backend.chat.llamacpp.chat import LlamaCppChat
-from ...backend.chat.protocol import ChatModel, Message, OnDevice, ReplySettings
+from ...backend.chat.protocol import ChatModel, Message, ReplySettings
 from ...backend.errors import AnswerError, SettingsError, TrainingError
 from ...backend.feedback.sft_row import MARK, SftRow
 from ...backend.files.atomic import write_text

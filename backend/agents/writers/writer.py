@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
 
 from ...answers.grammar import GrammarName
-from ...chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
+from ...chat.abilities import OnDevice
+from ...chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ...errors import AnswerError
 from ..asking import sampled_again
 

@@ -14,7 +14,8 @@ from functools import cached_property
 from ...agents.asking import OnToken
 from ...agents.critic import Critic
 from ...agents.messages import IMAGE_MARK, filled_parts, message_of
-from ...chat.protocol import MayCheckStories, Message
+from ...chat.abilities import MayCheckStories
+from ...chat.protocol import Message
 from ...errors import SettingsError
 from ...pictures import Picture
 from ...prompts import TEMPLATES

@@ -20,7 +20,8 @@ from ...answers.agent_texts import check_text
 from ...answers.answer_models import unfit
 from ...answers.reading import answers_in, only_value
 from ...answers.reply_text import split_reply
-from ...chat.protocol import ChatModel, MayCheckStories, MaySee, Message, ReplySettings
+from ...chat.abilities import MayCheckStories, MaySee
+from ...chat.protocol import ChatModel, Message, ReplySettings
 from ...errors import AnswerError, SettingsError
 from ...prompts import TEMPLATES
 from ...prompts.enhancer import read_template

@@ -9,7 +9,8 @@ from support.small_agents import TrainedChat
 
 from interleave_thinker.backend.agents.critic import Critic, read_yes_no
 from interleave_thinker.backend.answers.reading import write_verdict
-from interleave_thinker.backend.chat.protocol import Reply, ReplySettings, WasTrained
+from interleave_thinker.backend.chat.abilities import WasTrained
+from interleave_thinker.backend.chat.protocol import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture

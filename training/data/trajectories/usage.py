@@ -17,7 +17,8 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ....backend.agents.asking import Agent
-from ....backend.chat.protocol import ChatModel, ChecksRequests, Message, Reply, ReplySettings, Reserves
+from ....backend.chat.abilities import ChecksRequests, Reserves
+from ....backend.chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ....backend.errors import JournalError, SettingsError
 from ....backend.files.atomic import append_line, write_text
 from ....backend.files.bounded_reader import read_bytes, read_json
