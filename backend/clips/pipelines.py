@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
+from ..generators.pipelines.calling import raise_if_out_of_memory
 from ..generators.pipelines.folder import content_digest
 from ..generators.pipelines.image_sizes import resized
 from ..generators.pipelines.kinds import arguments_of
-from ..generators.pipelines.memory_error import raise_if_out_of_memory
 from ..generators.pipelines.opening import choose_dtype, found_pipeline, load_pipeline
 from ..generators.pipelines.options import DTYPES, sides_of
 from ..generators.protocol import bounded_identity

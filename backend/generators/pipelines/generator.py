@@ -20,10 +20,10 @@ from ...types import StepLora, StepSettings, shown_beside
 from ..encoding_cache import EncodingCache
 from ..protocol import bounded_identity
 from .batches import BatchedPipeline
-from .image_sizes import fit_area, resized
-from .kinds import PipelinePair, arguments_of, images_of
+from .calling import generated_by, raise_if_out_of_memory
+from .image_sizes import default_size, fit_area, resized, rounded
+from .kinds import PipelinePair, arguments_of
 from .lora import StepLoras
-from .memory_error import raise_if_out_of_memory
 from .options import PipelineOptions, check_strength
 
 
@@ -231,7 +231,8 @@ class DiffusersGenerator:
                     f"{type(self._pair.edit).__name__} cannot generate from text alone.",
                     "Add an image to the request.",
                 )
-            source, mask = Picture.white(self._default_size()), Picture.white(self._default_size())
+            white = Picture.white(self._size or default_size(self._pair.edit))
+            source, mask = white, white
         if mask is None and self._pair.kind.needs_mask:
             raise GeneratorError(
                 f"{type(self._pair.edit).__name__} needs a mask: it repaints a part of an image.",
@@ -257,20 +258,10 @@ class DiffusersGenerator:
                 loras = self.loras.active(self._lora, self._lora_strength)
                 with self._one_at_a_time, loras, torch.inference_mode():
                     self._stop_if_interrupted()
-                    images, is_blacked_out = images_of(pipeline, arguments)
+                    return generated_by(pipeline, arguments, len(prompts))
             except RuntimeError as error:
                 raise_if_out_of_memory(error, arguments)
                 raise
-        if is_blacked_out:
-            raise GeneratorError(
-                f"{type(pipeline).__name__} returned a black image: its safety checker rejected the result.",
-                "Change the prompt or the seed.",
-            )
-        if len(images) != len(prompts):
-            raise GeneratorError(
-                f"{type(pipeline).__name__} returned {len(images)} images for {len(prompts)} prompts."
-            )
-        return [Picture(image) for image in images]
 
     def _source_arguments(self, source: Picture | None, accepted: set[str]) -> dict[str, Any]:
         shown = [one.image for one in (*((source,) if source else ()), *self._beside)]
@@ -288,18 +279,8 @@ class DiffusersGenerator:
         return {key: value for key, value in arguments.items() if key in accepted}
 
     def _sides(self, source: Picture | None) -> tuple[int, int]:
-        return self._round(self._size or fit_area(source.size if source else self._default_size()))
-
-    def _round(self, size: tuple[int, int]) -> tuple[int, int]:
-        # Twice the VAE's factor: transformers use 2x2 patches of latents, and UNets halve them at least once.
-        multiple = 2 * getattr(self._pair.edit, "vae_scale_factor", 8)
-        width, height = (max(multiple, round(side / multiple) * multiple) for side in size)
-        return width, height
-
-    def _default_size(self) -> tuple[int, int]:
-        pipeline = self._pair.edit
-        side = getattr(pipeline, "default_sample_size", 128) * getattr(pipeline, "vae_scale_factor", 8)
-        return self._size or (side, side)
+        size = self._size or fit_area(source.size if source else default_size(self._pair.edit))
+        return rounded(size, self._pair.edit)
 
     def _after_step(self, pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
         count(sampler_steps=1)

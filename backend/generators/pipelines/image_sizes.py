@@ -1,4 +1,4 @@
-"""Sizes of source images for a pipeline."""
+"""Sizes of the images of a pipeline."""
 
 from __future__ import annotations
 
@@ -14,6 +14,20 @@ def fit_area(size: tuple[int, int]) -> tuple[int, int]:
     width, height = size
     scale = min(1.0, (MAX_SOURCE_AREA / (width * height)) ** 0.5)
     return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def default_size(pipeline: Any) -> tuple[int, int]:
+    """Return the size that a pipeline generates without an explicit one."""
+    side = getattr(pipeline, "default_sample_size", 128) * getattr(pipeline, "vae_scale_factor", 8)
+    return side, side
+
+
+def rounded(size: tuple[int, int], pipeline: Any) -> tuple[int, int]:
+    """Return a size with sides rounded to what a pipeline supports."""
+    # Twice the VAE's factor: transformers use 2x2 patches of latents, and UNets halve them at least once.
+    multiple = 2 * getattr(pipeline, "vae_scale_factor", 8)
+    width, height = (max(multiple, round(side / multiple) * multiple) for side in size)
+    return width, height
 
 
 def resized(picture: Picture, size: tuple[int, int], crops: bool = False) -> Any:

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from ...errors import GeneratorError, SettingsError
-
-if TYPE_CHECKING:
-    from PIL import Image
+from ...errors import SettingsError
 
 EditMode = Literal["reference", "img2img"]
 Batching = Literal["none", "one source", "any source"]
@@ -142,32 +139,6 @@ def pair_pipelines(pipeline: Any, edit: EditMode | Literal["auto"] = "auto") -> 
 def arguments_of(pipeline: Any) -> set[str]:
     """Return the names of the arguments of a pipeline's call."""
     return set(inspect.signature(type(pipeline).__call__).parameters) - {"self"}
-
-
-def images_of(pipeline: Any, arguments: dict[str, Any]) -> tuple[list[Image.Image], bool]:
-    """Call a pipeline, and return its images and whether its safety checker rejected one.
-
-    Floats are requested if the pipeline supports them, because bytes do not show that a model overflowed.
-    diffusers' own function converts them to bytes.
-
-    Raises:
-        GeneratorError: A pixel is NaN or infinite.
-    """
-    import numpy as np
-    from diffusers.image_processor import VaeImageProcessor
-
-    if "output_type" in arguments_of(pipeline):
-        arguments = {**arguments, "output_type": "np"}
-    output = pipeline(**arguments)
-    images = output.images
-    if isinstance(images, np.ndarray):
-        if not np.isfinite(images).all():
-            raise GeneratorError(
-                f"{type(pipeline).__name__} returned pixels that are NaN or infinite.",
-                "The model overflowed: use dtype=bfloat16 or dtype=float32.",
-            )
-        images = VaeImageProcessor.numpy_to_pil(images)
-    return list(images), any(getattr(output, "nsfw_content_detected", None) or ())
 
 
 def _twin(pipeline: Any, finder: str) -> Any | None:
