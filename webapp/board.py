@@ -20,8 +20,8 @@ from ..backend.feedback.live.browser_requests import state_of
 from ..backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
 from ..backend.feedback.live.live_run import LiveRun, LiveTarget
 from ..backend.feedback.live.run_folders import known_run, run_folder
-from ..backend.journal.files import RunFiles
 from ..backend.journal.journal import Journal
+from ..backend.journal.records.run_files import RunFiles
 from ..backend.loop.events import PlanReady
 from ..backend.loop.step_rules import max_attempts_in
 from ..backend.pipeline.prepared import PreparedRun

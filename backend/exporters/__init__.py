@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ..errors import JournalError, SettingsError
-from ..journal.files import first_fault
+from ..journal.records.run_files import first_fault
 from ..machine import plugins
 from ..machine.registry import Registry
 from ..report.export_options import ExportOptions

@@ -20,14 +20,13 @@ from ..files.zip_archive import LOCAL, LOCAL_MARK, ZipBounds, ZipReader, write_z
 from ..pictures import MAX_BYTES
 from ..types.movie import MAX_BYTES as MAX_MOVIE
 from .clips import CLIPS
-from .files import MAX_JSON, PART, PICTURES, RunFiles
+from .records.run_files import MAX_JSON, PART, PICTURES, RUN, RunFiles
 
 ENDING = ".zip"
 WORKFLOW = "workflow.json"
 """The ComfyUI graph that made the story, if there was one."""
 PAGE = "index.html"
 """The story as a page, for people who have only a browser."""
-RUN_NAME = "run.json"
 WHAT = "Story"
 JSON_FILES = re.compile(
     r"(run|plan|trajectory|choices|waiting|story_checks|workflow)\.json"
@@ -135,10 +134,10 @@ def is_story_archive(path: Path) -> bool:
         return False
     try:
         with opened(path, JournalError, WHAT) as file:
-            first = file.read(LOCAL.size + len(RUN_NAME))
+            first = file.read(LOCAL.size + len(RUN))
     except JournalError:
         return False
-    return first.startswith(LOCAL_MARK) and first.endswith(RUN_NAME.encode())
+    return first.startswith(LOCAL_MARK) and first.endswith(RUN.encode())
 
 
 def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) -> Path:
@@ -157,7 +156,7 @@ def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) 
     """
     names = sorted(
         (str(file.relative_to(folder).as_posix()) for file in folder.rglob("*") if file.is_file()),
-        key=lambda name: (name != RUN_NAME, name),
+        key=lambda name: (name != RUN, name),
     )
     files: list[tuple[str, Path | bytes]] = [(name, folder / name) for name in names if _most(name)]
     write_zip(path, [*files, *(more or {}).items()], JournalError, WHAT)

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from ..errors import JournalError
 from ..types.clip import Clip, ClipPair
 from ..types.movie import MAX_BYTES, Movie
-from .files import RunFiles
 from .records.calls import Digest
+from .records.run_files import RunFiles
 
 CLIPS = "clips"
 MAX_CLIPS = 1_000

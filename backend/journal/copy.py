@@ -22,10 +22,10 @@ from ..types import (
     Trajectory,
     step_identity,
 )
-from .files import RunFiles
 from .journal import Journal
 from .picks import pick, skip_step
 from .records.calls import score_key
+from .records.run_files import RunFiles
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, checked_key
 
 

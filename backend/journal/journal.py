@@ -27,49 +27,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from ..clips.pairs import clip_pairs, with_clips
 from ..errors import JournalError
 from ..files.atomic import is_left_over
 from ..files.step_images import with_step_images
-from ..pictures import Picture
 from ..types import Identities, Plan, Request, RunSettings, Step, StoryCheck, Trajectory
 from ..types.clip import Clip
 from .archive import run_files
 from .clips import CLIPS, clips_in, keep_clip
-from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
 from .picks import RedrawRequest, add_request, choices_in, fitting, is_skipped
+from .records.call_records import CallRecords
+from .records.run_files import ATTEMPTS, PICTURES, PLAN, RUN, TRAJECTORY, VERDICTS
 from .records.run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
-from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey, with_check
+from .store import PlanKey, with_check
 from .waiting import Waiting, keep_waiting
 
-RUN, TRAJECTORY = "run.json", "trajectory.json"
-ATTEMPTS, VERDICTS = "attempts", "verdicts"
 EXPORTED = "images"
 """Folder for the images of exports into the run folder."""
 SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 
-Keyed = TypeVar("Keyed", DrawRecord, JudgementRecord)
 
-
-class _MissingPicture(JournalError):
-    """A record names an image that is not in the folder."""
-
-
-class Journal:
+class Journal(CallRecords):
     """The records of a run in a folder; see `store.RunStore` for its methods.
 
     One process at a time may use the folder. A story in one file (archive.py) can be read, but not written.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self._files = run_files(folder)
+        super().__init__(run_files(folder))
         self._lock = FolderLock(self.folder)
-        self._pictures: dict[str, Picture] = {}
 
     def check(self, request: Request) -> None:
         """Check that this request can run in the folder. Writes nothing.
@@ -167,43 +156,6 @@ class Journal:
             self._files.remove(PLAN)
             self._files.write_model(record.model_copy(update={"planned": planned}), RUN)
         self._files.write_model(plan, PLAN)
-
-    def drawn(self, key: DrawKey) -> DrawRecord | None:
-        """Return the cached images of a generator call; a failed call is not returned."""
-        drawn = self.draw_record(key)
-        return drawn if drawn and drawn.image else None
-
-    def draw_record(self, key: DrawKey) -> DrawRecord | None:
-        """Return the record of a generator call, also of a failed one.
-
-        `None` if it does not exist, or if its image was deleted.
-        """
-        try:
-            return self._read_keyed(DrawRecord, key, ATTEMPTS)
-        except _MissingPicture:
-            return None
-
-    def keep_drawn(self, drawn: DrawRecord) -> None:
-        """Write the record of a generator call and its images."""
-        self._files.remove(TRAJECTORY)
-        for image in (*drawn.images, drawn.draft):
-            if image is not None:
-                self._keep_picture(image)
-        self._files.write_model(drawn, ATTEMPTS, f"{drawn.key.digest}.json")
-
-    def judged(self, key: JudgeKey) -> JudgementRecord | None:
-        """Return the cached verdict or score; a failed judgement is not returned."""
-        judged = self.judge_record(key)
-        return judged if judged and judged.succeeded else None
-
-    def judge_record(self, key: JudgeKey) -> JudgementRecord | None:
-        """Return the record of a judgement, also of a failed one."""
-        return self._read_keyed(JudgementRecord, key, VERDICTS)
-
-    def keep_judged(self, judged: JudgementRecord) -> None:
-        """Write the record of a judgement."""
-        self._files.remove(TRAJECTORY)
-        self._files.write_model(judged, VERDICTS, f"{judged.key.digest}.json")
 
     def user_selected(self, step: int) -> str | None:
         """Return the digest of the image that the user picked for a step."""
@@ -324,32 +276,3 @@ class Journal:
         hint = "Correct the file, or delete it to plan again."
         plan = self._files.read_model(Plan, PLAN, hint=hint, context={"pictures": self._picture})
         return plan and with_step_images(plan, self.folder)
-
-    def _read_keyed(self, model: type[Keyed], key: DrawKey | JudgeKey, folder: str) -> Keyed | None:
-        name = f"{key.digest}.json"
-        hint = "Delete it and run again; its result is then made again."
-        found = self._files.read_model(model, folder, name, hint=hint, context={"pictures": self._picture})
-        if found is not None and found.key != key:
-            raise JournalError(
-                f"{str(self.folder / folder / name)!r} does not match its name: it is another record.", hint
-            )
-        return found
-
-    def _keep_pictures_of(self, plan: Plan) -> None:
-        for picture in plan.pictures:
-            self._keep_picture(picture)
-
-    def _keep_picture(self, picture: Picture) -> None:
-        self._files.write_picture(picture)
-        self._pictures[picture.digest] = picture
-
-    def _picture(self, digest: str) -> Picture:
-        if digest not in self._pictures:
-            picture = self._files.read_picture(digest)
-            if picture is None:
-                raise _MissingPicture(
-                    f"Image {digest!r} is not in {str(self.folder / PICTURES)!r}.",
-                    "Run the same command again to generate what is missing.",
-                )
-            self._pictures[digest] = picture
-        return self._pictures[digest]

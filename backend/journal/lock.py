@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import JournalError
 from ..files.bounded_reader import read_text
 from ..files.lock import SystemLock
-from .files import RunFiles
+from .records.run_files import RunFiles
 
 NAME = "in-use.lock"
 NOTE = "in-use.txt"

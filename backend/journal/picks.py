@@ -28,7 +28,7 @@ from ..files.lock import SystemLock
 from ..pictures import DIGEST
 from ..types import MAX_STEPS, Plan, RequestedBy, Several, Step, Text, Value, in_style
 from ..values import written_without
-from .files import PICTURES, PLAN, RunFiles
+from .records.run_files import PICTURES, PLAN, RunFiles
 
 CHOICES = "choices.json"
 LOCK = "choices.lock"

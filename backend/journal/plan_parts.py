@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..types import Text, Value
-from .files import RunFiles
 from .records.calls import Digest, Key
+from .records.run_files import RunFiles
 
 FOLDER = "planning"
 """Name of the sub-folder in the run folder."""

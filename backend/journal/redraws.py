@@ -17,9 +17,8 @@ from pydantic import BaseModel, Field
 from ..errors import JournalError
 from ..pictures import DIGEST
 from ..types import MAX_BATCH, MAX_TEXT, Several
-from .files import RunFiles
-from .journal import ATTEMPTS, RUN
 from .picks import Choices, RedrawRequest, add_request, fitting, plan_in, planned_prompt, read_choices
+from .records.run_files import ATTEMPTS, RUN, RunFiles
 
 Name = Annotated[str, Field(max_length=64)]
 

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from ..pictures import DIGEST
 from ..types import StopReason, Value
-from .files import RunFiles
 from .picks import choices_in
+from .records.run_files import RunFiles
 
 WAITING = "waiting.json"
 HINT = "Delete it, and run the same command again."

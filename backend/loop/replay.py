@@ -16,8 +16,9 @@ from ..execution_record.reader import FILE_NAME as RECORD
 from ..execution_record.reader import read_record
 from ..execution_record.text_and_images import text_in
 from ..execution_record.trajectory import record_trajectory
-from ..journal.journal import RUN, Journal
+from ..journal.journal import Journal
 from ..journal.picks import RedrawRequest
+from ..journal.records.run_files import RUN
 from ..journal.store import DrawRecord, JudgementRecord, PlanKey
 from ..journal.waiting import Waiting
 from ..pictures import Picture

@@ -22,7 +22,7 @@ from ..errors import SettingsError
 from ..files.bounded_reader import read_text
 from ..files.bounded_yaml import bounded_loader, load_yaml
 from ..files.step_images import with_cast_images
-from ..journal.files import first_fault
+from ..journal.records.run_files import first_fault
 from ..types import Plan, Request
 
 if TYPE_CHECKING:

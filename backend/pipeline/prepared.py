@@ -12,8 +12,9 @@ from ..agents.plan_constraints import PlanConstraints
 from ..agents.planner import Planner
 from ..errors import SettingsError
 from ..generators.protocol import Generator
-from ..journal.journal import RUN, Journal
+from ..journal.journal import Journal
 from ..journal.plan_parts import FOLDER, PlanParts
+from ..journal.records.run_files import RUN
 from ..loop.events import Event, PlanReady
 from ..loop.loop import run
 from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps, StoryReviewer

@@ -39,7 +39,7 @@ def command(
     from pydantic import ValidationError
 
     from ...backend.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
-    from ...backend.journal.files import first_fault
+    from ...backend.journal.records.run_files import first_fault
 
     better, note = better.strip(), note.strip()
     given = [accept, reject or bool(better), take_back]

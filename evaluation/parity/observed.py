@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
-from ...backend.journal.files import first_fault
+from ...backend.journal.records.run_files import first_fault
 
 MAX_FILE = 64 * 1024 * 1024
 Parts = list[tuple[Literal["role", "text", "image"], str]]

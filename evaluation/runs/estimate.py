@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from ...backend.errors import JournalError
 from ...backend.files.bounded_reader import read_bytes_if_any
-from ...backend.journal.files import PLAN
+from ...backend.journal.records.run_files import PLAN
 from ...backend.types import Plan, RunSettings
 from ...training.data.executors import Executor, LocalCancelToken
 from ...training.data.trajectories.outcomes import PromptOutcome, read_sample

@@ -15,7 +15,7 @@ from comfy_api.latest import io
 
 from ...backend.errors import GeneratorError
 from ...backend.feedback.live.shown import waiting_in_display
-from ...backend.journal.files import PICTURES
+from ...backend.journal.records.run_files import PICTURES
 from ...backend.loop.events import Finished
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ...backend.errors import InterleaveError, SettingsError
-from ...backend.journal.files import first_fault
+from ...backend.journal.records.run_files import first_fault
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

@@ -11,7 +11,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
 from ...backend.feedback.live.shown import waiting_in_display
 from ...backend.generators.protocol import Generator
-from ...backend.journal.files import PICTURES
+from ...backend.journal.records.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
 from ...backend.pipeline.story_check.review import MAX_REOPENED
 from ...backend.report.completeness import is_complete

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...backend.journal.files import PICTURES
+from ...backend.journal.records.run_files import PICTURES
 from ...backend.pictures import Picture
 from ...backend.types import StepImage
 

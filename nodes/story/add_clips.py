@@ -10,7 +10,8 @@ from comfy_api.latest import io
 from ...backend.clips.encoding import clip_of
 from ...backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
 from ...backend.errors import SettingsError
-from ...backend.journal.journal import RUN, Journal
+from ...backend.journal.journal import Journal
+from ...backend.journal.records.run_files import RUN
 from ...backend.types import Trajectory
 from ...backend.types.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
 from .. import host

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.feedback.log import Feedback, read_feedback, record_feedback
-from ...backend.journal.files import first_fault
-from ...backend.journal.journal import RUN
+from ...backend.journal.records.run_files import RUN, first_fault
 from ...backend.prompts import PromptSet
 from ...backend.types import Trajectory
 from .. import host

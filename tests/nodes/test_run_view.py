@@ -18,7 +18,7 @@ from interleave_thinker.backend.feedback.live.messages import LiveMessage
 from interleave_thinker.backend.feedback.live.progress import MOVES_PER_STEP, Allowance
 from interleave_thinker.backend.feedback.live.replayed import replayed
 from interleave_thinker.backend.feedback.live.thumbnails import Thumbnails
-from interleave_thinker.backend.journal.files import RunFiles
+from interleave_thinker.backend.journal.records.run_files import RunFiles
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,

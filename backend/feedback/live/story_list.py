@@ -10,7 +10,8 @@ from pathlib import Path
 from pydantic import Field
 
 from ...errors import JournalError
-from ...journal.journal import RUN, TRAJECTORY, Journal
+from ...journal.journal import Journal
+from ...journal.records.run_files import RUN, TRAJECTORY
 from ...loop.replay import load_trajectory
 from ...report.outcomes import summarize
 from ..delete_run import run_bytes

@@ -1,1 +1,1 @@
-"""The records of a run: what is stored of a plan, a generator call and a judgement, and under which key."""
+"""The records of a run: what is stored of a call of a model, under which key, and in which file."""

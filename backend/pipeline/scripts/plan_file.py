@@ -19,8 +19,8 @@ from ...errors import AnswerError, SettingsError
 from ...execution_record.reader import FILE_NAME as RECORD
 from ...files.bounded_reader import parse_json, read_text
 from ...files.step_images import with_step_images
-from ...journal.files import PLAN, RunFiles, first_fault
-from ...journal.journal import RUN, Journal
+from ...journal.journal import Journal
+from ...journal.records.run_files import PLAN, RUN, RunFiles, first_fault
 from ...pictures import Picture
 from ...plan_editor.edited_plan import PlanTextError
 from ...plan_editor.json_form import STEPS

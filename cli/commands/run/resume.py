@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ....backend.agents.constrained_planner import constraints_in
 from ....backend.agents.plan_constraints import PlanConstraints
 from ....backend.errors import SettingsError
-from ....backend.journal.journal import RUN, Journal
+from ....backend.journal.journal import Journal
+from ....backend.journal.records.run_files import RUN
 from ....backend.loop.loop import GIVEN
 from ....backend.shown_text import one_line
 from ....backend.types import Identities, Request, RunSettings

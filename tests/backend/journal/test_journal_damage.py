@@ -14,8 +14,8 @@ from support.journal_runs import REQUEST, edit, tell
 from support.small_agents import Counting, OneInThree, OnePlan
 
 from interleave_thinker.backend.errors import InterleaveError, JournalError, PictureError
-from interleave_thinker.backend.journal.files import MAX_JSON, RunFiles
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.records.run_files import MAX_JSON, RunFiles
 from interleave_thinker.backend.loop.events import AttemptDrawn
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory

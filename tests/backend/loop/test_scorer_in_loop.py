@@ -13,7 +13,8 @@ from support.small_agents import Counting, OnePlan, Verdicts
 
 from interleave_thinker.backend.errors import Cancelled, ScorerError
 from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.journal.journal import TRAJECTORY, Journal
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.records.run_files import TRAJECTORY
 from interleave_thinker.backend.loop.events import AttemptScored, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory

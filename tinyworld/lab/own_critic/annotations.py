@@ -16,7 +16,8 @@ from ....backend.agents.planner import Planner
 from ....backend.chat import open_chat
 from ....backend.errors import AnswerError, ScorerError
 from ....backend.feedback.log import FEEDBACK, Feedback, record_feedback
-from ....backend.journal.journal import TRAJECTORY, Journal
+from ....backend.journal.journal import Journal
+from ....backend.journal.records.run_files import TRAJECTORY
 from ....backend.loop.loop import run
 from ....backend.loop.replay import load_trajectory
 from ....backend.types import Attempt, RunSettings

@@ -21,7 +21,7 @@ from ....backend.feedback.corrected_prompts import refined_range
 from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
 from ....backend.files.atomic import writing_folder
 from ....backend.files.bounded_reader import read_bytes
-from ....backend.journal.files import first_fault
+from ....backend.journal.records.run_files import first_fault
 from ....backend.pictures import MAX_BYTES, Picture
 from ....backend.prompts import PromptSet
 from ....backend.scorers import Scorer

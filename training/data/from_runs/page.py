@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from ....backend.errors import PictureError, SettingsError
 from ....backend.feedback.log import Feedback, record_feedback
 from ....backend.files.atomic import write_text
-from ....backend.journal.files import first_fault
+from ....backend.journal.records.run_files import first_fault
 from ....backend.pictures import Picture
 from ..rows.values import RowProblem, read_values
 from .attempts import JudgedImage, JudgedStep

@@ -18,7 +18,7 @@ from ....backend.execution_record.reader import FILE_NAME as RECORD
 from ....backend.feedback.log import Feedback, read_feedback
 from ....backend.journal.archive import is_story_archive, unpack_run
 from ....backend.journal.copy import save_trajectory
-from ....backend.journal.journal import RUN
+from ....backend.journal.records.run_files import RUN
 from ....backend.loop.replay import load_trajectory
 from ....backend.types import Trajectory, Verdict
 from ..rows.sft import RowProblem

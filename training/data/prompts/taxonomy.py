@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ....backend.errors import SettingsError
-from ....backend.journal.files import first_fault
+from ....backend.journal.records.run_files import first_fault
 from .banks import Bank
 from .templates import Template, read_template
 from .yaml_files import read_yaml

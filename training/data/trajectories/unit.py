@@ -24,9 +24,8 @@ from ....backend.errors import AnswerError, ChatError, InterleaveError, JournalE
 from ....backend.exporters.record import FILE_NAME, write_record
 from ....backend.files.lock import SystemLock
 from ....backend.generators.protocol import FollowsAnchor, Generator
-from ....backend.journal.files import PICTURES
-from ....backend.journal.journal import RUN
 from ....backend.journal.lock import NAME as LOCK
+from ....backend.journal.records.run_files import PICTURES, RUN
 from ....backend.loop.events import Event, Finished, PlanReady
 from ....backend.loop.loop import run
 from ....backend.loop.policy import hashed_seed

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 from PIL.Image import Image
 from pydantic import BaseModel, ValidationError
 
-from ..errors import JournalError
-from ..files import atomic
-from ..files.bounded_reader import parse_json, read_bytes_if_any
-from ..pictures import MAX_BYTES, Picture
-from ..types import FORMAT_VERSION, Text
+from ...errors import JournalError
+from ...files import atomic
+from ...files.bounded_reader import parse_json, read_bytes_if_any
+from ...pictures import MAX_BYTES, Picture
+from ...types import FORMAT_VERSION, Text
 
-PICTURES = "pictures"
-PLAN = "plan.json"
+RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
+ATTEMPTS, VERDICTS, PICTURES = "attempts", "verdicts", "pictures"
 MAX_JSON = 64 * 1024 * 1024
 MAX_CHECKED = 10_000
 """Number of checked image files to remember; each takes some hundred bytes."""
