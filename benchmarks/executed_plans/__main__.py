@@ -2,7 +2,7 @@
 
     python -m benchmarks.executed_plans --out runs/executed --first-seed 1 --seeds 5
 
-Each seed fine-tunes the shipped planner on stories with a random clause in half of their prompts (`start`).
+Each seed fine-tunes the shipped planner on stories with random clauses in half of their prompts (`start`).
 From there: GRPO with the exact judge of texts (`text`), GRPO with the same judge and the images of the
 executed plans (`executed`), and fine-tuning on the best of 8 by the reward with images (`rejection`), all for
 the same requests. Two rows train nothing: the stories' own terse plans, and these with a clause for each
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--learned", type=int, default=4000, help="stories of the first fine-tuning")
-    parser.add_argument("--rollouts", type=int, default=24)
+    parser.add_argument("--rollouts", type=int, default=16)
     parser.add_argument("--prompts", type=int, default=16, help="requests of a rollout, of 8 plans each")
     parser.add_argument("--updates", type=int, default=4, help="optimizer steps per rollout")
     parser.add_argument("--rate", type=float, default=1e-4)

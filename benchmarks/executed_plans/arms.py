@@ -1,8 +1,8 @@
 """Arms of the comparison: trainings of a planner from one start, each a job of a seed with its folder.
 
 The shipped planner always writes terse prompts, and what is never sampled cannot be reinforced. The start is
-therefore fine-tuned on stories in which half of the prompts have a random clause. It knows how to be
-explicit, and not when this helps.
+therefore fine-tuned on stories in which half of the prompts have one or two random clauses. It knows how to
+be explicit, and not when this helps.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def drawn_scenes(steps: list[Step], scene: Scene | None) -> Iterator[tuple[Step,
 def with_clauses(plan: Plan, scene: Scene | None, choose: Random | None) -> Plan:
     """Return a plan with clauses about cells in its prompts.
 
-    With `choose` half of the steps have a clause about a random one of the cells that they change. Without it
-    every step has clauses about the first three of these cells.
+    With `choose` half of the steps have clauses about one or two random cells of those that they change. Without
+    it every step has clauses about the first three of these cells.
     """
     explicit = {}
     for step, before, after in drawn_scenes(list(plan.steps), scene):
@@ -87,7 +87,8 @@ def with_clauses(plan: Plan, scene: Scene | None, choose: Random | None) -> Plan
         changed = [cell for cell in range(9) if old[cell] != after.cells[cell]]
         cells = changed[:3]
         if choose is not None:
-            cells = choose.sample(changed, 1) if changed and choose.random() < EXPLICIT else []
+            count = choose.choice((1, 2)) if choose.random() < EXPLICIT else 0
+            cells = sorted(choose.sample(changed, min(count, len(changed))))
         edit, _ = read_prompt(step.prompt or "") or (None, ())
         assert edit is not None
         prompt = prompt_text(edit, clauses_of(after, cells))
