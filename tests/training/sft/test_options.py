@@ -42,6 +42,7 @@ FAST = SftTraining(
     device="cpu",
     save_steps=2,
     samples=0,
+    sample_tokens=48,
 )
 
 

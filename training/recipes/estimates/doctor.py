@@ -30,7 +30,7 @@ from ...sft.train import SftTraining
 from ...trainer.model_loading import ModelTraining, libraries_of
 from ..recipe import about, read_recipe, recipe_names, stages_in
 from . import costs
-from .vram import Memory, Stage, estimate, groups, meta_model
+from .vram import Memory, Stage, counted, estimate
 
 LIBRARIES = (
     "torch",
@@ -162,7 +162,7 @@ def _stage(
     yield f"  {stage}: {model} on {wanted} device(s), {_how(settings)}"
     yield f"    trains {memory.trained:,} of {memory.whole:,} parameters (counted)"
     if weights:
-        for part, (trained, whole) in groups(meta_model(config, settings)).items():
+        for part, (trained, whole) in counted(config, settings).parts.items():
             yield f"      {part}: {trained:,} of {whole:,}"
     kind = "RAM" if settings.device == "cpu" else "VRAM per device"
     yield f"    about {memory.total / GB:.1f} GB {kind} (estimated): {_parts(memory)}"

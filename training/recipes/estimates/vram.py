@@ -11,7 +11,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ....backend.vram.footprint import GB, NF4_DOUBLE
@@ -61,6 +62,44 @@ def groups(model: Any) -> dict[str, tuple[int, int]]:
     return {part: (trained[part], whole[part]) for part in whole}
 
 
+@dataclass(frozen=True)
+class Shape:
+    """The model and the settings that decide its parameters. Equal shapes have equal parameters."""
+
+    described: str
+    lora_r: int
+    freeze_vision: bool
+    config: Any = field(compare=False)
+    settings: ModelTraining = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Parameters of a model with its adapters."""
+
+    parts: Mapping[str, tuple[int, int]]
+    """(trained, all) of each part."""
+    matrices: int
+    """Parameters of the language layers' matrices, which a 4-bit base quantizes."""
+
+
+def counted(config: Any, settings: ModelTraining) -> Counted:
+    """Count the parameters of the model that a training with these settings has.
+
+    The stages of a recipe share counts, because a LoRA of all layers takes a second to create for each.
+    """
+    shape = Shape(config.to_json_string(), settings.lora_r, settings.freeze_vision, config, settings)
+    return _counted(shape)
+
+
+@lru_cache(maxsize=16)
+def _counted(shape: Shape) -> Counted:
+    model = meta_model(shape.config, shape.settings)
+    parts = parts_of(model)
+    layers = (weight for name, weight in model.named_parameters() if parts.part_of(name) == "language layers")
+    return Counted(groups(model), sum(weight.numel() for weight in layers if weight.dim() == 2))
+
+
 def parts_of(model: Any) -> ModelParts:
     """Return the parts of a model, which may have adapters."""
     return ModelParts(model.get_base_model() if hasattr(model, "get_base_model") else model)
@@ -89,8 +128,9 @@ def estimate(config: Any, settings: Stage, devices: int = 1, vram: float = 80 * 
         devices: Number of devices; several share weights and optimizer (FSDP2 or ZeRO-3).
         vram: VRAM of each device, in bytes.
     """
-    model = meta_model(config, settings)
-    trained, whole, quantised = _weights(model, settings)
+    found = counted(config, settings)
+    trained, whole = (sum(numbers) for numbers in zip(*found.parts.values(), strict=True))
+    quantised = found.matrices if settings.load_in_4bit else 0
     full = settings.lora_r == 0
     held = 4.0 if full or not settings.bf16 else 2.0
     text = config.get_text_config()
@@ -122,7 +162,7 @@ def estimate(config: Any, settings: Stage, devices: int = 1, vram: float = 80 * 
         parts["weights in bf16 (autocast)"] = whole * 2.0
     if devices > 1:
         # FSDP gathers one layer at a time and prefetches the next; embeddings and output layer are one unit.
-        around = sum(both for part, (_, both) in groups(model).items() if part in AROUND)
+        around = sum(both for part, (_, both) in found.parts.items() if part in AROUND)
         parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
     if isinstance(settings, DpoTraining) and full:
         parts["reference model"] = whole * 4.0 / devices
@@ -136,22 +176,6 @@ def estimate(config: Any, settings: Stage, devices: int = 1, vram: float = 80 * 
         if settings.beta and full:
             parts["reference model"] = whole * 4.0 / devices
     return Memory(parts, trained, whole)
-
-
-def _weights(model: Any, settings: ModelTraining) -> tuple[int, int, int]:
-    """Return (trained, all, 4-bit) parameters.
-
-    Quantized are the frozen matrices of the language layers.
-    """
-    trained = whole = quantised = 0
-    parts = parts_of(model)
-    for name, weight in model.named_parameters():
-        whole += weight.numel()
-        trained += weight.numel() if weight.requires_grad else 0
-        linear = weight.dim() == 2 and parts.part_of(name) == "language layers"
-        if settings.load_in_4bit and linear:
-            quantised += weight.numel()
-    return trained, whole, quantised
 
 
 def image_tokens(config: Any, pixels: int) -> int:
