@@ -49,5 +49,5 @@ def test_micro_batches_do_not_change_the_loss(
 def test_ranks_do_not_change_the_loss(base: Path, images: Path, tmp_path: Path) -> None:
     whole = measured(base, images, tmp_path / "whole", (6, 1))
     found = on_two_ranks(base, images, tmp_path)
-    assert len(found) == len(TWO_RANKS)
+    assert len(found) == len(TWO_RANKS) and all(one.split.endswith("on 2 ranks") for one in found)
     check([whole, *found], base, images)
