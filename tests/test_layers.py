@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,6 +23,7 @@ PUBLIC_API = "backend"
 Graph = dict[str, set[str]]
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Return every module by its dotted name; a package has the name of its folder."""
     files = [path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")]
@@ -98,11 +100,17 @@ def covers(name: str, folder: str) -> bool:
     return folder == name or folder.startswith(f"{name.removesuffix('/*')}/")
 
 
+@cache
+def all_imports() -> Graph:
+    """Return what each module imports from this package."""
+    return imported(modules())
+
+
 def used() -> Graph:
     """Return the other folders that each folder's modules import."""
     found = modules()
     edges: Graph = defaultdict(set)
-    for name, targets in imported(found).items():
+    for name, targets in all_imports().items():
         for target in targets if name != PUBLIC_API else ():
             edges[folder_of(found[name])].add(folder_of(found[target]))
     return {folder: targets - {folder} for folder, targets in edges.items()}
@@ -148,7 +156,7 @@ def test_the_table_lists_only_existing_folders_and_imports() -> None:
 
 
 def test_modules_and_folders_have_no_import_cycles() -> None:
-    assert not circles(imported(modules()))
+    assert not circles(all_imports())
     rooms = {
         folder: {target for target in targets if "/" in target}
         for folder, targets in used().items()

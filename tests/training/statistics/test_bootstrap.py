@@ -30,35 +30,35 @@ def test_means_and_intervals_are_reproducible() -> None:
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     random = np.random.default_rng(0)
     covered = 0
-    for one in range(300):
+    for one in range(150):
         values = {"a": random.beta(2, 1, 60).tolist(), "b": random.beta(1, 2, 30).tolist()}
         found = stratified_means(values, seed=one, resamples=600).items
         covered += found.low <= (60 * 2 / 3 + 30 / 3) / 90 <= found.high
-    assert 0.91 <= covered / 300 <= 0.98
+    assert 0.91 <= covered / 150 <= 0.98
 
 
 def test_intervals_of_small_categories_are_as_wide_as_they_must_be() -> None:
     random = np.random.default_rng(1)
     covered = 0
-    for one in range(300):
+    for one in range(150):
         values = {str(at): random.normal(0.5, 0.1, 4).tolist() for at in range(3)}
         found = stratified_means(values, seed=one, resamples=600).macro
         covered += found.low <= 0.5 <= found.high
-    assert 0.92 <= covered / 300 <= 0.98
+    assert 0.92 <= covered / 150 <= 0.98
 
 
 def test_categories_of_one_item_have_an_interval() -> None:
     """A category with one item cannot be resampled."""
     random = np.random.default_rng(2)
     covered = 0
-    for one in range(300):
+    for one in range(150):
         values = {str(at): [random.normal(0.5, 0.1)] for at in range(6)} | {
             "many": random.normal(0.5, 0.1, 4)
         }
         found = stratified_means(values, seed=one, resamples=600)
         assert found.items.low < found.items.high and found.macro.low < found.macro.high
         covered += found.macro.low <= 0.5 <= found.macro.high
-    assert 0.92 <= covered / 300 <= 0.99
+    assert 0.92 <= covered / 150 <= 0.99
     singles = stratified_means({"a": [1.0], "b": [0.0], "c": [1.0]})
     assert singles.items == singles.macro and singles.items.low < 0.2 and singles.items.high == 1.0
     lone = stratified_means({"a": [0.2, 0.4, 0.6, 0.1], "b": [0.9]}, bounds=UNBOUNDED).macro
