@@ -108,6 +108,8 @@ def test_a_file_lists_several_models_and_options_override_it(tmp_path: Path) -> 
         assert names == ["klein", "other"]
 
 
+NONE = ("absent", "empty")
+"""Folders without a model."""
 NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
 """Longer than a label of a host name, for which Python raises other errors than OSError."""
 
@@ -145,16 +147,18 @@ def test_a_usage_error_gives_one_line(
     assert "sk-secret" not in error and time.monotonic() - started < 30
 
 
-@pytest.mark.parametrize("folder", ["absent", "empty"])
-def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path, folder: str) -> None:
+def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "package").mkdir()
+    models = {
+        name: f"  {name}: {{generator: 'diffusers:{tmp_path / name}', devices: [cpu]}}\n" for name in NONE
+    }
+    (tmp_path / "service.yaml").write_text("models:\n" + "".join(models.values()))
     with importable(tmp_path / "package"):
-        command = [sys.executable, "-c", CALL, "serve", "--port", "0", "--devices", "cpu,cpu"]
-        command += ["--generator", f"diffusers:{tmp_path / folder}"]
+        command = [sys.executable, "-c", CALL, "serve", "--port", "0", "--config", "service.yaml"]
         ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
     assert ended.returncode == 2
-    assert "No model can be loaded" in ended.stderr and folder in ended.stderr
+    assert "No model can be loaded" in ended.stderr and all(name in ended.stderr for name in NONE)
     assert "Traceback" not in ended.stderr and "Restarting" not in ended.stderr
 
 

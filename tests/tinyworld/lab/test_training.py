@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,17 +38,14 @@ from interleave_thinker.tinyworld.lab.models.recipes import (
 from interleave_thinker.tinyworld.lab.world.judged_images import balanced
 from interleave_thinker.training.data.rows.sft import read_rows
 
+SMALL = GeneratorTraining(steps=110, sharpen_steps=10, batch=8, heads=3, layers=2)
 PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))
 
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generator")
-    return generator_training.train(
-        GeneratorTraining(steps=110, sharpen_steps=10, batch=8, heads=3, layers=2),
-        folder,
-        log=lambda line: None,
-    )
+    return generator_training.train(SMALL, folder, log=lambda line: None)
 
 
 def _losses(lines: list[str]) -> list[float]:
@@ -93,15 +91,14 @@ def test_a_resumed_generator_training_gives_the_same_weights(
         assert weights.read_bytes() == (resumed / name / weights.name).read_bytes()
 
 
-def test_a_damaged_or_foreign_training_state_is_a_clear_error(tmp_path: Path) -> None:
-    settings = GeneratorTraining(steps=1, sharpen_steps=0, batch=2, heads=2, layers=1)
-    generator_training.train(settings, tmp_path, log=lambda line: None)
-    with pytest.raises(SettingsError, match="other settings"):
-        generator_training.train(settings.model_copy(update={"seed": 1}), tmp_path)
+def test_a_damaged_or_foreign_training_state_is_a_clear_error(pipeline: Path, tmp_path: Path) -> None:
     state = tmp_path / "state.pt"
+    shutil.copyfile(pipeline.parent / state.name, state)
+    with pytest.raises(SettingsError, match="other settings"):
+        generator_training.train(SMALL.model_copy(update={"seed": 1}), tmp_path)
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(SettingsError, match="cannot be read"):
-        generator_training.train(settings, tmp_path)
+        generator_training.train(SMALL, tmp_path)
 
 
 @pytest.mark.stress

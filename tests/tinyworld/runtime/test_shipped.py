@@ -60,12 +60,12 @@ def test_checkpoints_are_small_and_safe() -> None:
 
 def test_plans_are_exact(planner: Planner) -> None:
     rng = Random("shipped plans")
-    measured, _ = measure_planner(planner, [random_story(rng, "evaluate") for _ in range(40)])
+    measured, _ = measure_planner(planner, [random_story(rng, "evaluate") for _ in range(24)])
     assert measured.exact.rate >= 0.9
 
 
 @pytest.mark.parametrize(
-    "count", [60, pytest.param(180, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])]
+    "count", [45, pytest.param(180, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])]
 )
 def test_precise_prompts_are_generated_more_reliably_than_terse_ones(
     generator: TinyWorldGenerator, count: int

@@ -81,39 +81,41 @@ class _Run:
         with writing(path, TrainingError, "The training's state") as temporary:
             torch.save({"step": step, "settings": _written(self.settings), **state}, temporary)
 
-    def restore(self, path: Path) -> int:
-        """Load a state.
-
-        Returns:
-            Its step; 0 without a state.
-
-        Raises:
-            SettingsError: If the state is damaged or belongs to other settings.
-        """
-        import torch
-
-        if not path.exists():
-            return 0
-        with boundary(
-            SettingsError, f"The training state {str(path)!r} cannot be read; delete it to start over"
-        ):
-            state = torch.load(path, map_location=self.pipeline.device, weights_only=True)
-        if state["settings"] != _written(self.settings):
-            raise SettingsError(
-                f"The training state {str(path)!r} belongs to other settings: {state['settings']}.",
-                "Use the same settings, or choose another --out.",
-            )
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load a state that `save` wrote."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
-        return state["step"]
+
+
+def _read_state(path: Path, settings: GeneratorTraining) -> dict[str, Any] | None:
+    """Read a state, or return `None` if there is none.
+
+    Raises:
+        SettingsError: If the state is damaged or belongs to other settings.
+    """
+    import torch
+
+    if not path.exists():
+        return None
+    with boundary(SettingsError, f"The training state {str(path)!r} cannot be read; delete it to start over"):
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    if state["settings"] != _written(settings):
+        raise SettingsError(
+            f"The training state {str(path)!r} belongs to other settings: {state['settings']}.",
+            "Use the same settings, or choose another --out.",
+        )
+    return state
 
 
 def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
     """Train into `folder`, continuing a stopped run, and return the pipeline's folder."""
     state_file, losses = folder / "state.pt", []
     folder.mkdir(parents=True, exist_ok=True)
+    state = _read_state(state_file, settings)
     run = _Run(settings)
-    first, last = run.restore(state_file), settings.steps + settings.sharpen_steps
+    if state is not None:
+        run.restore(state)
+    first, last = state["step"] if state else 0, settings.steps + settings.sharpen_steps
     started = time.monotonic()
     for step in range(first, last):
         losses.append(run.step(step))
