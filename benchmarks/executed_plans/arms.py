@@ -78,8 +78,8 @@ def drawn_scenes(steps: list[Step], scene: Scene | None) -> Iterator[tuple[Step,
 def with_clauses(plan: Plan, scene: Scene | None, choose: Random | None) -> Plan:
     """Return a plan with clauses about cells in its prompts.
 
-    With `choose` half of the steps have clauses about one or two random cells of those that they change. Without
-    it every step has clauses about the first three of these cells.
+    With `choose` half of the steps have clauses about one or two random cells of those that they change.
+    Without it every step has clauses about the first three of these cells.
     """
     explicit = {}
     for step, before, after in drawn_scenes(list(plan.steps), scene):
