@@ -321,7 +321,7 @@ def test_a_critic_that_got_worse_is_not_published(
         0,
         "--no-freeze-vision",
     ]
-    command += ["--gate-tokens", 80]
+    command += ["--gate-tokens", 80, "--gate-items", 4]
     assert call(monkeypatch, *command) == 3
     told = capsys.readouterr()
     assert "worse" in told.err and "--force" in told.err and "| accuracy | 1.000" in told.out
@@ -398,17 +398,16 @@ def test_a_critic_with_a_constant_verdict_fails_and_one_step_does_not_train_it(
     held = read_rows(rows_file(tmp_path / "held", count=48))
     # Earlier versions checked only the first of these, which are all correct images.
     lopsided = [row for row in held if truth_of(row)] + [row for row in held if not truth_of(row)]
-    settings = GateSettings(gate_rows=44, gate_tokens=80)
+    settings = GateSettings(gate_rows=44, gate_tokens=80, gate_items=0)
     asked = examination(RowSet(lopsided, tmp_path / "held"), settings)
-    for said in (True, False):
-        answer = SftMessage(role="assistant", content=ACCEPTED if said else REFUSED)
-        always = [row.model_copy(update={"messages": [row.messages[0], answer]}) for row in taught]
-        collapsed = critic_of(base, tmp_path, f"always {said}", always, folder)
-        quiet = RegressionGate(settings, "cpu", lambda line: None)
-        gate = quiet.check(base, collapsed, asked, tmp_path / f"gate {said}")
-        assert gate.after.says_true.rate == float(said) and gate.before.accuracy.rate == 1.0
-        with pytest.raises(GateRefused, match="does not distinguish wrong from right images"):
-            enforce(gate, collapsed, force=False, log=lambda line: None)
+    answer = SftMessage(role="assistant", content=ACCEPTED)
+    always = [row.model_copy(update={"messages": [row.messages[0], answer]}) for row in taught]
+    collapsed = critic_of(base, tmp_path, "always true", always, folder)
+    quiet = RegressionGate(settings, "cpu", lambda line: None)
+    gate = quiet.check(base, collapsed, asked, tmp_path / "gate of the collapsed")
+    assert gate.after.says_true.rate == 1.0 and gate.before.accuracy.rate == 1.0
+    with pytest.raises(GateRefused, match="does not distinguish wrong from right images"):
+        enforce(gate, collapsed, force=False, log=lambda line: None)
     one_step = critic_of(
         base, tmp_path, "one step", taught[:4], folder, num_train_epochs=1, learning_rate=1e-6
     )
@@ -469,7 +468,7 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
     old = rows_file(tmp_path / "old", count=50)
 
     settings = OwnCriticSettings(
-        RunsData(), GENTLE, Rehearsal(least_rows=3, least_steps=2), GateSettings(gate_tokens=80)
+        RunsData(), GENTLE, Rehearsal(least_rows=3, least_steps=2), GateSettings(gate_tokens=80, gate_items=4)
     )
 
     def retrain(**files: Any) -> Path:

@@ -189,10 +189,11 @@ def test_an_outage_stops_training_which_resumes_after_the_repair(
     from interleave_thinker.training.reward.redraws import failures
 
     monkeypatch.setattr(failures, "MIN_SEEN", 4)
+    settings = SMALL.model_copy(update={"rollouts": 1})
     broken = Broken()
     with pytest.raises(TrainingError, match=r"no server there.*resume from step 0"):
-        run(data, tmp_path, generator=broken)
+        run(data, tmp_path, settings, generator=broken)
     assert not (tmp_path / "final").exists()
     mended = open_generator("tinyworld")
     mended.identity = broken.identity  # type: ignore[misc]
-    assert run(data, tmp_path, generator=mended) == tmp_path / "final"
+    assert run(data, tmp_path, settings, generator=mended) == tmp_path / "final"

@@ -14,6 +14,7 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page, q
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
@@ -33,6 +34,12 @@ from interleave_thinker.training.trainer.model_loading import load_policy, load_
 from interleave_thinker.training.trainer.model_parts import ModelParts
 
 TRAINED = ("qwen3_vl", "qwen3_5", "glm4v", "internvl")
+SHORT = PromptSet(
+    planner_text="{text_input}",
+    planner_images="{text_input}",
+    critic="{original_instruction} {rewritten_prompt}",
+)
+"""The built-in prompts have thousands of tokens in the vocabulary of a tiny model."""
 FAST = SftTraining(
     max_steps=1,
     per_device_train_batch_size=2,
@@ -48,7 +55,9 @@ FAST = SftTraining(
 @pytest.fixture(scope="module", params=TRAINED)
 def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base") / request.param
-    return build_checkpoint(folder) if request.param == "qwen3_vl" else save_family(request.param, folder)
+    build_checkpoint(folder) if request.param == "qwen3_vl" else save_family(request.param, folder)
+    SHORT.save(folder / "prompt_set")
+    return folder
 
 
 def row_set(folder: Path) -> RowSet:
