@@ -99,8 +99,16 @@ def content_of(row: SftRow) -> str:
     return "\0".join(parts)
 
 
-def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
+def examination(
+    held_out: RowSet, settings: GateSettings, source: str = "--held-out", annotated_share: float | None = None
+) -> RowSet:
     """Return the rows that the gate uses.
+
+    Args:
+        held_out: The rows to choose from.
+        settings: Settings of the gate.
+        source: Option that these rows are from.
+        annotated_share: Share of the annotated runs that is held out, if the rows are from these runs.
 
     Raises:
         SettingsError: There are too few rows of either verdict for the confidence intervals.
@@ -113,11 +121,24 @@ def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
             "None of the held-out rows teaches a verdict.", "Give a critic_sft.json as the held-out set."
         )
     if min(counts.values()) < least:
+        more = " and ".join(
+            f"{math.ceil((least - count) / (annotated_share or 1))} more {'right' if truth else 'wrong'}"
+            for truth, count in counts.items()
+            if count < least
+        )
+        if settings.gate_rows < 2 * least:
+            hint = f"Set --gate-rows {2 * least} or more."
+        elif annotated_share is None:
+            hint = f"Add rows about at least {more} images to {source}."
+        else:
+            hint = (
+                f"Annotate about {more} images, because --held-out-runs {annotated_share:g} holds out "
+                "that share; or give --old."
+            )
         raise SettingsError(
             f"The gate needs at least {least} right and {least} wrong images, but the held-out rows have "
             f"{counts[True]} right and {counts[False]} wrong ones.",
-            "Give more rows of both kinds (--held-out or --old), or raise --gate-rows. Larger limits "
-            "(--allowed-recall-drop, --allowed-drop) need fewer rows.",
+            f"{hint} Larger limits (--allowed-recall-drop, --allowed-drop) need fewer rows.",
         )
     return RowSet(rows, held_out.folder)
 

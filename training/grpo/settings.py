@@ -1,12 +1,7 @@
-"""Settings of GRPO training, and the batches, rollouts and held-out rows that follow from them.
-
-Users count in rollouts and answers. The trainer's own counts (gradient accumulation steps, steps per
-generation) are derived here in one place, which raises an error if they do not divide evenly.
-"""
+"""Settings of GRPO training, and the held-out rows that follow from them."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -190,46 +185,6 @@ def vllm_length(settings: GrpoTraining) -> int:
             "Raise it, or lower one of the other two.",
         )
     return length
-
-
-def batches(settings: GrpoTraining, devices: int) -> tuple[int, int]:
-    """Return (micro-batches per optimizer step, micro-batches per rollout) of each of `devices`.
-
-    Raises:
-        SettingsError: The answers of a rollout cannot be divided evenly.
-    """
-    answers = settings.prompts * settings.num_generations
-    a_step, rest = divmod(answers, settings.updates * settings.per_device_train_batch_size * devices)
-    if rest:
-        raise SettingsError(
-            f"{settings.prompts} prompts x {settings.num_generations} answers = {answers} cannot be divided "
-            f"into {settings.updates} updates of micro-batches of {settings.per_device_train_batch_size} on "
-            f"{devices} device(s).",
-            "Change --prompts, --updates or --per-device-train-batch-size.",
-        )
-    return a_step, a_step * settings.updates
-
-
-def rollouts_of(settings: GrpoTraining, rows: int) -> int:
-    """Return the number of rollouts of the training.
-
-    Raises:
-        SettingsError: The rows or steps are fewer than those of one rollout.
-    """
-    if rows < settings.prompts:
-        raise SettingsError(
-            f"{rows} training rows are fewer than the {settings.prompts} rows of one rollout.",
-            "Lower --prompts, or give more rows.",
-        )
-    rollouts = settings.rollouts or max(1, math.floor(settings.num_train_epochs * (rows // settings.prompts)))
-    if settings.max_steps is None:
-        return rollouts
-    if settings.max_steps < settings.updates:
-        raise SettingsError(
-            f"--max-steps {settings.max_steps} is less than the {settings.updates} steps of one rollout.",
-            "Raise --max-steps, or lower --updates.",
-        )
-    return min(rollouts, settings.max_steps // settings.updates)
 
 
 def split_held_out(

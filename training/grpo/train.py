@@ -35,7 +35,8 @@ from ..trainer.model_loading import (
 from ..trainer.report.html_report import Answered
 from ..trainer.run import Log
 from ..trainer.step_clock import StepClock
-from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
+from .rollouts import batches, rollouts_of
+from .settings import FREE_TO_CHANGE, GrpoTraining, vllm_arguments
 from .task import Found, Row, Task
 from .vllm_images import without_image_cache
 
@@ -120,7 +121,7 @@ class Reinforcement(MonitoredRun[Row, Found]):
         settings, task, images = self.settings, self.task, self.data.images
         prompt_set = self.prompt_set
         rows, held_out = self._usable(load_processor(self.checkpoint), prompt_set)
-        steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
+        steps_in_all = rollouts_of(settings, len(rows), self.devices) * settings.updates
         reporters = reports_to(settings, self.log)
         # The answers that one rank rewards per rollout, or those of the check, which rank 0 makes for all
         # ranks.

@@ -22,7 +22,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from ..reward.rollout_reward import RolloutReward
 from ..trainer.model_loading import on_cpu, trainer_arguments
 from ..trainer.steps.ranks import patience
-from .settings import GrpoTraining, batches, vllm_arguments
+from .rollouts import batches
+from .settings import GrpoTraining, vllm_arguments
 
 Measured = Callable[[], dict[str, float]]
 

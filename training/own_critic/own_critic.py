@@ -24,13 +24,12 @@ from ..data.from_runs.attempts import Oracle
 from ..data.from_runs.convert import MadeData, RunConverter
 from ..data.from_runs.settings import RunsData
 from ..data.rows.lengths import TokenLimit
-from ..data.rows.rl import read_rl_rows
 from ..data.rows.row_sets import RowSet, read_row_set
 from ..data.rows.sft import show_balance
 from ..gate.gate_rows import GateSettings, askable, examination, refuse_trained
 from ..gate.monitored_run import TrainingData
 from ..gate.regression_gate import RegressionGate, enforce, publish
-from ..grpo.settings import GrpoTraining, batches, rollouts_of, split_held_out
+from ..grpo.settings import GrpoTraining
 from ..reward.attempts.terms import AttemptSettings
 from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData
@@ -38,7 +37,7 @@ from ..sft.train import SftTraining
 from ..sft.train import train as fine_tune
 from ..trainer.steps.dry_run import planned
 from ..trainer.steps.ending import Ending
-from .rehearsal import Rehearsal, check_rows, check_steps, mix, split, without
+from .rehearsal import Rehearsal, check_rows, check_steps, mix, rl_rows, split, without
 
 TRAINED = "trained"
 """Folder of a trained critic that has not passed the gate yet."""
@@ -151,12 +150,12 @@ class _OwnCritic:
 
     def _dry_run(self) -> None:
         """Check everything, and time some steps of both stages; GRPO starts from the present critic."""
-        prompt_set, data, _, rl_rows = self._data()
+        prompt_set, data, _, for_grpo = self._data()
         fine_tune(self.checkpoint, data, self.out / "sft", self.settings.sft, prompt_set, self.log)
         stage = self.agents.reinforcement
-        if stage is not None and rl_rows is not None:
+        if stage is not None and for_grpo is not None:
             self.log("critic-grpo, from the present critic:")
-            self._trained_on(self.checkpoint, rl_rows, stage)
+            self._trained_on(self.checkpoint, for_grpo, stage)
 
     def _data(self) -> tuple[PromptSet, SftData, _Rows, TrainingData | None]:
         """Return the prompt set, the rows of the fine-tuning, all rows, and those of GRPO."""
@@ -168,22 +167,22 @@ class _OwnCritic:
         self.log(f"{len(rows.new.rows)} rows from runs, {len(mixed) - len(rows.new.rows)} old rows")
         show_balance(mixed, self.log)
         check_steps(len(mixed), sft, self.settings.rehearsal)
-        rl_rows = _rl_rows(made, stage) if stage else None
+        for_grpo = rl_rows(made, stage.settings) if stage else None
         data = SftData(RowSet(mixed, self.out), rows.asked, self.data.skip_bad, TRAINED, role="critic")
-        return prompt_set, data, rows, rl_rows
+        return prompt_set, data, rows, for_grpo
 
     def _run(self) -> Path:
-        prompt_set, data, rows, rl_rows = self._data()
+        prompt_set, data, rows, for_grpo = self._data()
         stage, sft = self.agents.reinforcement, self.settings.sft
         trained = fine_tune(self.checkpoint, data, self.out / "sft", sft, prompt_set, self.log)
         final = self._examined(trained, rows, self.out / "sft", sft.device)
-        if stage is None or rl_rows is None:
+        if stage is None or for_grpo is None:
             return final
         if Ending(self.out / "sft").asked:
             self.log("the user ended this training, so it is not continued with reinforcement learning")
             return final
         return self._examined(
-            self._reinforced(trained, rl_rows, stage), rows, self.out / "grpo", stage.settings.device
+            self._reinforced(trained, for_grpo, stage), rows, self.out / "grpo", stage.settings.device
         )
 
     def _convert(self, prompt_set: PromptSet) -> MadeData:
@@ -227,15 +226,24 @@ class _OwnCritic:
                 refuse_trained(given, trained)
             return examination(self._askable(given), gate), old
         if old.rows:
-            held, rest = split(old, self.settings.rehearsal.held_out_share, gate)
-            return examination(self._askable(held), gate), rest
+            return self._held_out_of(old, gate)
         if not annotated.rows:
             raise SettingsError(
                 "The gate has nothing to test the retrained critic on.",
                 "Give --old or --held-out, or annotate more runs and raise --held-out-runs.",
             )
         self.log("WARNING: no old rows (--old). The critic may forget what these runs do not show.")
-        return examination(self._askable(annotated), gate), old
+        share = self.settings.data.held_out_runs
+        return examination(self._askable(annotated), gate, annotated_share=share), old
+
+    def _held_out_of(self, old: RowSet, gate: GateSettings) -> tuple[RowSet, RowSet]:
+        """Return the old rows for the gate, and the others. Rows that cannot be asked are replaced."""
+        held, rest = split(old, self.settings.rehearsal.held_out_share, gate)
+        asked = self._askable(held)
+        lost = without(held, asked)
+        if lost.rows:
+            return self._held_out_of(without(old, lost), gate)
+        return examination(asked, gate, "--old"), rest
 
     def _askable(self, rows: RowSet) -> RowSet:
         sft = self.settings.sft
@@ -276,25 +284,3 @@ class _OwnCritic:
         if not (made / "adapter_config.json").is_file():
             return made
         return folder if folder.is_dir() else merge(base, made, folder)
-
-
-def _rl_rows(made: MadeData, stage: ReinforcementStage) -> TrainingData:
-    """Return the rows of GRPO, before anything is trained.
-
-    Raises:
-        SettingsError: There are too few rows.
-    """
-    if made.rl is None:
-        raise SettingsError(
-            "No rows for GRPO could be created from these runs: it needs scores that vary.",
-            "Set --scorer, lower --rl-variance, or omit --grpo.",
-        )
-    rest, held = split_held_out(read_rl_rows(made.rl)[0], stage.settings)
-    if len(rest) < (needed := stage.settings.prompts):
-        raise SettingsError(
-            f"Only {len(rest)} rows for GRPO; one rollout needs {needed} (prompts in the recipe).",
-            "Annotate more steps with several attempts, or use a copy of the recipe with fewer prompts.",
-        )
-    rollouts_of(stage.settings, len(rest))
-    batches(stage.settings, 1)
-    return TrainingData(rest, held, made.folder)

@@ -1,4 +1,4 @@
-"""Selects the rows to fine-tune a user's own critic on: new rows, old rows among them, and rows for the gate.
+"""Selects the rows of a user's own critic: new rows, old rows among them, rows for the gate and for GRPO.
 
 Old rows keep the critic from forgetting. They also balance the verdicts of the new rows, so that no
 annotation is dropped for balance. Old rows with a question of a new row are dropped, since the newer answer
@@ -17,8 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.errors import SettingsError
 from ...backend.feedback.sft_row import SftRow
+from ..data.from_runs.convert import MadeData
+from ..data.rows.rl import read_rl_rows
 from ..data.rows.row_sets import RowSet, asked_in_both
 from ..gate.gate_rows import GateSettings, chosen, content_of, needed, truth_of
+from ..gate.monitored_run import TrainingData
+from ..grpo.rollouts import batches, fitting_values, rollouts_of
+from ..grpo.settings import GrpoTraining, split_held_out
 from ..sft.train import SftTraining
 
 
@@ -80,7 +85,8 @@ def check_rows(new: Sequence[SftRow], rehearsal: Rehearsal) -> None:
         raise SettingsError(
             f"These runs give only {rows} rows to fine-tune on, fewer than the minimum of "
             f"{rehearsal.least_rows}.",
-            "Annotate more images or runs, or lower the minimum with --least-rows.",
+            f"Annotate at least {rehearsal.least_rows - rows} more images, or lower the minimum with "
+            f"--least-rows {rows}.",
         )
 
 
@@ -98,3 +104,29 @@ def check_steps(mixed: int, settings: SftTraining, rehearsal: Rehearsal) -> None
             f"Set --num-train-epochs {epochs} or a smaller --per-device-train-batch-size, or lower the "
             "minimum with --least-steps.",
         )
+
+
+def rl_rows(made: MadeData, settings: GrpoTraining) -> TrainingData:
+    """Return the rows of GRPO, before anything is trained.
+
+    Raises:
+        SettingsError: There are too few rows.
+    """
+    if made.rl is None:
+        raise SettingsError(
+            "No rows for GRPO could be created from these runs: it needs scores that vary.",
+            "Set --scorer, lower --rl-variance, or omit --grpo.",
+        )
+    rows, held = split_held_out(read_rl_rows(made.rl)[0], settings)
+    lacking = settings.prompts - len(rows)
+    if lacking > 0:
+        fitting = fitting_values(settings, len(rows))
+        values = " and ".join(f"{name}: {value}" for name, value in fitting.items()) or "fewer updates"
+        raise SettingsError(
+            f"Only {len(rows)} rows for GRPO; one rollout needs {settings.prompts} (prompts in the recipe).",
+            f"Annotate steps with several attempts until there are {lacking} more rows, or set {values} in "
+            "the section critic-grpo of a copy of the recipe.",
+        )
+    rollouts_of(settings, len(rows))
+    batches(settings, 1)
+    return TrainingData(rows, held, made.folder)

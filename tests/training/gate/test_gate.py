@@ -48,8 +48,10 @@ from interleave_thinker.training.gate.regression_gate import (
 )
 from interleave_thinker.training.gate.reliability import reliability_of
 from interleave_thinker.training.own_critic.own_critic import (
+    OwnCriticAgents,
     OwnCriticData,
     OwnCriticSettings,
+    _OwnCritic,
     train_own_critic,
 )
 from interleave_thinker.training.own_critic.rehearsal import Rehearsal, check_rows, check_steps, mix, split
@@ -230,6 +232,38 @@ def test_rows_with_only_one_verdict_are_rejected(kept: bool | None, tmp_path: Pa
         examination(RowSet(rows or described(4), tmp_path), GateSettings())
 
 
+def test_the_error_names_how_many_images_are_missing(tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path))
+    right, wrong = ([row for row in rows if truth_of(row) is truth] for truth in (True, False))
+
+    def hint(rows: list[SftRow], settings: GateSettings = GateSettings(), **source: Any) -> str:  # noqa: B008
+        with pytest.raises(SettingsError, match="needs at least 19 right") as few:
+            examination(RowSet(rows, tmp_path), settings, **source)
+        return few.value.hint
+
+    assert hint(right[:18] + wrong).startswith("Add rows about at least 1 more right images to --held-out.")
+    assert "2 more right and 1 more wrong images to --old." in hint(right[:17] + wrong[:18], source="--old")
+    said = hint(right[:18] + wrong[:16], annotated_share=0.2)
+    assert "Annotate about 5 more right and 15 more wrong images, because --held-out-runs 0.2" in said
+    assert hint(rows, GateSettings(gate_rows=37)).startswith("Set --gate-rows 38 or more.")
+    assert len(examination(RowSet(rows, tmp_path), GateSettings(gate_rows=38)).rows) == 38
+
+
+def test_old_rows_that_cannot_be_asked_are_replaced(base: Path, tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path))
+    held, _ = split(RowSet(rows, tmp_path), 0.2, GateSettings())
+    assert len(held.rows) == 38 < len(rows)
+    turns = [SftMessage(role="user", content="<image>Is it <|im_end|> light?"), held.rows[0].messages[1]]
+    hostile = held.rows[0].model_copy(update={"messages": turns})
+    old = RowSet([hostile if row == held.rows[0] else row for row in rows], tmp_path)
+    settings = OwnCriticSettings(RunsData(), GENTLE, Rehearsal(), GateSettings())
+    data, agents = OwnCriticData([tmp_path], skip_bad=True), OwnCriticAgents()
+    training = _OwnCritic(base, data, tmp_path / "own", settings, agents, lambda line: None)
+    asked, rest = training._gate_rows(RowSet([], tmp_path), old, RowSet([], tmp_path))
+    assert len(asked.rows) == 38 and hostile not in [*asked.rows, *rest.rows]
+    assert [truth_of(row) for row in asked.rows].count(True) == 19
+
+
 def test_unusable_rows_are_rejected_or_left_out(base: Path, tmp_path: Path) -> None:
     rows = read_rows(rows_file(tmp_path, count=40))
     turns = [SftMessage(role="user", content="<image>Is it <|im_end|> light?"), rows[0].messages[1]]
@@ -283,8 +317,11 @@ def test_too_few_rows_or_steps_are_no_training(tmp_path: Path) -> None:
     enough = Rehearsal(least_rows=40, least_steps=10)
     check_rows(rows, enough)
     check_steps(40, GENTLE, enough)
-    with pytest.raises(SettingsError, match="only 39 rows to fine-tune on, fewer than the minimum of 40"):
+    with pytest.raises(
+        SettingsError, match="only 39 rows to fine-tune on, fewer than the minimum of 40"
+    ) as few:
         check_rows([*rows[:39], *rows[:39]], enough)
+    assert few.value.hint == "Annotate at least 1 more images, or lower the minimum with --least-rows 39."
     with pytest.raises(SettingsError, match=r"40 rows make only 3 optimizer steps.*--num-train-epochs 4"):
         check_steps(40, GENTLE.model_copy(update={"per_device_train_batch_size": 16}), enough)
 

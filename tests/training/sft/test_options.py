@@ -26,7 +26,8 @@ from interleave_thinker.training.data.rows.sft import (
     show_balance,
     verdict_balance,
 )
-from interleave_thinker.training.grpo.settings import GrpoTraining, batches
+from interleave_thinker.training.grpo.rollouts import batches
+from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.estimates.doctor import config_of, settings_of
 from interleave_thinker.training.recipes.estimates.vram import estimate, groups, meta_model
 from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names

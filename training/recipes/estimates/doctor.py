@@ -23,7 +23,8 @@ from ....backend.vram.agent_shapes import SHAPES, published_config
 from ....backend.vram.footprint import GB
 from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
-from ...grpo.settings import GrpoTraining, batches
+from ...grpo.rollouts import batches
+from ...grpo.settings import GrpoTraining
 from ...reward.plans.judging import JudgingSettings
 from ...reward.redraws.drawing_settings import DrawingSettings
 from ...sft.train import SftTraining

@@ -21,13 +21,8 @@ from interleave_thinker.training.data.rows.rl import (
     shown_of,
     write_rl_rows,
 )
-from interleave_thinker.training.grpo.settings import (
-    GrpoTraining,
-    batches,
-    check_rows_of,
-    rollouts_of,
-    split_held_out,
-)
+from interleave_thinker.training.grpo.rollouts import batches, fitting_values, rollouts_of
+from interleave_thinker.training.grpo.settings import GrpoTraining, check_rows_of, split_held_out
 
 GOOD: dict[str, Any] = {
     "origin_prompt": "a boat",
@@ -269,7 +264,24 @@ def test_batches_are_even_or_raise() -> None:
     )
     with pytest.raises(SettingsError, match="--max-steps 1 is less than the 2 steps of one rollout"):
         rollouts_of(GrpoTraining(max_steps=1), 100)
-    with pytest.raises(SettingsError, match="cannot be divided"):
+    with pytest.raises(SettingsError, match="cannot be divided") as uneven:
         batches(published, 6)
-    with pytest.raises(SettingsError, match="Lower --prompts"):
+    assert uneven.value.hint == "Set --prompts 15."
+    with pytest.raises(SettingsError, match="fewer than the 16 rows") as few:
         rollouts_of(published, 15)
+    assert few.value.hint == "Set --prompts 15, or give 1 more rows."
+    with pytest.raises(SettingsError, match="fewer than the 16 rows") as few:
+        rollouts_of(published, 1, 8)
+    assert few.value.hint.startswith("Lower --updates, or give 15")
+
+
+@pytest.mark.parametrize("devices", [1, 2, 8])
+@pytest.mark.parametrize("updates", [1, 2, 4])
+def test_named_values_divide_evenly(updates: int, devices: int) -> None:
+    settings = GrpoTraining(prompts=16, num_generations=8, updates=updates, per_device_train_batch_size=64)
+    for rows in range(4, 16):
+        values = fitting_values(settings, rows, devices)
+        fitting = settings.model_copy(update=values)
+        batches(fitting, devices)
+        assert rollouts_of(fitting, rows, devices) >= 1
+        assert fitting.per_device_train_batch_size <= 64 and fitting.prompts > rows - 4

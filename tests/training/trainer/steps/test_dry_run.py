@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from interleave_thinker.training.data.rows.sft import write_rows
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.own_critic import own_critic
-from interleave_thinker.training.own_critic.rehearsal import Rehearsal
+from interleave_thinker.training.own_critic.rehearsal import Rehearsal, rl_rows
 from interleave_thinker.training.reward.attempts.reward import AttemptsReward
 from interleave_thinker.training.reward.attempts.terms import AttemptSettings
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
@@ -107,7 +108,7 @@ def test_own_critic_is_checked_with_its_reinforcement(
         say(run, 0, number % 2 == 0, note="I looked.")
     rows, _ = read_rl_rows(folder / "critic_rl.jsonl")
     data = TrainingData(rows[2:], rows[:2], folder)
-    monkeypatch.setattr(own_critic, "_rl_rows", lambda made, stage: data)
+    monkeypatch.setattr(own_critic, "rl_rows", lambda made, settings: data)
     monkeypatch.setattr(
         own_critic._OwnCritic, "_gate_rows", lambda self, new, old, annotated: (annotated, old)
     )
@@ -140,12 +141,27 @@ def test_own_critic_is_checked_with_its_reinforcement(
 
 def test_too_few_rows_for_a_rollout_name_the_recipe(folder: Path) -> None:
     made = own_critic.MadeData.model_construct(folder=folder, rl=folder / "critic_rl.jsonl")
-    reward = RewardSetup(
-        open_generator("tinyworld"), open_scorer("tinyworld"), RewardSettings(), DrawingSettings()
+    settings = short_trainings.GRPO.model_copy(update={"prompts": 500, "per_device_train_batch_size": 64})
+    with pytest.raises(SettingsError, match=r"8 rows .*one rollout needs 500 .*recipe") as few:
+        rl_rows(made, settings)
+    assert "492 more rows, or set prompts: 8 and per_device_train_batch_size: 8 in" in few.value.hint
+    settings = settings.model_copy(update={"prompts": 8, "per_device_train_batch_size": 8})
+    assert len(rl_rows(made, settings).rows) == 8
+
+
+def test_the_options_that_the_error_names_fit_the_rows(folder: Path, tmp_path: Path, scratch: Path) -> None:
+    given = (
+        *("train", "critic-grpo", "--config", "tiny", "--data", folder / "critic_rl.jsonl", "--dry-run"),
+        *("--out", tmp_path / "run", "--num-generations", 4, "--max-completion-length", 16),
+        *("--check-rows", 2, "--check-batch", 2, "--collapse-threshold", 0, "--rollouts", 1),
     )
-    stage = own_critic.ReinforcementStage(short_trainings.GRPO.model_copy(update={"prompts": 500}), reward)
-    with pytest.raises(SettingsError, match=r"one rollout needs 500 .*recipe"):
-        own_critic._rl_rows(made, stage)
+    refused = call(*given)
+    assert refused.exit_code == 2 and "8 training rows are fewer than the 16" in refused.output
+    found = re.search(r"Set (--prompts 8 --per-device-train-batch-size 32), or give 8 more", refused.output)
+    assert found, refused.output
+    accepted = call(*given, *found[1].split())
+    assert accepted.exit_code == 0, accepted.output
+    assert "1 rollouts of 8 prompts x 4 answers" in accepted.output
 
 
 def test_the_estimate_is_the_median_for_all_steps_and_checks() -> None:
