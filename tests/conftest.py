@@ -1,7 +1,8 @@
 """Makes the repository importable under its public name, and sets the number of test processes.
 
 Whole files are assigned to processes (`--dist loadfile`), so that what a module's fixtures start (a server, a
-browser, a training) starts once. Every process computes on one thread, because the processes share the cores.
+browser, a training) starts once. Files with few tests come first: their tests take longest, and no process
+waits at the end for another one. Every process computes on one thread, because the processes share the cores.
 
 The garbage collector skips the 800,000 objects (modules, tests) that exist once the tests are collected. To
 visit them takes half a second, and training libraries run several full collections per training.
@@ -13,6 +14,7 @@ import gc
 import importlib.util
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +50,13 @@ def pytest_collection() -> None:
     gc.disable()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sort the files by their number of tests, if they are assigned to processes."""
+    if hasattr(config, "workerinput"):
+        counts = Counter(item.path for item in items)
+        items.sort(key=lambda item: (counts[item.path], item.path))
+
+
 def pytest_collection_finish() -> None:
     """Exclude all present objects from later garbage collections."""
     gc.freeze()
@@ -58,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Disable Hypothesis deadlines: tests share their cores, so the time of one example means nothing."""
     if hasattr(config, "workerinput"):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # pytest-xdist would start with the files of most tests.
+    config.option.loadscopereorder = False
     # Imported here: programs started by tests import this file only for the package, and Hypothesis takes a
     # third of a second.
     import hypothesis
