@@ -29,7 +29,10 @@ from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.wording import edit_text, prompt_text
 
 STARTED_WITHIN = 240.0
-NEEDS = "import fastapi, openai, uvicorn, transformers.cli.serve"
+NEEDS = """
+from importlib.util import find_spec
+raise SystemExit(not all(map(find_spec, ["fastapi", "openai", "uvicorn", "transformers.cli.serve"])))
+"""
 
 
 pytestmark = pytest.mark.timeout(600)

@@ -49,10 +49,17 @@ def test_a_sheet_too_large_gets_smaller_cells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "columns", "cell"), [(50, 2, 480), (50, 2, 400), (99, 1, 320), (99, 3, 360)]
+    ("show", "steps", "columns", "cell"),
+    [
+        ("chosen", 50, 2, 400),
+        ("chosen", 99, 1, 320),
+        ("attempts", 50, 2, 480),
+        ("attempts", 99, 3, 360),
+        ("audience", 50, 2, 480),
+        ("audience", 99, 1, 320),
+    ],
 )
-@pytest.mark.parametrize("show", ["chosen", "attempts", "audience"])
-def test_long_story_makes_a_nearly_square_sheet(steps: int, columns: int, cell: int, show: str) -> None:
+def test_long_story_makes_a_nearly_square_sheet(show: str, steps: int, columns: int, cell: int) -> None:
     image = sheet.contact_sheet(make_trajectory(steps), columns, cell, show)  # type: ignore[arg-type]
     assert image == sheet.contact_sheet(make_trajectory(steps), None, cell, show)  # type: ignore[arg-type]
     assert 1 / 1.5 < image.width / image.height < 1.5
