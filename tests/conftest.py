@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = 2
 """Maximum number of processes if each may start its own ComfyUI."""
+# Tests kill processes and do not cut the power, so no write waits for the disk: tens of thousands of times,
+# 3 ms each. test_atomic.py checks what happens if the disk reports an error.
+os.fsync = lambda fd: None
 
 if "interleave_thinker" not in sys.modules:
     spec = importlib.util.spec_from_file_location(
