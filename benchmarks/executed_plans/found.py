@@ -20,12 +20,13 @@ from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.tinyworld.runtime.wording import read_prompt
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
 from interleave_thinker.training.reward.plans.terms import plan_in
 from interleave_thinker.training.statistics.bootstrap import Mean
 
 from ..planner_arms import Answering
-from .arms import KIND, TOKENS, with_clauses
+from .arms import KIND, TOKENS, drawn_scenes, with_clauses
 
 VERDICT_TOKENS = 320
 ATTEMPTS = 3
@@ -34,10 +35,18 @@ LOOPS = ("alone", "critic", "oracle")
 
 
 class Found(BaseModel):
-    """Measures of one seed: exact plans, clauses a prompt, and stories by loop (without a critic: alone)."""
+    """Measures of one seed.
+
+    Attributes:
+        exact: Whether each plan is exact.
+        prompts: Number of prompts.
+        clauses: For each clause in them, whether it is true after its step.
+        told: Stories by loop (`alone`: without a critic).
+    """
 
     exact: list[bool]
-    clauses: float
+    prompts: int
+    clauses: list[bool]
     told: dict[str, list[StoryOutcome]]
 
 
@@ -64,10 +73,20 @@ def measure(folder: Path, count: int, seed: int, planner: Path | None, explicit:
     for name, judge in judges.items():
         attempts = ATTEMPTS if judge is not None else 1
         told[name] = run_stories_together(stories, plans, judge, (attempts,))[attempts]
-    prompts = [step.prompt for plan in plans if plan for step in plan.steps if step.prompt]
-    clauses = sum(prompt.count(";") for prompt in prompts) / max(1, len(prompts))
-    made = Found(exact=exact, clauses=clauses, told=told)
+    prompts, clauses = clauses_in(stories, plans)
+    made = Found(exact=exact, prompts=prompts, clauses=clauses, told=told)
     write_text(folder / FOUND, made.model_dump_json(), TrainingError, "The measurement")
+
+
+def clauses_in(stories: Sequence[TinyStory], plans: Sequence[Plan | None]) -> tuple[int, list[bool]]:
+    """Return the number of readable prompts, and whether each of their clauses is true after its step."""
+    prompts, true = 0, []
+    for story, plan in zip(stories, plans, strict=True):
+        for step, _, after in drawn_scenes(list(plan.steps) if plan else [], story.before):
+            prompts += 1
+            _, clauses = read_prompt(step.prompt or "") or (None, [])
+            true += [clause.holds(after) for clause in clauses]
+    return prompts, true
 
 
 def _row(story: TinyStory, pages: ImageFolder | None = None) -> PlannerRlRow:
@@ -82,14 +101,16 @@ def _pictures(story: TinyStory) -> list:
 def report(found: dict[str, list[Found]], pairs: Sequence[tuple[str, str]]) -> str:
     """Return the tables as Markdown, from the measures of each arm and seed."""
     lines = [
-        "| | plans exact | clauses a prompt | no critic: stories right | images right "
-        "| trained critic: stories right | images per accepted step | oracle critic: stories right "
-        "| images per accepted step |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| | plans exact | clauses a prompt | of these true | no critic: stories right | images right "
+        "| trained critic: stories right | images per step | oracle critic: stories right "
+        "| images per step |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for arm, seeds in found.items():
         cells = [arm, _interval(mean_of([seed.exact for seed in seeds]))]
-        cells.append(f"{sum(seed.clauses for seed in seeds) / len(seeds):.2f}")
+        clauses = [true for seed in seeds for true in seed.clauses]
+        cells.append(f"{len(clauses) / sum(seed.prompts for seed in seeds):.2f}")
+        cells.append(f"{sum(clauses) / len(clauses):.2f}" if clauses else "-")
         for name in LOOPS:
             told = [[one.right for one in seed.told[name]] for seed in seeds]
             every = [one for seed in seeds for one in seed.told[name]]
@@ -98,7 +119,7 @@ def report(found: dict[str, list[Found]], pairs: Sequence[tuple[str, str]]) -> s
                 right = [ok for one in every for ok in one.steps]
                 cells.append(f"{sum(right) / len(right):.3f}")
             else:
-                cells.append(f"{sum(one.draws for one in every) / sum(one.accepted for one in every):.2f}")
+                cells.append(f"{sum(one.draws for one in every) / sum(len(one.steps) for one in every):.2f}")
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "| compared, story by story | difference | by seed | p, stories | p, seeds |"]
     lines.append("|---|---|---|---|---|")
