@@ -156,7 +156,7 @@ class Reinforcement(MonitoredRun[Row, Found]):
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Stopwatch(clock))
         trainer.add_callback(monitor)
-        trainer.add_callback(Progress(self.log, task.parts))
+        trainer.add_callback(Progress(self.log, task.parts, whole=settings.updates))
         notes = [
             f"{trained:,} of {whole:,} parameters trained",
             f"{len(rows)} rows, {steps_in_all} steps planned",

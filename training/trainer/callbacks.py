@@ -5,6 +5,7 @@ They run between steps and never inside one. This module needs transformers, so 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -27,13 +28,15 @@ class Progress(TrainerCallback):
     """Logs a line of progress for every log entry.
 
     `images` is the mean number of images per step (SFT, DPO), or None to read the number of generated images
-    from the log (GRPO).
+    from the log (GRPO). The first of each `whole` steps contains the work for all of them (a rollout), so the
+    time left counts them as one.
     """
 
-    def __init__(self, log: Log, parts: LineParts, images: float | None = None) -> None:
+    def __init__(self, log: Log, parts: LineParts, images: float | None = None, whole: int = 1) -> None:
         self.log = log
         self.parts = parts
         self.images = images
+        self.whole = whole
         self._at: tuple[float, int, float | None] | None = None
         self._marks: deque[tuple[float, int]] = deque(maxlen=LAST_ENTRIES)
 
@@ -59,9 +62,10 @@ class Progress(TrainerCallback):
         drawn = number(logs, "redraw/drawn") if self.images is None else self.images * steps
         if drawn:
             rates["images"] = drawn / seconds
-        self._marks.append((now, state.global_step))
+        paid = math.ceil(state.global_step / self.whole) * self.whole
+        self._marks.append((now, paid))
         begun, first = self._marks[0]
-        left = (now - begun) / max(1, state.global_step - first) * (state.max_steps - state.global_step)
+        left = (now - begun) / max(1, paid - first) * max(0, state.max_steps - paid)
         pace = Pace(state.global_step, state.max_steps, seconds / steps, left)
         self.log(line(logs, self.parts, pace, rates))
 

@@ -1,24 +1,27 @@
-"""Progress lines of slow work: rare, with the time left, and none for work that is soon done."""
+"""The time left of a training: the first step of a rollout contains the rollout."""
 
 from __future__ import annotations
 
-from interleave_thinker.training.trainer.report.progress_line import TimeLeft
+import time
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("transformers", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.training.trainer.callbacks import Progress
+from interleave_thinker.training.trainer.report.progress_line import GRPO_PARTS
 
 
-def test_the_time_left_follows_from_the_time_so_far() -> None:
-    times = iter([100.0, 110.0, 116.0, 120.0, 140.0, 200.0])
+@pytest.mark.parametrize(("whole", "left"), [(4, ["1:00", "0:45"]), (1, ["5:30", "2:06"])])
+def test_a_rollout_counts_as_its_steps(whole: int, left: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 30.0, 90.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     lines: list[str] = []
-    progress = TimeLeft("rows", lines.append, every=15.0, now=lambda: next(times))
-    for done in (1, 2, 3, 4):
-        progress(done, 8)
-    progress(8, 8)
-    assert lines == ["rows: 2 of 8, 0:48 left", "rows: 4 of 8, 0:40 left"]
-
-
-def test_the_time_before_the_first_part_is_not_counted() -> None:
-    times = iter([0.0, 1000.0, 1010.0, 1020.0])
-    lines: list[str] = []
-    progress = TimeLeft("answers", lines.append, every=15.0, now=lambda: next(times))
-    for done in (0, 1, 2):
-        progress(done, 8)
-    assert lines == ["answers: 2 of 8, 1:00 left"]
+    progress = Progress(lines.append, GRPO_PARTS, whole=whole)
+    state = SimpleNamespace(global_step=0, max_steps=12, is_world_process_zero=True)
+    progress.on_train_begin(None, state, None)
+    for step in (1, 5):
+        state.global_step = step
+        progress.on_log(None, state, None, {"reward/overall": 0.5})
+    assert [line.rsplit(", ", 1)[1] for line in lines] == [f"{one} left" for one in left]
