@@ -168,8 +168,9 @@ def test_runs_are_not_divided_and_both_verdicts_are_needed() -> None:
     assert abs(accepted[0] - accepted[1]) <= 3, "runs with one verdict are spread too"
     with pytest.raises(SettingsError, match="at least 2 runs"):
         split_by_run([replace(case, run="one") for case in cases], 0)
-    with pytest.raises(SettingsError, match="of each are needed"):
+    with pytest.raises(SettingsError, match="of each are needed") as few:
         splits_of([case for case in cases if not case.success], SETTINGS)
+    assert "about 80 verdicts in all" in few.value.hint
     with pytest.raises(SettingsError, match="has a reason"):
         splits_of([replace(case, reason="") for case in cases], SETTINGS)
 

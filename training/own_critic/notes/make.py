@@ -95,7 +95,9 @@ def splits_of(cases: Sequence[Case], settings: NotesSettings) -> tuple[list[Case
         raise SettingsError(
             f"The notes are measured on {len(checking)} images, of which you accepted {counts[0]} and "
             f"rejected {counts[1]}. At least {least} of each are needed.",
-            "Give more verdicts, also where the critic was right: they show whether notes harm.",
+            f"Half of the runs are used for this: give about {10 * -(-4 * least // 10)} verdicts in all, "
+            "half of them accepted. Also judge images about which the critic was right: they show whether "
+            "notes harm.",
         )
     if not any(case.note for case in choosing):
         raise SettingsError(
