@@ -7,10 +7,11 @@ when it is complete, and has the prompt set and the agent card, which `llamacpp:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...backend.chat.llamacpp.gguf_files import find_gguf
 from ...backend.chat.llamacpp.server_program import find_server
@@ -130,12 +131,22 @@ def _check_written(file: Path, projector: Path | None) -> None:
         ) from error
 
 
+def joined_patches(config: Mapping[str, Any]) -> int:
+    """Return how many patches in a row and column a model joins, 2 if its configuration does not say it."""
+    vision = config.get("vision_config")
+    return vision.get("spatial_merge_size", MERGE) if isinstance(vision, dict) else MERGE
+
+
+def is_runnable(config: Mapping[str, Any]) -> bool:
+    """Return whether llama.cpp computes the same result as transformers for a model's configuration."""
+    return not str(config.get("model_type")).startswith("qwen3_vl") or joined_patches(config) == MERGE
+
+
 def _check_runnable(checkpoint: Path) -> None:
     """Raise SettingsError if llama.cpp computes another result than transformers for the checkpoint."""
     config = read_json(checkpoint / "config.json")
-    vision = config.get("vision_config")
-    merge = vision.get("spatial_merge_size", MERGE) if isinstance(vision, dict) else MERGE
-    if str(config.get("model_type")).startswith("qwen3_vl") and merge != MERGE:
+    if not is_runnable(config):
+        merge = joined_patches(config)
         raise SettingsError(
             f"{str(checkpoint)!r} joins {merge} by {merge} patches of an image, but llama.cpp always joins "
             "2 by 2.",

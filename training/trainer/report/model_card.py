@@ -15,11 +15,15 @@ from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_json
 from ....backend.prompts import FOLDER_NAME
 from ....backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
+from ...gguf.conversion import is_runnable
 from .card_facts import README, CardFacts, UsedRows
 
 HOW = {"sft": "Fine-tuned", "dpo": "Preference-trained", "grpo": "Reinforced"}
 TASK = "image-text-to-text"
 ADAPTER = "adapter_config.json"
+REQUEST = "A red boat at dusk, in three steps."
+TINY_REQUEST = "Draw a sea page with a red boat in the middle. Then make it blue."
+"""A request with words that the agents of the tiny world know."""
 JOBS = {
     "planner": "writes all steps of an illustrated story before an image model generates them",
     "critic": "compares images before and after an edit, accepts or rejects, and refines the prompt",
@@ -44,9 +48,8 @@ def write_card(folder: Path, facts: CardFacts, license: str | None = None, name:
     """
     facts.save(folder)
     card = read_card(folder / CARD) or AgentCard()
-    known = _Known(
-        facts, card, (folder / ADAPTER).is_file(), (folder / FOLDER_NAME).is_dir(), _architecture(folder)
-    )
+    config = _config(folder)
+    known = _Known(facts, card, (folder / ADAPTER).is_file(), (folder / FOLDER_NAME).is_dir(), config)
     text = known.render(license or facts.base.license, name or f"my-{facts.role or 'agent'}")
     write_text(folder / README, text, TrainingError, "The model card")
     return folder / README
@@ -67,21 +70,23 @@ def reliability_table(found: Mapping[Any, KindReliability]) -> list[str]:
     return lines
 
 
-def _architecture(folder: Path) -> str | None:
+def _config(folder: Path) -> Mapping[str, Any]:
     path = folder / "config.json"
     config = read_json(path, TrainingError) if path.is_file() else {}
-    known = config.get("model_type") if isinstance(config, dict) else None
-    return known if isinstance(known, str) else None
+    return config if isinstance(config, dict) else {}
 
 
 class _Known:
     """What is known of a checkpoint, as a card."""
 
     def __init__(
-        self, facts: CardFacts, card: AgentCard, adapter: bool, prompts: bool, architecture: str | None
+        self, facts: CardFacts, card: AgentCard, adapter: bool, prompts: bool, config: Mapping[str, Any]
     ) -> None:
         self.facts, self.card, self.adapter, self.prompts = facts, card, adapter, prompts
-        self.architecture = architecture
+        architecture = config.get("model_type")
+        self.architecture = architecture if isinstance(architecture, str) else None
+        # Only the agents of the tiny world are of a kind that llama.cpp cannot run.
+        self.tiny = not is_runnable(config)
         self.role = facts.role or card.role
         self.method = facts.stage.rpartition("-")[2]
 
@@ -140,11 +145,13 @@ class _Known:
             f"{f' as agent LoRA, with the base model {base} as the agent' if self.adapter else ''}."
         )
         yield ""
-        yield "Command line of InterleaveThinker for ComfyUI (`pip install interleave-thinker`):"
+        yield "Command line (`pip install .` in a checkout of InterleaveThinker for ComfyUI):"
         yield ""
         yield "```bash"
         named = f"transformers:{base} --{option}-adapter {name}" if self.adapter else f"transformers:{name}"
-        yield f'interleave-thinker run "A red boat at dusk, in three steps." --{option} {named} ...'
+        # The other agents are those of the tiny world if none are given.
+        request, others = (TINY_REQUEST, "--out story") if self.tiny else (REQUEST, "...")
+        yield f'interleave-thinker run "{request}" --{option} {named} {others}'
         yield from (
             "```",
             "",
@@ -160,8 +167,12 @@ class _Known:
             yield f'model = PeftModel.from_pretrained(base, "{name}")'
         else:
             yield f'model = AutoModelForImageTextToText.from_pretrained("{name}")'
-        yield from (f'processor = AutoProcessor.from_pretrained("{name}")', "```", "", "llama.cpp:", "")
-        yield "```bash"
+        yield from (f'processor = AutoProcessor.from_pretrained("{name}")', "```")
+        if not self.tiny:
+            yield from self._gguf(name, base)
+
+    def _gguf(self, name: str, base: str) -> Iterator[str]:
+        yield from ("", "llama.cpp:", "", "```bash")
         source = name
         if self.adapter:
             source = f"{name}-merged"

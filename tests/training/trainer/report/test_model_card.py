@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from huggingface_hub import ModelCard, metadata_load, metadata_save
 from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.backend.prompts.agent_card import AgentCard, KindReliability, MeasuredStrictness
 from interleave_thinker.backend.prompts.trained_with import trained_with
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.vocabulary import check_request
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.gate.gate_rule import compare, measured
 from interleave_thinker.training.gate.regression_gate import publish
@@ -73,7 +77,6 @@ def test_every_stage_leaves_a_card(stage: str, folder: Path, tmp_path: Path) -> 
         f"Stage: {stage}",
         "transformers:my-critic",
         "AutoProcessor",
-        "--mmproj",
         "models/interleave",
     ):
         assert text in card, text
@@ -81,6 +84,20 @@ def test_every_stage_leaves_a_card(stage: str, folder: Path, tmp_path: Path) -> 
         assert "step 0: " in card and "step 1: " in card
     for private in (str(folder), str(tmp_path), "of a user", "my run"):
         assert private not in card and private not in (final / "model_card.json").read_text()
+
+
+def test_only_the_card_of_a_tiny_agent_has_a_tiny_request_and_no_gguf(tmp_path: Path) -> None:
+    shutil.copyfile(checkpoint("critic") / "config.json", tmp_path / "config.json")
+    facts = CardFacts(stage="sft", role="critic", base=Origin(name="b", digest="0"))
+    tiny = write_card(tmp_path, facts).read_text()
+    (request,) = re.findall(r'run "(.*)" --critic transformers:my-critic --out', tiny)
+    check_request(request)
+    assert "llama.cpp" not in tiny and "GGUF" not in tiny
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["vision_config"]["spatial_merge_size"] = 2
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    large = write_card(tmp_path, facts).read_text()
+    assert "--mmproj" in large and request not in large
 
 
 def test_the_gate_and_what_it_measured_are_in_the_card(tuned: Path, tmp_path: Path) -> None:
