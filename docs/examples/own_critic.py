@@ -127,6 +127,7 @@ command(
 
 # %%
 stories = [new_story("evaluate") for _ in range(STORIES)]
+found = []
 for name, critic in (("old", "tinyworld"), ("own", f"transformers:{WORK / 'critic' / 'final'}")):
     loop = Pipeline("tinyworld", generator, critic, settings=RunSettings(max_attempts=3, seed=7))
     verdicts, correct = [], 0
@@ -142,6 +143,11 @@ for name, critic in (("old", "tinyworld"), ("own", f"transformers:{WORK / 'criti
             correct += not any(faults(page, image) for page, image in zip(story.pages, seen, strict=True))
         if number % 5 == 4:
             print(f"{name} critic: {number + 1} of {STORIES} stories judged")
-    print(
-        f"{name} critic: {correct} of {STORIES} stories correct, right verdicts (95 % CI): {share(verdicts)}"
-    )
+    found.append(share(verdicts))
+    print(f"{name} critic: {correct} of {STORIES} stories correct, right verdicts (95 % CI): {found[-1]}")
+old, own = found
+overlap = "do not overlap" if own.low > old.high or old.low > own.high else "overlap, so either may be better"
+print(
+    f"The two intervals of right verdicts {overlap}. For a measurement with more annotations and stories, "
+    "continue with: interleave-thinker evaluate own-critic --out show"
+)
