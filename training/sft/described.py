@@ -43,11 +43,13 @@ class Described:
 
     def report(self, history: Sequence[Mapping[str, Any]], answers: Sequence[Answered]) -> TrainingReport:
         """Return the report, given the trainer's log and the sampled answers."""
+        # The model card has the notes too, but no answers.
+        below = f"The {len(answers)} answers below are to rows that were not trained on."
         return TrainingReport(
             title="Supervised fine-tuning",
             history=history,
             answers=answers,
-            notes=self.notes,
+            notes=[*self.notes, *([below] if answers else [])],
             made_of={
                 "model": f"{self.checkpoint.name} (digest {checkpoint_digest(self.checkpoint)})",
                 **digests(self._counted()),

@@ -129,8 +129,6 @@ class _FineTuning(TrainingRun):
             ]
             done = step_of(chosen) if chosen else trainer.state.global_step
             notes += ending(history, whole_steps, chosen) + self.ending.note(done, whole_steps)
-            if shown.rows:
-                notes.append(f"The {len(shown.rows)} answers below are to rows that were not trained on.")
             made = Described(self.checkpoint, self.settings, self.data.role, notes, rows, measured)
             made.report(history, answered(shown, before, after)).write(self.out)
             facts = made.facts()

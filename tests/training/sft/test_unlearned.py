@@ -210,3 +210,4 @@ def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path:
     assert any("parameters on 39 rows" in line for line in said)
     told = (tmp_path / "out" / "report.html").read_text()
     assert shown[0].messages[0].content.removeprefix("<image>") in told and "not trained on" in told
+    assert "not trained on" not in (tmp_path / "out" / "final" / "README.md").read_text()
