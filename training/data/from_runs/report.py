@@ -22,6 +22,28 @@ from .settings import RunsData
 
 REPORT_JSON = "report.json"
 REPORT_TEXT = "report.md"
+LEGEND = {
+    "right, wrong": "rows about right and about wrong images",
+    "human, scorer, critic": "whose verdict is learned: yours, a score's, or the critic's own",
+    "critic overruled": "rows in which you or a score contradict the critic",
+    "no reasoning": "rows that teach a verdict without a reason",
+    "repeated": "copies of rows, to balance the verdicts; not counted under rows",
+    "person": "your better prompt (`--better`)",
+    "teacher": "a program that knows the right prompt, in generated data",
+    "later attempt": "the prompt of a later attempt that was accepted",
+    "critic (refined prompt)": "the critic's own prompt",
+    "none": "no refined prompt is learned",
+    "too many rows say True (or False), and this one is not annotated": "left out to balance the verdicts; "
+    "rows that you annotated stay",
+    "duplicate question": "another row has the same images and prompts; your verdict comes before a score's, "
+    "and a score's before the critic's",
+    "after the step's best attempt": "the critic continued although the best image was there",
+    "no later attempt is as good as the first": "no prompt helped, so attempts without annotation are "
+    "left out",
+    "in a held-out run and not annotated": "held-out runs measure the critic, so its own verdicts do "
+    "not count",
+}
+"""What the columns and reasons mean. docs/how-to/training/own-critic.md has the same words."""
 FEW_REASONS = 0.5
 """Share of rows without reasoning above which there is a warning."""
 
@@ -256,7 +278,8 @@ def _remedy_lines(files: dict[str, RowCounts]) -> list[str]:
     remedies_of = {name: remedies for name, remedies in remedies_of.items() if any(remedies.values())}
     if not remedies_of:
         return []
-    lines = ["", f"| refined prompts by source | {' | '.join(get_args(CorrectionSource))} |"]
+    names = [name.replace("later try", "later attempt") for name in get_args(CorrectionSource)]
+    lines = ["", f"| refined prompts by source | {' | '.join(names)} |"]
     lines.append("|---" * (1 + len(get_args(CorrectionSource))) + "|")
     lines += [
         f"| {name} | {' | '.join(map(str, remedies.values()))} |" for name, remedies in remedies_of.items()
@@ -269,5 +292,7 @@ def write_report(folder: Path, report: RunsReport) -> None:
     (folder / REPORT_JSON).write_text(
         report.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8"
     )
-    text = "\n".join(["# Training data from runs", "", *as_lines(report)])
+    legend = [f"| {name} | {meaning} |" for name, meaning in LEGEND.items()]
+    legend = ["## Legend", "", "| column or reason | meaning |", "|---|---|", *legend]
+    text = "\n".join(["# Training data from runs", "", *as_lines(report), "", *legend])
     (folder / REPORT_TEXT).write_text(text + "\n", encoding="utf-8")
