@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .machine.libraries import torchvision_repair
 from .shown_text import shown_text
 
 
@@ -139,4 +140,5 @@ def boundary(kind: type[InterleaveError], where: str, hint: str = "") -> Iterato
     except InterleaveError:
         raise
     except Exception as error:
-        raise kind(f"{where}: {type(error).__name__}: {error}".rstrip(". ") + ".", hint=hint) from error
+        message = f"{where}: {type(error).__name__}: {error}".rstrip(". ") + "."
+        raise kind(message, hint=torchvision_repair(error) or hint) from error

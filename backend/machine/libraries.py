@@ -43,6 +43,26 @@ def release(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def torchvision_repair(error: BaseException | None) -> str:
+    """Return how to repair torchvision if an error, or its cause, is that it does not load with this torch.
+
+    transformers and diffusers import torchvision themselves and hide the reason behind the name of a class.
+
+    Returns:
+        One sentence with the command, or "" for another error.
+    """
+    while error is not None:
+        if "torchvision::" in str(error):
+            build = installed("torch").partition("+")[2]
+            index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
+            return (
+                f"torch {installed('torch')} and torchvision {installed('torchvision')} do not belong "
+                f"together. Reinstall both with: pip install --force-reinstall torch torchvision{index}"
+            )
+        error = error.__cause__ or error.__context__
+    return ""
+
+
 @cache
 def _bounds() -> dict[str, str]:
     if PROJECT.is_file():

@@ -1,8 +1,9 @@
 """`interleave-thinker doctor`: shows what is installed, what is missing and the command that installs it.
 
-It only inspects: versions come from package metadata without importing the packages, models from local
-folders. Nothing is loaded, downloaded or requested over the network. `--plan` estimates memory instead, and
-`--agent` loads one agent to check which engine settings work with it.
+It only inspects: versions come from package metadata, models from local folders. Only torch and torchvision
+are imported, because their metadata does not tell whether they fit together. No model is loaded, downloaded
+or requested over the network. `--plan` estimates memory instead, and `--agent` loads one agent to check which
+engine settings work with it.
 """
 
 from __future__ import annotations
@@ -102,8 +103,9 @@ def command(
 ) -> None:
     """Show the installed packages, the device, the models that were found, and what is missing.
 
-    The exit code is 1 if a required package is missing. With --plan, show which precisions of agents and
-    image model fit into how much VRAM, and when models have to be moved between VRAM and RAM.
+    The exit code is 1 if a required package is missing or torchvision does not load. With --plan, show which
+    precisions of agents and image model fit into how much VRAM, and when models have to be moved between VRAM
+    and RAM.
     """
     if agent is not None:
         show_agent(agent, as_json)
@@ -125,14 +127,14 @@ def command(
         "advice": [],
     }
     cards, warnings = cards_of(models)
-    report["trained"], report["advice"] = cards, [*_advice(report), *warnings]
+    broken = _broken_torchvision()
+    report["trained"], report["advice"] = cards, [*broken, *_advice(report), *warnings]
     if as_json:
         print(json.dumps(report))
     else:
         _show(report)
-    raise typer.Exit(
-        int(any(not extra and report["packages"][name] is None for name, extra in PACKAGES.items()))
-    )
+    absent = any(not extra and report["packages"][name] is None for name, extra in PACKAGES.items())
+    raise typer.Exit(int(absent or bool(broken)))
 
 
 def _plan(
@@ -204,6 +206,19 @@ def _main_memory() -> float | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def _broken_torchvision() -> list[str]:
+    """Return a line if torchvision is installed and does not load."""
+    if find_spec("torch") is None or find_spec("torchvision") is None:
+        return []
+    try:
+        import torchvision  # noqa: F401 - only whether it loads matters
+    except (ImportError, AttributeError, RuntimeError, OSError) as error:
+        reason = next(iter(str(error).splitlines()), "")
+        repair = libraries.torchvision_repair(error) or "Reinstall it: pip install -U torchvision"
+        return [f"torchvision does not load: {type(error).__name__}: {reason}. {repair}"]
+    return []
 
 
 def _advice(report: dict[str, Any]) -> list[str]:

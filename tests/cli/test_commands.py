@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.cli_calls import Scripts, call, start, verdict_reply
 from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
 
 from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.errors import ChatError, boundary
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.journal.redraws import ask_redraw
@@ -154,6 +156,28 @@ def test_export_errors(tmp_path: Path, scripts: Scripts) -> None:
     assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "0.5", "--attempts").exit_code == 0
     assert call("export", tmp_path / "out", "--to", "pdf", "--seconds", "0.5").exit_code == 2
     assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "900").exit_code == 2
+
+
+def test_a_torchvision_that_does_not_fit_torch_is_named_with_its_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchvision.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    shown = call("doctor", "--json")
+    assert shown.exit_code == 1
+    [line] = [line for line in json.loads(shown.output)["advice"] if "torchvision" in line]
+    assert "torchvision::nms" in line
+    assert "do not belong together" in line
+    repair = line.partition("Reinstall both with: ")[2]
+    assert repair.startswith("pip install --force-reinstall torch torchvision")
+    with pytest.raises(ChatError, match="BloomPreTrainedModel") as error, boundary(ChatError, "Checkpoint"):
+        try:
+            import torchvision  # noqa: F401
+        except RuntimeError as hidden:
+            # As transformers does.
+            raise ModuleNotFoundError("Could not import module 'BloomPreTrainedModel'.") from hidden
+    assert repair in str(error.value)
 
 
 def test_doctor_finds_models_and_lists_what_is_missing(

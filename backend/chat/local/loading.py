@@ -164,9 +164,9 @@ def load_processor(folder: Path) -> Any:
     for what, names in PROCESSOR_FILES.items():
         if not any(True for name in names for _ in folder.glob(name)):
             raise ChatError(f"The folder {str(folder)!r} does not contain the {what} ({names[0]}).", COPY)
-    from transformers import AutoProcessor
-
     with boundary(ChatError, f"Processor of {str(folder)!r}"):
+        from transformers import AutoProcessor
+
         processor = AutoProcessor.from_pretrained(str(folder), **LOCAL)
     if getattr(processor, "image_processor", None) is None:
         raise ChatError(f"The processor in {str(folder)!r} does not have an image processor.", COPY)
