@@ -8,7 +8,6 @@ Uploading stays the user's own act.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -206,13 +205,11 @@ def _check_inside(path: Path, folder: Path) -> None:
 
 
 def _copy(path: Path, target: Path, base: Origin) -> None:
-    """Copy a file; in JSON, names of models replace their paths. Weights are linked where possible."""
-    if path.suffix == ".safetensors":
-        try:
-            os.link(path.resolve(), target)
-        except OSError:
-            shutil.copyfile(path, target)
-        return
+    """Copy a file; in JSON, names of models replace their paths.
+
+    Weights are copied too: a hard link would have the private mode of the training's file, and a change of
+    one file would change both.
+    """
     if path.suffix != ".json" or path.name in ("tokenizer.json", "vocab.json"):
         shutil.copyfile(path, target)
         return

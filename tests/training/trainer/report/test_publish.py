@@ -50,6 +50,9 @@ def test_a_critic_that_passed_is_packed_and_opens(passed: Path, run: Path, tmp_p
     assert f"hf upload YOUR-NAME/light-critic {to} ." in said.output
     names = {path.relative_to(to).as_posix() for path in to.rglob("*") if path.is_file()}
     assert {"README.md", "agent.json", "adapter_config.json", "adapter_model.safetensors"} <= names
+    weights = to / "adapter_model.safetensors"
+    assert not weights.samefile(passed / "final" / weights.name), "a change of one would change both"
+    assert weights.stat().st_mode == (to / "tokenizer.json").stat().st_mode
     assert "tokenizer.json" in names and any(name.startswith("prompt_set/") for name in names)
     assert "report.html" not in names and not any(name.endswith((".pt", ".bin", ".pth")) for name in names)
     for path in (to / name for name in names if not name.endswith(".safetensors")):
