@@ -65,7 +65,12 @@ def command(
         ending.ask()
         log("the training ends after its current step and makes its newest checkpoint the result")
         return
-    done = [path for path in (out / "final", folder / "final") if path.is_dir()]
+    command = started(folder)
+    places = [out, folder]
+    if command is not None and command.command[0] == OWN_CRITIC:
+        # A stage of own-critic was given: the result is next to it.
+        places.append(folder.resolve().parent)
+    done = [place / "final" for place in places if (place / "final").is_dir()]
     if done:
         log(f"this training is finished\ncheckpoint: {done[0]}")
         return
@@ -74,7 +79,6 @@ def command(
             f"The training in {str(folder)!r} does not run and does not have a complete checkpoint.",
             "Run its command again; there is nothing to keep yet.",
         )
-    command = started(folder)
     if command is None:
         raise TrainingError(
             f"The command that started the training in {str(folder)!r} is not known: it was started from "

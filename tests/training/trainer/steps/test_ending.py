@@ -33,7 +33,7 @@ from interleave_thinker.training.gate import checkpoint_selection
 from interleave_thinker.training.trainer.report.card_facts import read_facts
 from interleave_thinker.training.trainer.resume import claim_run, step_of
 from interleave_thinker.training.trainer.run import TrainingRun
-from interleave_thinker.training.trainer.steps.ending import Ending, in_use, started_with
+from interleave_thinker.training.trainer.steps.ending import Ending, StartedWith, in_use, started_with
 from interleave_thinker.training.trainer.steps.interrupt import two_interrupts
 
 
@@ -225,6 +225,19 @@ def test_what_cannot_be_finished_says_why(folder: Path, tmp_path: Path) -> None:
         in_use(tmp_path),
     ):
         pass
+
+
+def test_a_stage_of_a_finished_own_critic_is_finished(tmp_path: Path) -> None:
+    stage = tmp_path / "own" / "sft"
+    (stage / "steps" / "checkpoint-2").mkdir(parents=True)
+    (stage / "training.json").write_text("{}")
+    (tmp_path / "own" / "final").mkdir()
+    started = StartedWith(command=["own-critic"], folder=str(tmp_path), inode=stage.stat().st_ino)
+    (stage / "command.json").write_text(started.model_dump_json())
+    before = {path for path in tmp_path.rglob("*") if path.name != "in-use.lock"}
+    said = call("train", "finish", stage)
+    assert said.exit_code == 0 and "this training is finished" in said.output, said.output
+    assert {path for path in tmp_path.rglob("*") if path.name != "in-use.lock"} == before
 
 
 def test_the_command_of_a_copied_folder_runs_only_if_it_is_trusted(
