@@ -16,7 +16,7 @@ LineParts = Sequence[tuple[str, str, int]]
 
 SFT_PARTS: LineParts = (
     ("loss", "loss", 4),
-    ("accuracy", "mean_token_accuracy", 3),
+    ("token accuracy", "mean_token_accuracy", 3),
     ("rate", "learning_rate", -2),
 )
 GRPO_PARTS: LineParts = (
