@@ -27,7 +27,8 @@ Model = Annotated[
     typer.Option(
         "--model",
         "--init",
-        help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, or tinyworld:critic.",
+        help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, tinyworld:critic, or "
+        "for a planner tinyworld:planner.",
     ),
 ]
 Download = Annotated[
