@@ -164,7 +164,8 @@ class _OwnCritic:
         stage = self.agents.reinforcement
         rows, sft = self._rows(made), self.settings.sft
         mixed = mix(rows.new.rows, rows.old.rows, self.settings.rehearsal.old_share)
-        self.log(f"{len(rows.new.rows)} rows from runs, {len(mixed) - len(rows.new.rows)} old rows")
+        old = len(mixed) - len(rows.new.rows)
+        self.log(f"{len(rows.new.rows)} rows from runs, repeated ones included, {old} old rows")
         show_balance(mixed, self.log)
         check_steps(len(mixed), sft, self.settings.rehearsal)
         for_grpo = rl_rows(made, stage.settings) if stage else None

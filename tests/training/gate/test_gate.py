@@ -528,7 +528,7 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
             retrain(**{"old": old, file: planners})
     final = retrain(old=old)
     assert final == tmp_path / "own" / "final" and "gate passed" in lines
-    assert "4 rows from runs, 4 old rows" in lines
+    assert "4 rows from runs, repeated ones included, 4 old rows" in lines
     card = (final / "README.md").read_text(encoding="utf-8")
     assert "held-out rows: passed" in card and "of 1 held-out annotations" in card
     assert "| wrong images rejected |" in card and "judge it" in card and str(tmp_path) not in card
