@@ -152,7 +152,8 @@ def as_lines(report: AgreementReport) -> list[str]:
             "",
             "AUC: probability that an accepted image has a higher score than a rejected one. Accuracy: with "
             f"a threshold chosen on other images; always the same verdict: {measured.always:.3f}. From: "
-            "threshold chosen on all images; scores and P(success) of the critic are on a scale of 0 to 10. Same step: share of pairs of one step in which the accepted "
+            "threshold chosen on all images, on a scale of 0 to 10; the critic's P(success) or verdict is "
+            "multiplied by 10. Same step: share of pairs of one step in which the accepted "
             f"image has the higher score. 95 % intervals by bootstrap over {measured.units}.",
         ]
     return lines + [f"{row.scorer}: {row.failure}" for row in report.scorers if row.failure]
