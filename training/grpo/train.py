@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from ...backend.chat.chat_template import as_read, rendered
 from ...backend.machine.requirements import require
 from ...backend.prompts import PromptSet
+from ...backend.prompts.trained_with import TrainedWith
 from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
 from ..gate.checkpoint_selection import CheckpointSelection
@@ -33,12 +34,18 @@ from ..trainer.model_loading import (
     reports_to,
 )
 from ..trainer.report.html_report import Answered
+from ..trainer.report.progress_line import number
 from ..trainer.run import Log
 from ..trainer.step_clock import StepClock
 from .rollouts import batches, rollouts_of
 from .settings import FREE_TO_CHANGE, GrpoTraining, vllm_arguments
 from .task import Found, Row, Task
 from .vllm_images import without_image_cache
+
+NOTHING_LEARNED = (
+    "WARNING: nothing was learned. In every rollout, all answers to the same row had equal rewards (dead "
+    "1.00). Raise --temperature, or give rows that the agent answers sometimes right and sometimes wrong."
+)
 
 
 def train(
@@ -68,6 +75,12 @@ def train(
         require("vllm")
     task.require()
     return run.carry_out()
+
+
+def all_dead(history: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether in every logged rollout each group had equal rewards."""
+    shares = [share for entry in history if (share := number(entry, "reward/dead")) is not None]
+    return bool(shares) and min(shares) >= 1.0
 
 
 @dataclass(frozen=True)
@@ -110,6 +123,12 @@ class Reinforcement(MonitoredRun[Row, Found]):
     def more_settings(self) -> Sequence[BaseModel]:
         """Return the settings of the reward."""
         return self.task.settings()
+
+    def train(self, parts: Parts, record: TrainedWith) -> None:
+        """Train from the newest checkpoint, or from the start, and warn if nothing could be learned."""
+        super().train(parts, record)
+        if all_dead(parts.trainer.state.log_history):
+            self.log(NOTHING_LEARNED)
 
     def prepare(self) -> Parts:
         """Load the model, and build the trainer, the reward and the monitor."""

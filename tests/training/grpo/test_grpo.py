@@ -16,6 +16,7 @@ from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
+from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.trainer.merge import merge
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint
 
@@ -31,6 +32,18 @@ def straight(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     out = tmp_path_factory.mktemp("straight")
     run(data, out, log=lines.append)
     return out, lines
+
+
+def test_a_training_in_which_all_groups_are_dead_says_so(
+    data: Path, straight: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    lines: list[str] = []
+    greedy = SMALL.model_copy(update={"temperature": 0.01, "rollouts": 1, "save_every": 1})
+    reward = RewardSettings(semantic_weight=0, quality_weight=0)
+    run(data, tmp_path, greedy, log=lines.append, reward=reward)
+    (warning,) = [line for line in lines if "nothing was learned" in line]
+    assert "--temperature" in warning
+    assert not any("nothing was learned" in line for line in straight[1])
 
 
 def test_a_training_writes_a_critic_its_log_and_a_report(straight: tuple[Path, list[str]]) -> None:
