@@ -143,9 +143,8 @@ def fitting(
             f"None of the {which}rows can be used; the first problem: {first}", "Fix the data file."
         )
     longest = max(length for length in lengths if isinstance(length, int))
-    log(
-        f"longest {which}row: about {longest} tokens, image tokens included (maximum {most}, set by {option})"
-    )
+    tokens = f"{longest} tokens" if exact else f"at most about {longest} tokens"
+    log(f"longest {which}row: {tokens}, image tokens included (maximum {most}, set by {option})")
     return fitting
 
 
