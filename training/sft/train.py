@@ -175,7 +175,7 @@ class _FineTuning(TrainingRun):
         if measured.rows:
             measured = usable(measured, "measured ")
         if shown.rows:
-            shown = usable(shown, "held-out ")
+            shown = usable(shown, "shown held-out ")
         return rows, measured, shown if self.devices == 1 else RowSet([], shown.folder)
 
     def _trainer(self, rows: RowSet, measured: RowSet, whole_steps: int) -> tuple[Any, Any]:
