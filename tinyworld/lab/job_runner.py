@@ -105,8 +105,8 @@ def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -
         InterleaveError: The error of the first failing job.
         TrainingError: If the process of a job died.
     """
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, str(workers))
+    added = [name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, str(workers)))
     context = get_context("spawn")
     waiting = [job for job in jobs if not job.done]
     done = {job.folder for job in jobs if job.done}
@@ -136,6 +136,9 @@ def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -
                 done.add(job.folder)
                 log(f"{job.name}: {job.seconds:.0f} s")
     finally:
+        for name in added:
+            # Later processes of the caller must not inherit them.
+            del os.environ[name]
         for _, process, _ in running.values():
             process.terminate()
             process.join()

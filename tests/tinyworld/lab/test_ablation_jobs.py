@@ -20,8 +20,10 @@ def test_jobs_wait_for_dependencies_and_run_once(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     jobs = [LabJob(second, note, ("second",), (first,)), LabJob(first, note, ("first",))]
     said: list[str] = []
+    before = dict(os.environ)
     run_jobs(jobs, 2, said.append)
     run_jobs(jobs, 2, said.append)
+    assert os.environ == before, "later processes of the caller must not inherit the number of threads"
     assert (tmp_path / "order.txt").read_text().split() == ["first", "second"]
     assert all(job.done for job in jobs)
 

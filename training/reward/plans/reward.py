@@ -198,8 +198,7 @@ def _with_images(
         consistency=sample.consistency,
         length=sample.length,
         weights=settings,
-        executed=(executed.share or 0.0) if executed else 0.0,
-        executed_weight=weight,
+        executed=((executed.share or 0.0) if executed else 0.0, weight),
     )
     return sample.model_copy(update={"overall": overall, "executed": executed.scores if executed else None})
 

@@ -154,18 +154,17 @@ def combine_plan(
     consistency: float,
     length: float,
     weights: PlanRewardSettings = DEFAULTS,
-    executed: float = 0.0,
-    executed_weight: float = 0.0,
+    executed: tuple[float, float] = (0.0, 0.0),
 ) -> float:
     """Return the reward, 0 to 1: 0.2 format + 0.8 (0.6 match + 0.2 consistency + 0.2 length).
 
-    With a weight for `executed`, which joins the content, the content is divided by 1 + that weight. All
-    terms are 0 to 1. The weights are not published ones (docs/reference/file-formats.md, Rewards).
+    `executed` is the score of the images and its weight. It joins the content, which is then divided by 1 +
+    that weight. All terms are 0 to 1. The weights are ours (docs/reference/file-formats.md, Rewards).
     """
     content = (
         weights.match_weight * match
         + weights.consistency_weight * consistency
         + weights.length_weight * length
-        + executed_weight * executed
-    ) / (1 + executed_weight)
+        + executed[1] * executed[0]
+    ) / (1 + executed[1])
     return weights.format_weight * format + (1 - weights.format_weight) * content
