@@ -17,6 +17,8 @@ TESTED = ("qwen3_vl", "qwen3_vl_moe")
 """Families that the engine supports, as named by `model_type` in config.json."""
 WRITERS = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")
 """Parts of the names of model classes that generate text."""
+MERGE = 2
+"""llama.cpp's Qwen3-VL always joins blocks of 2 by 2 patches, and does not read the number from the file."""
 
 
 def is_tested(family: object) -> bool:
@@ -60,3 +62,14 @@ def check_family(family: Any, where: str) -> None:
             f"as a vision-language model. Recommended: {TESTED[0]}.",
             "Update transformers, or run the model with a server (openai:MODEL@URL) or llamacpp:FILE.",
         )
+
+
+def joined_patches(config: Mapping[str, Any]) -> int:
+    """Return how many patches in a row and column a model joins, 2 if its configuration does not say it."""
+    vision = config.get("vision_config")
+    return vision.get("spatial_merge_size", MERGE) if isinstance(vision, dict) else MERGE
+
+
+def is_runnable(config: Mapping[str, Any]) -> bool:
+    """Return whether llama.cpp computes the same result as transformers for a model's configuration."""
+    return not str(config.get("model_type")).startswith("qwen3_vl") or joined_patches(config) == MERGE

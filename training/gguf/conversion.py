@@ -7,15 +7,15 @@ when it is complete, and has the prompt set and the agent card, which `llamacpp:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...backend.chat.llamacpp.gguf_files import find_gguf
 from ...backend.chat.llamacpp.server_program import find_server
 from ...backend.checkpoints.checkpoint import check_checkpoint, read_json
+from ...backend.checkpoints.families import is_runnable, joined_patches
 from ...backend.errors import ChatError, SettingsError, TrainingError
 from ...backend.files.atomic import scratch_folder, writing_folder
 from ...backend.prompts import FOLDER_NAME
@@ -25,8 +25,6 @@ from .child_process import run_program
 from .programs import CONVERTER, QUANTIZER, find_converter, find_python, find_quantizer
 from .settings import GgufSettings
 
-MERGE = 2
-"""llama.cpp's Qwen3-VL always joins blocks of 2 by 2 patches, and does not read the number from the file."""
 Log = Callable[[str], None]
 
 
@@ -129,17 +127,6 @@ def _check_written(file: Path, projector: Path | None) -> None:
             f"The converter did not write a whole agent: {error.message}",
             "Use the converter of a current llama.cpp.",
         ) from error
-
-
-def joined_patches(config: Mapping[str, Any]) -> int:
-    """Return how many patches in a row and column a model joins, 2 if its configuration does not say it."""
-    vision = config.get("vision_config")
-    return vision.get("spatial_merge_size", MERGE) if isinstance(vision, dict) else MERGE
-
-
-def is_runnable(config: Mapping[str, Any]) -> bool:
-    """Return whether llama.cpp computes the same result as transformers for a model's configuration."""
-    return not str(config.get("model_type")).startswith("qwen3_vl") or joined_patches(config) == MERGE
 
 
 def _check_runnable(checkpoint: Path) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....backend.checkpoints.families import is_runnable
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_json
 from ....backend.prompts import FOLDER_NAME
 from ....backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
-from ...gguf.conversion import is_runnable
 from .card_facts import README, CardFacts, UsedRows
 
 HOW = {"sft": "Fine-tuned", "dpo": "Preference-trained", "grpo": "Reinforced"}
