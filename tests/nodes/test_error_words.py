@@ -15,7 +15,8 @@ OTHER_PROGRAMS = frozenset(
     {
         "--cache-none", "--disable-metadata", "--enable-cors-header", "--fp32-vae",  # ComfyUI
         "--listen", "--lowvram",
-        "--max-model-len", "--local-dir", "--upgrade",  # vLLM, hf, pip
+        "--max-model-len", "--local-dir",  # vLLM, hf
+        "--force-reinstall", "--index-url", "--upgrade",  # pip
         "--to",  # within a whole command of this pack
     }
 )  # fmt: skip
