@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTrainin
 from interleave_thinker.training.grpo.planner_task import PlannerTask
 from interleave_thinker.training.grpo.train import train as reinforce
 from interleave_thinker.training.reward.plans.judging import JudgingSettings, PlanJudging
-from interleave_thinker.training.reward.plans.reward import plan_samples
+from interleave_thinker.training.reward.plans.reward import PlanSample, plan_samples
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings, plan_in
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
@@ -113,7 +114,7 @@ class Answering:
         return greedy_answers(self.model, self.processor, asked, tokens, BATCH, temperature)[0]
 
 
-def judged(answers: list[str], rows: list[PlannerRlRow], folder: Path) -> list[Any]:
+def judged(answers: list[str], rows: list[PlannerRlRow], folder: Path) -> list[PlanSample]:
     """Score plans with the exact judge."""
     import asyncio
 
@@ -191,7 +192,7 @@ class Seed:
         reinforce(self.planner("start"), data, self.out / "grpo", settings, task, log_in(self.out / "grpo"))
 
     def rejection(self) -> None:
-        """Train on the best of eight own plans for each request of grpo. Ties go to the first plan."""
+        """Train on the best of eight own plans for each request of grpo."""
         import torch
 
         path = self.rows("rl", self.scale.reinforced + 64, REINFORCED)
@@ -200,16 +201,8 @@ class Seed:
         if not made.exists():
             torch.manual_seed(self.seed)
             planner = Answering(self.planner("start"))
-            best: list[SftRow] = []
-            for start in range(0, len(rows), AT_ONCE):
-                some = [row for row in rows[start : start + AT_ONCE] for _ in range(GROUP)]
-                answers = planner.answers(some, path.parent, self.scale.temperature)
-                samples = judged(answers, some, path.parent)
-                for place in range(0, len(some), GROUP):
-                    chosen = max(samples[place : place + GROUP], key=lambda sample: sample.overall)
-                    if chosen.match > 0:
-                        best.append(taught_row(some[place], chosen.answer, path.parent, planner))
-            write_rows(made, best)
+            rewarded = partial(judged, folder=path.parent)
+            write_rows(made, best_answers(planner, rows, path.parent, rewarded, self.scale.temperature))
         rows = RowSet(read_rows(made), made.parent)
         sft(self.planner("start"), rows, self.out / "rejection", 3e-4, self.seed)
 
@@ -262,8 +255,30 @@ class Seed:
         return json.loads((self.out / f"{arm}.found.json").read_text())
 
 
-def taught_row(row: PlannerRlRow, answer: str, folder: Path, planner: Answering) -> SftRow:
-    """Return a row that teaches an answer; its images are relative to the folder above `folder`."""
+def best_answers(
+    planner: Answering,
+    rows: list[PlannerRlRow],
+    folder: Path,
+    rewarded: Callable[[list[str], list[PlannerRlRow]], list[PlanSample]],
+    temperature: float,
+    tokens: int = TOKENS,
+) -> list[SftRow]:
+    """Return rows that teach the best of eight answers to each row, by their reward. Ties go to the first.
+
+    A row whose best answer has nothing of what is requested is left out.
+    """
+    best: list[SftRow] = []
+    for start in range(0, len(rows), AT_ONCE):
+        some = [row for row in rows[start : start + AT_ONCE] for _ in range(GROUP)]
+        samples = rewarded(planner.answers(some, folder, temperature, tokens), some)
+        for place in range(0, len(some), GROUP):
+            chosen = max(samples[place : place + GROUP], key=lambda sample: sample.overall or 0.0)
+            if chosen.match > 0:
+                best.append(_taught(some[place], chosen.answer, folder, planner))
+    return best
+
+
+def _taught(row: PlannerRlRow, answer: str, folder: Path, planner: Answering) -> SftRow:
     from interleave_thinker.training.data.rows.conversations import MARK
 
     asked = planner_question(row, folder, folder / "shown", planner.prompt_set)

@@ -36,10 +36,10 @@ from interleave_thinker.training.grpo.train import train
 from interleave_thinker.training.reward.plans.execution import ExecutionSetup
 from interleave_thinker.training.reward.plans.execution_settings import ExecutionSettings
 from interleave_thinker.training.reward.plans.judging import JudgingSettings, PlanJudging
-from interleave_thinker.training.reward.plans.reward import PlanSample, executed_samples, plan_samples
+from interleave_thinker.training.reward.plans.reward import PlanSample, rewarded_samples
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
 
-from ..planner_arms import AT_ONCE, GROUP, Answering, sft, taught_row
+from ..planner_arms import GROUP, Answering, best_answers, sft
 
 KIND = StoryKind(2, 4)
 TOKENS = 480
@@ -145,22 +145,13 @@ def rejection(folder: Path, scale: Scale, seed: int, begin: Path, rows: Path) ->
 
     torch.manual_seed(seed)
     asked = read_planner_rl(rows / "planner_rl.jsonl")[0][: scale.requests]
-    planner, best = Answering(begin / "final"), list[SftRow]()
     terms, judging = PlanRewardSettings(), PlanJudging(SimulatedWorld(), JudgingSettings())
     execution = execution_setup().open(folder, JudgingSettings(), seed)
 
-    async def rewarded(answers: list[str], some: list[PlannerRlRow]) -> list[PlanSample]:
-        samples = await plan_samples(answers, some, judging, terms, rows)
-        return (await executed_samples(samples, some, execution, terms, rows))[0]
+    def rewarded(answers: list[str], some: list[PlannerRlRow]) -> list[PlanSample]:
+        return asyncio.run(rewarded_samples(answers, some, judging, terms, rows, execution))[0]
 
-    for first in range(0, len(asked), AT_ONCE):
-        some = [row for row in asked[first : first + AT_ONCE] for _ in range(GROUP)]
-        answers = planner.answers(some, rows, scale.temperature, TOKENS)
-        samples = asyncio.run(rewarded(answers, some))
-        for place in range(0, len(some), GROUP):
-            chosen = max(samples[place : place + GROUP], key=lambda sample: sample.overall or 0.0)
-            if chosen.match > 0:
-                best.append(taught_row(some[place], chosen.answer, rows, planner))
+    best = best_answers(Answering(begin / "final"), asked, rows, rewarded, scale.temperature, TOKENS)
     path = rows.parent / f"{folder.name}.rows.json"
     write_rows(path, best)
     sft(begin / "final", RowSet(read_rows(path), rows.parent), folder, 3e-4, seed)

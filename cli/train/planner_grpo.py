@@ -117,6 +117,8 @@ def command(
             "Plans are executed with --generator and --scorer, but only one of them is given.",
             "Give both, or none to judge plans as texts.",
         )
+    if generator is None and cache is not None:
+        raise SettingsError("--cache is for the images of executed plans.", "Give --generator and --scorer.")
     folder = checkpoint_of(model, download)
     executing = None
     if generator is not None and scorer is not None:

@@ -19,7 +19,7 @@ from ..gate.plan_checks import PlanCheck, plan_check
 from ..reward.plans.execution import ExecutionSetup
 from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging
-from ..reward.plans.reward import PlannerReward, PlanSample, executed_samples, plan_samples
+from ..reward.plans.reward import PlannerReward, rewarded_samples
 from ..reward.plans.terms import PlanRewardSettings
 from ..reward.rollout_reward import RolloutReading
 from ..trainer.report.html_report import Answered, Points
@@ -109,14 +109,8 @@ class PlannerTask:
         """Judge the held-out plans in the same way as the rewarded ones."""
         judging = PlanJudging(self.judge, self.judging)
         execution = self.execution.opened if self.execution else None
-
-        async def judged() -> list[PlanSample]:
-            samples = await plan_samples(answers, rows, judging, self.terms, self.images)
-            if execution is not None:
-                samples, _ = await executed_samples(samples, rows, execution, self.terms, self.images)
-            return samples
-
-        samples = asyncio.run(judged())
+        rewarded = rewarded_samples(answers, rows, judging, self.terms, self.images, execution)
+        samples, _ = asyncio.run(rewarded)
         return plan_check(samples, lengths, self.terms.most_copied)
 
     def longest(self, answers: int) -> float:

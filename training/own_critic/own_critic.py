@@ -239,12 +239,13 @@ class _OwnCritic:
 
     def _held_out_of(self, old: RowSet, gate: GateSettings) -> tuple[RowSet, RowSet]:
         """Return the old rows for the gate, and the others. Rows that cannot be asked are replaced."""
-        held, rest = split(old, self.settings.rehearsal.held_out_share, gate)
-        asked = self._askable(held)
-        lost = without(held, asked)
-        if lost.rows:
-            return self._held_out_of(without(old, lost), gate)
-        return examination(asked, gate, "--old"), rest
+        while True:
+            held, rest = split(old, self.settings.rehearsal.held_out_share, gate)
+            asked = self._askable(held)
+            lost = without(held, asked)
+            if not lost.rows:
+                return examination(asked, gate, "--old"), rest
+            old = without(old, lost)
 
     def _askable(self, rows: RowSet) -> RowSet:
         sft = self.settings.sft

@@ -157,6 +157,10 @@ def test_one_command_trains_a_planner_from_data(tmp_path: Path) -> None:
     assert "different executed_weight" in str(changed.exception)
     alone = CliRunner().invoke(app, [*given, "--generator", "tinyworld", "--out", str(tmp_path / "other")])
     assert "only one of them" in str(alone.exception)
+    unused = CliRunner().invoke(
+        app, [*given, "--cache", str(tmp_path / "c"), "--out", str(tmp_path / "other")]
+    )
+    assert "--cache is for" in str(unused.exception)
     refused = CliRunner().invoke(app, [*given, "--judge", "nobody:x", "--out", str(tmp_path / "other")])
     assert isinstance(refused.exception, SettingsError)
 

@@ -103,13 +103,11 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
         self, answers: Sequence[str], rows: Sequence[PlannerRlRow]
     ) -> tuple[list[PlanSample], dict[str, float]]:
         """Return a sample for each answer to the row at the same index, and the measures of the batch."""
-        folder, more = self.reading.images, {}
-        samples = await plan_samples(answers, rows, self.judging, self.settings, folder)
-        if self.execution is not None:
-            samples, counts = await executed_samples(samples, rows, self.execution, self.settings, folder)
-            more = executed_measures(samples, counts)
+        samples, counts = await rewarded_samples(
+            answers, rows, self.judging, self.settings, self.reading.images, self.execution
+        )
         self._copies.extend(sample.copied > self.settings.most_copied for sample in samples)
-        return samples, {**plan_measures(samples), **more}
+        return samples, {**plan_measures(samples), **(executed_measures(samples, counts) if counts else {})}
 
 
 async def plan_samples(
@@ -161,19 +159,26 @@ def _sample(
     return sample.model_copy(update={**score.model_dump(), "length": length, "overall": overall})
 
 
-async def executed_samples(
-    samples: Sequence[PlanSample],
+async def rewarded_samples(
+    answers: Sequence[str],
     rows: Sequence[PlannerRlRow],
-    execution: PlanExecution,
+    judging: PlanJudging,
     settings: PlanRewardSettings,
     folder: Path,
-) -> tuple[list[PlanSample], BatchCounts]:
-    """Execute the judged plans; return the samples with their images' scores, and the counts of the images.
+    execution: PlanExecution | None,
+) -> tuple[list[PlanSample], BatchCounts | None]:
+    """Judge the plans as `plan_samples` and, with `execution`, execute the judged ones.
+
+    Returns:
+        The samples, and the counts of the images; None without execution.
 
     Raises:
         SettingsError: A cache cannot be used.
         Cancelled: The run was cancelled.
     """
+    samples = await plan_samples(answers, rows, judging, settings, folder)
+    if execution is None:
+        return samples, None
     judged = [sample.overall is not None and sample.copied <= settings.most_copied for sample in samples]
     plans = [plan_in(sample.answer) if one else None for sample, one in zip(samples, judged, strict=True)]
     executed, counts = await execution.execute(rows, plans, folder)
