@@ -48,7 +48,7 @@ class CheckpointSelection:
         if monitor.outage is not None:
             step = step_of(self.last) if self.last else 0
             raise TrainingError(
-                f"Training stopped: {monitor.outage}",
+                f"Training stopped: {monitor.outage.rstrip('.')}.",
                 f"Fix the problem, then run the same command again to resume from step {step}.",
             )
         if monitor.stopped is None:

@@ -1,7 +1,7 @@
 """Executes plans with the image model that they are written for, and scores their images.
 
 The first image of a plan edits the last image of its request, if any, and each later one edits the image
-before it, once, without a critic. A judge of texts cannot know which wording this model follows; its images
+before it, once, without a critic. A judge of texts cannot know which phrasing this model follows; its images
 show it. The first steps of all plans are generated together, then the second ones, and so on. Plans of a
 group share their seeds, so that their images differ only by their prompts, and equal beginnings of plans are
 generated once.
