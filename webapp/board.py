@@ -98,18 +98,20 @@ class Board:
     @property
     def edition(self) -> str:
         """A text that changes with everything that is shown."""
-        return f"{self._id}-{self._changes}{'' if self.busy else '-ended'}"
+        return self._edition(self.busy)
 
     def shown(self, asked: AskBoard) -> BoardShown:
         """Return the story with the messages that the page lacks."""
-        edition, live = self.edition, self._live
+        # Read first: messages from before the end of a story must not be shown as its end.
+        busy = self.busy
+        edition, live = self._edition(busy), self._live
         state = None
         if live is not None:
             messages = live.state()
             known = asked.after if messages and messages[0].id == asked.id else -1
             state = state_of(self.runs / live.run, [one for one in messages if one.seq > known])
         return BoardShown(
-            edition=edition, run=self._run, busy=self.busy, line=self._line, error=self._error, state=state
+            edition=edition, run=self._run, busy=busy, line=self._line, error=self._error, state=state
         )
 
     def start(self, asked: AskStory) -> BoardShown:
@@ -163,6 +165,9 @@ class Board:
         self._cancelled.set()
         if self._thread is not None:
             self._thread.join(seconds)
+
+    def _edition(self, busy: bool) -> str:
+        return f"{self._id}-{self._changes}{'' if busy else '-ended'}"
 
     def _begin(self, job: Job) -> BoardShown:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -167,6 +168,29 @@ def test_every_step_waits_for_the_user_who_decides_otherwise(
     assert one.image and one.image.digest == rejected
     assert three.attempts[three.chosen or 0].prompt == "add a moon" and four.image is None
     assert client.get("run", run=run).json()["feedback"][0]["better_prompt"] == "add a moon"
+
+
+def test_a_story_that_ends_while_it_is_read_is_shown_as_ended_with_its_end_only(
+    client: Client, monkeypatch: pytest.MonkeyPatch, models: SmallModels
+) -> None:
+    read = boards.LiveRun.state
+    models.seconds = 0.3
+
+    def read_then_wait(live: boards.LiveRun) -> Any:
+        messages = read(live)
+        for thread in threading.enumerate():
+            if "_carry_out" in thread.name:
+                thread.join()
+        return messages
+
+    monkeypatch.setattr(boards.LiveRun, "state", read_then_wait)
+    client.start()
+    seen = []
+    while not seen or seen[-1]["busy"]:
+        seen.append(client.get("board").json())
+    assert any(shown(board, "run")[0]["status"] == "running" for board in seen if board["state"])
+    assert shown(seen[-1], "run")[0]["status"] == "finished"
+    assert seen[-1]["edition"] != seen[-2]["edition"]
 
 
 def test_a_story_continues_on_another_server(tmp_path: Path, models: SmallModels) -> None:
