@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
-ROWS = 12
+ROWS = 24
 
 
 @pytest.mark.stress
