@@ -102,17 +102,17 @@ class Board:
 
     def shown(self, asked: AskBoard) -> BoardShown:
         """Return the story with the messages that the page lacks."""
-        # Read first: messages from before the end of a story must not be shown as its end.
-        busy = self.busy
-        edition, live = self._edition(busy), self._live
+        with self._lock:  # so that no other story begins meanwhile
+            # Read first: messages from before the end of a story must not be shown as its end.
+            busy = self.busy
+            edition, live = self._edition(busy), self._live
+            run, line, error = self._run, self._line, self._error
         state = None
         if live is not None:
             messages = live.state()
             known = asked.after if messages and messages[0].id == asked.id else -1
             state = state_of(self.runs / live.run, [one for one in messages if one.seq > known])
-        return BoardShown(
-            edition=edition, run=self._run, busy=busy, line=self._line, error=self._error, state=state
-        )
+        return BoardShown(edition=edition, run=run, busy=busy, line=line, error=error, state=state)
 
     def start(self, asked: AskStory) -> BoardShown:
         """Start a story. A request whose story exists continues it.

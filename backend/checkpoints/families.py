@@ -70,6 +70,6 @@ def joined_patches(config: Mapping[str, Any]) -> int:
     return vision.get("spatial_merge_size", MERGE) if isinstance(vision, dict) else MERGE
 
 
-def is_runnable(config: Mapping[str, Any]) -> bool:
+def runs_in_llamacpp(config: Mapping[str, Any]) -> bool:
     """Return whether llama.cpp computes the same result as transformers for a model's configuration."""
     return not str(config.get("model_type")).startswith("qwen3_vl") or joined_patches(config) == MERGE

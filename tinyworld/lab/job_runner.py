@@ -106,12 +106,12 @@ def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -
         TrainingError: If the process of a job died.
     """
     added = [name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ]
-    os.environ.update(dict.fromkeys(added, str(workers)))
     context = get_context("spawn")
     waiting = [job for job in jobs if not job.done]
     done = {job.folder for job in jobs if job.done}
     running: dict[int, tuple[LabJob, Any, Connection]] = {}
     try:
+        os.environ.update(dict.fromkeys(added, str(workers)))
         while waiting or running:
             ready = [job for job in waiting if done.issuperset(job.needs)]
             free = workers - sum(job.threads for job, _, _ in running.values())

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...backend.chat.llamacpp.gguf_files import find_gguf
 from ...backend.chat.llamacpp.server_program import find_server
 from ...backend.checkpoints.checkpoint import check_checkpoint, read_json
-from ...backend.checkpoints.families import is_runnable, joined_patches
+from ...backend.checkpoints.families import joined_patches, runs_in_llamacpp
 from ...backend.errors import ChatError, SettingsError, TrainingError
 from ...backend.files.atomic import scratch_folder, writing_folder
 from ...backend.prompts import FOLDER_NAME
@@ -132,7 +132,7 @@ def _check_written(file: Path, projector: Path | None) -> None:
 def _check_runnable(checkpoint: Path) -> None:
     """Raise SettingsError if llama.cpp computes another result than transformers for the checkpoint."""
     config = read_json(checkpoint / "config.json")
-    if not is_runnable(config):
+    if not runs_in_llamacpp(config):
         merge = joined_patches(config)
         raise SettingsError(
             f"{str(checkpoint)!r} joins {merge} by {merge} patches of an image, but llama.cpp always joins "

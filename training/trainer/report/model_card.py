@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ....backend.checkpoints.families import is_runnable
+from ....backend.checkpoints.families import runs_in_llamacpp
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_json
@@ -86,7 +86,7 @@ class _Known:
         architecture = config.get("model_type")
         self.architecture = architecture if isinstance(architecture, str) else None
         # Only the agents of the tiny world are of a kind that llama.cpp cannot run.
-        self.tiny = not is_runnable(config)
+        self.tiny = not runs_in_llamacpp(config)
         self.role = facts.role or card.role
         self.method = facts.stage.rpartition("-")[2]
 
