@@ -77,7 +77,12 @@ def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
         return False
     if accept_at is None or verdict.probability is None:
         return verdict.success
-    return verdict.probability >= accept_at
+    return digits_kept(verdict.probability) >= accept_at
+
+
+def digits_kept(probability: float) -> float:
+    """Return a probability without its last digits, which depend on the CPU, the batch and cached prompts."""
+    return round(probability, 6)
 
 
 def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str) -> Verdict:
@@ -124,7 +129,9 @@ def standing(attempt: Attempt) -> tuple[float, float, float]:
     word = 0.5 if success is None else float(success)
     probability = attempt.verdict.probability if attempt.verdict else None
     score = attempt.score.overall if attempt.score else -1.0
-    return (word if probability is None or success is None else probability, score, word)
+    if probability is None or success is None:
+        return word, score, word
+    return digits_kept(probability), score, word
 
 
 def choose(attempts: Sequence[Attempt], settings: RunSettings, by_score: bool = False) -> int | None:

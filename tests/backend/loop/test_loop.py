@@ -150,6 +150,7 @@ def test_last_attempt_need_not_be_judged() -> None:
         (Verdict(success=False), 0.1, False),
         (Verdict(success=True, probability=0.6), 0.9, False),
         (Verdict(success=True, probability=0.9), 0.9, True),
+        (Verdict(success=True, probability=0.9 - 1e-9), 0.9, True),
         (Verdict(success=False, probability=0.4), 0.3, True),
     ],
 )
@@ -173,6 +174,7 @@ def _attempt(success: bool | None, probability: float | None = None, score: floa
         ([_attempt(False, 0.3), _attempt(False, 0.2)], 0),
         ([_attempt(False, 0.2, 5.0), _attempt(False, 0.2, 4.0)], 0),
         ([_attempt(False, 0.2), _attempt(False, 0.2)], 1),
+        ([_attempt(False, 0.2), _attempt(False, 0.2 - 1e-9)], 1),
         ([_attempt(None), _attempt(False)], 0),
         ([_attempt(False), Attempt(prompt="p", seed=0)], 0),
         ([_attempt(None, 0.9), _attempt(False, 0.6)], 1),
