@@ -56,7 +56,7 @@ def config_of(
         "gradient_accumulation_steps": a_step,
         "steps_per_generation": a_rollout,
         # A growing cache is copied as a whole at every token, which is slow on a CPU in a rollout of a
-        # hundred answers (benchmarks/answer_cache.py). On a GPU a static cache would make transformers
+        # hundred answers (`answer_cache` of 0.3.0). On a GPU a static cache would make transformers
         # compile the model.
         "cache_implementation": "static" if on_cpu(settings) else None,
         "loss_type": "dapo",

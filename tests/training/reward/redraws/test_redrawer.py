@@ -339,21 +339,3 @@ def test_cache_keys_distinguish_their_parts() -> None:
         key_of("a", "None"),
     ]
     assert len(set(keys)) == len(keys)
-
-
-def test_the_baseline_engine_gives_the_same_outcomes(tmp_path: Path) -> None:
-    from interleave_thinker.benchmarks.training import OneByOne
-
-    redraws = [ask("red"), ask("bad"), ask("red"), ask("blue", seed=2)]
-
-    def fault(prompt: str) -> None:
-        if prompt == "bad":
-            raise GeneratorError("out of paint")
-
-    ours, counts, _ = run(tmp_path / "c", Artist(fault), Taste(), redraws, tries=1)
-    plain = OneByOne(Artist(fault), Taste(), ContentCache(tmp_path / "d"), DrawingSettings())
-    theirs, plain_counts = asyncio.run(plain.score_all(redraws))
-    assert [one.score for one in ours] == [one.score for one in theirs]
-    assert (counts.asked, counts.drawn, counts.failed) == (4, 2, 1)
-    assert (plain_counts.asked, plain_counts.drawn, plain_counts.failed) == (4, 3, 1)
-    assert plain.cache.counts() == (0, 0)

@@ -1,1 +1,0 @@
-"""GRPO of the planner by its plans' texts, and by the images of executing them, compared."""
