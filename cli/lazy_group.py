@@ -43,7 +43,6 @@ COMMANDS = {
         "Compare the published code with this package on scripted cases.",
     ),
     "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
-    "feedback": (".train.notes:app", "Choose notes for a critic from your feedback, without training."),
     "train": (".train.command:app", "Train planner and critic: SFT, DPO, GRPO, your own critic."),
     "serve": (".serve.command:app", "Serve image models over HTTP."),
     "prompts": (".commands.prompts:app", "Store a prompt set with a checkpoint."),

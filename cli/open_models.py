@@ -121,13 +121,10 @@ class Opener:
         """
         if options.critic == NONE:
             return None
-        from ..backend.prompts.critic_notes import CriticNotes
-
         prompts = prompts_in(options.critic_prompts)
-        notes = None if options.critic_notes is None else CriticNotes.load(options.critic_notes)
         settings = reply_settings("critic", options).model_copy(update={"watch_verdict": True})
         return self._models.critic(
-            options.critic, options.critic_adapter, prompts, settings, options.merge_critic, notes
+            options.critic, options.critic_adapter, prompts, settings, options.merge_critic
         )
 
     def generator(self, options: GeneratorOptions) -> Generator:

@@ -5,8 +5,6 @@ second reply cannot be parsed either, the verdict is `None`, never a guess: the 
 and the attempt contains the reason. If the reply is a plan, the checkpoint is a planner's and is not asked
 again, since a verdict forced by the grammar would be worthless.
 
-Notes (prompts/critic_notes.py) come before the question about a verdict, and not before items.
-
 Items of a checklist are asked one by one, each in a message that begins with the same images and prompt. So
 an agent of this process, and most servers, read the images once. A change of the questions' text needs a new
 `CHECKS` version in journal/store.py.
@@ -20,15 +18,14 @@ from typing import Any
 
 from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_plan, read_verdict
 from ..chat.abilities import RepliesTogether, WasTrained
-from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..chat.protocol import Message, Reply, ReplySettings
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet
 from ..prompts.agent_card import AgentCard
-from ..prompts.critic_notes import CriticNotes, model_of
-from ..prompts.trained_with import NO_CARD, say_once
+from ..prompts.trained_with import NO_CARD
 from ..types import CheckedItem, ChecklistItem, Verdict
-from .asking import Agent, AnswerForm, ConstrainedDecoding, OnToken
+from .asking import Agent, AnswerForm, OnToken
 from .messages import IMAGE_MARK, filled_parts, message_of
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
@@ -49,33 +46,17 @@ ONE_WORD: dict[str, Any] = {
 }
 """Reply settings for an answer of one word."""
 ANSWER = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
-OTHER_CRITIC = (
-    "The critic's notes were measured with {measured}, but the critic is {critic}. With it they were not "
-    "measured: run `feedback notes` again."
-)
 PLANNER = "The critic wrote a plan instead of a verdict: its checkpoint is a planner's."
 
 
 class Critic(Agent):
     """Judges an image against the original prompt of its step.
 
-    By default it decodes greedily and reads the probability of its verdict. With `notes` it reads a user's
-    corrections before every question. The other arguments are those of `Agent`.
+    By default it decodes greedily and reads the probability of its verdict.
     """
 
     answers = "verdict"
     defaults = ReplySettings(watch_verdict=True)
-
-    def __init__(
-        self,
-        chat: ChatModel,
-        prompt_set: PromptSet | None = None,
-        settings: ReplySettings | None = None,
-        constrained_decoding: ConstrainedDecoding = "retry",
-        notes: CriticNotes | None = None,
-    ) -> None:
-        super().__init__(chat, prompt_set, settings, constrained_decoding)
-        self.notes = notes
 
     def judge(
         self,
@@ -112,8 +93,7 @@ class Critic(Agent):
     def identity(self) -> str:
         """Everything that affects a verdict, as a cache key."""
         calibration = self._card.calibration
-        notes = f"|notes={self.notes.digest}" if self.notes else ""
-        return super().identity + (calibration.identity if calibration else "") + notes
+        return super().identity + (calibration.identity if calibration else "")
 
     @property
     def judges_together(self) -> bool:
@@ -193,13 +173,7 @@ class Critic(Agent):
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Message:
         pictures = (before or Picture.white(after.size), after)
-        message = critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
-        if self.notes is None:
-            return message
-        measured = self.notes.measured
-        if measured is not None and measured.critic != (critic := model_of(self.chat.identity)):
-            say_once(self.chat, OTHER_CRITIC.format(measured=measured.critic, critic=critic))
-        return with_notes(message, self.notes)
+        return critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
 
     def verdict_in(
         self, first: Reply, question: Message, prompt_used: str, on_token: OnToken | None = None
@@ -269,13 +243,6 @@ def critic_message(
             "Use two marks (before, after), or none.",
         )
     return message_of(parts, pictures)
-
-
-def with_notes(message: Message, notes: CriticNotes) -> Message:
-    """Return the message with notes before it, in one text with the beginning of the question."""
-    first, *rest = message.content
-    begin = (notes.text + first,) if isinstance(first, str) else (notes.text, first)
-    return message.model_copy(update={"content": (*begin, *rest)})
 
 
 def item_message(pictures: Sequence[Picture], prompt: str, item: str) -> Message:

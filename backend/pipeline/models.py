@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..generators.protocol import Generator
     from ..prompts import PromptSet
     from ..prompts.agent_card import Role
-    from ..prompts.critic_notes import CriticNotes
     from ..prompts.enhancer import EnhancerPrompts
     from .story_check.checker import StoryChecker
 
@@ -90,7 +89,6 @@ class ModelOpener:
         prompts: PromptSet | None = None,
         settings: ReplySettings | None = None,
         merge: bool = False,
-        notes: CriticNotes | None = None,
     ) -> Critic:
         """Open a critic. The other arguments and the errors are those of `planner`.
 
@@ -101,13 +99,12 @@ class ModelOpener:
             settings: Decoding settings of its replies.
             merge: Whether to merge the adapter into a copy of the weights, which is faster and needs more
                 memory.
-            notes: A user's corrections that it reads before every question.
         """
         from ..agents.critic import Critic
 
         chat = self._chat(with_role(spec, "critic"), adapter, "critic", merge)
         self._critics.append(chat)
-        return Critic(chat, prompts, settings, self._constrained, notes)
+        return Critic(chat, prompts, settings, self._constrained)
 
     def enhancer(
         self, spec: str, prompts: EnhancerPrompts | None = None, settings: ReplySettings | None = None

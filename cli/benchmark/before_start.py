@@ -85,12 +85,10 @@ def before_start(
 def _longest_verdict(judging: CriticOptions) -> tuple[int, int]:
     """Return the most input and output tokens of a verdict: two full-size images and the longest answer."""
     from ...backend.prompts import default_prompt_set
-    from ...backend.prompts.critic_notes import CriticNotes
     from ...training.data.trajectories.usage import CHARACTERS_A_TOKEN, PIXELS_A_TOKEN
 
     settings = reply_settings("critic", judging)
     prompts = prompts_in(judging.critic_prompts) or default_prompt_set()
     text = len(prompts.critic)
-    text += len(CriticNotes.load(judging.critic_notes).text) if judging.critic_notes else 0
     images = 2 * settings.max_pixels / PIXELS_A_TOKEN
     return round(images + text / CHARACTERS_A_TOKEN), settings.limit

@@ -51,8 +51,6 @@ def command(
         store_reliability,
     )
 
-    if judging.critic_notes is not None:
-        raise SettingsError("Items of a checklist are asked without notes.", "Remove --critic-notes.")
     asked = [one for path in items or () for one in read_labeled(path)] + made_items(made, seed)
     if not asked and not runs:
         raise SettingsError("Nothing to ask about was given.", "Give --items, --runs, or --made above 0.")

@@ -160,11 +160,6 @@ class CriticOptions(BaseModel):
     )
     critic_adapter: str | None = Field(default=None, description="LoRA adapter of the critic (folder).")
     critic_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
-    critic_notes: str | None = Field(
-        default=None,
-        description="Notes that the critic reads before every image: the --out folder of `feedback notes`, "
-        "or its file.",
-    )
     critic_max_tokens: int | None = reply_option("max_tokens")
     critic_temperature: float | None = reply_option("temperature")
     critic_top_p: float | None = reply_option("top_p")

@@ -17,12 +17,10 @@ from ...backend.checkpoints.families import looks_like_an_agent
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
 from ...backend.prompts import FOLDER_NAME, PromptSet
-from ...backend.prompts.critic_notes import NOTES, CriticNotes
 from ..inputs.strictness import FROM_THE_AGENT
 
 BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}
 NO_ADAPTER = "none"
-NO_NOTES = "none"
 ADAPTER = "adapter_config.json"
 TEMPLATE = "critic.txt"
 OFFICIAL_OWNER = "Qwen"
@@ -135,34 +133,6 @@ def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
             "R.",
         )
     return PromptSet.load(folder)
-
-
-def notes_names(roots: Sequence[Path]) -> list[str]:
-    """Return `none`, then the folders that contain critic's notes."""
-    return [NO_NOTES, *_found(roots, NOTES)]
-
-
-def notes_named(name: str, roots: Sequence[Path]) -> CriticNotes | None:
-    """Return the critic's notes of a choice, `None` for `none`.
-
-    Raises:
-        SettingsError: The notes were not found or are not valid.
-    """
-    if name == NO_NOTES:
-        return None
-    folder = _found(roots, NOTES).get(name)
-    if folder is None:
-        raise SettingsError(
-            f"The critic's notes {name[:200]!r} were not found.",
-            f"Put their folder (with {NOTES}, as `feedback notes` writes it) into {places(roots)} and press "
-            "R.",
-        )
-    return CriticNotes.load(folder)
-
-
-def notes_stamp(name: str, roots: Sequence[Path]) -> str:
-    """Return a string that changes with the files of chosen notes, "" without a choice."""
-    return files_stamp(_found(roots, NOTES).get(name))
 
 
 def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:

@@ -10,7 +10,7 @@ from ...backend.feedback.live.interruptible import InterruptibleGenerator, Liste
 from ...backend.generators.protocol import Generator
 from ...backend.types import Request, StepResult, StoryFinding
 from .. import host
-from .reply_inputs import notes_of, settings_of
+from .reply_inputs import settings_of
 
 if TYPE_CHECKING:
     from ...backend.pipeline.story_check.checker import StoryChecker
@@ -68,5 +68,5 @@ def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: 
     """Return the critic that uses this agent. `listener` receives its text as it is generated."""
     from ...backend.agents.critic import Critic
 
-    critic = Critic(chat, settings=settings_of(chat, watch_verdict=True), notes=notes_of(chat))
+    critic = Critic(chat, settings=settings_of(chat, watch_verdict=True))
     return ListenedCritic(critic, listener, host.stop_if_interrupted)

@@ -21,7 +21,6 @@ from .agent_record import record_of, wired_roles
 from .folders import (
     BUILT_IN,
     NO_ADAPTER,
-    NO_NOTES,
     adapter_folder,
     adapter_names,
     agent_names,
@@ -29,7 +28,6 @@ from .folders import (
     checkpoint_bytes,
     is_gguf,
     named_agent,
-    notes_stamp,
     places,
     prompts_stamp,
     weights_stamp,
@@ -46,9 +44,7 @@ from .precision import (
 )
 from .reply_inputs import (
     AGENT_OUTPUT,
-    chosen_notes,
     chosen_prompts,
-    notes_input,
     prompts_input,
     reply_inputs,
     reply_settings,
@@ -149,7 +145,6 @@ class LoadAgent(io.ComfyNode):
                     "'from the agent': the prompt set in the model's own folder, or the pack's own prompts "
                     "if it has none."
                 ),
-                notes_input(),
             ],
             hidden=[io.Hidden.dynprompt],
             outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
@@ -162,16 +157,15 @@ class LoadAgent(io.ComfyNode):
         adapter: str = NO_ADAPTER,
         hub_id: str = "",
         prompts: str = FROM_THE_AGENT,
-        notes: str = NO_NOTES,
         **others: Any,
     ) -> str:
         """Return a value that changes when the node must run again."""
-        if not all(isinstance(one, str) for one in (agent, adapter, hub_id, prompts, notes)):
+        if not all(isinstance(one, str) for one in (agent, adapter, hub_id, prompts)):
             return ""
         roots = host.agent_roots()
         name = hub_id.strip() or agent
         stamps = weights_stamp(name, roots), weights_stamp(adapter, roots, "adapter_config.json")
-        return " ".join((*stamps, prompts_stamp(prompts, roots), notes_stamp(notes, roots)))
+        return " ".join((*stamps, prompts_stamp(prompts, roots)))
 
     @classmethod
     def validate_inputs(cls, agent: str | None = "") -> bool | str:
@@ -197,21 +191,20 @@ class LoadAgent(io.ComfyNode):
         hub_id: str = "",
         download: bool = False,
         prompts: str = FROM_THE_AGENT,
-        notes: str = NO_NOTES,
         **replies: Any,
     ) -> io.NodeOutput:
         """Open the agent, downloading it first if requested."""
         gguf = gguf_options(replies.pop("context", CONTEXT), replies.pop("gpu_layers", AS_MANY_AS_FIT))
         settings = reply_settings("Load Agent", replies)
         given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
-        only_text("Load Agent", **given, prompts=prompts, notes=notes)
+        only_text("Load Agent", **given, prompts=prompts)
         roots = host.agent_roots()
         name = named_agent(agent, hub_id, download, roots)
         check_agent(name, precision, adapter, roots)
         if name not in BUILT_IN and hub_id.strip() and download:
             fetch(name, roots[0])
         own, chosen = record_of(name, adapter, roots), chosen_prompts(prompts)
-        corrections, accept_at = chosen_notes(notes), STRICTNESS.get(strictness)
+        accept_at = STRICTNESS.get(strictness)
         if own is not None:
             for role in wired_roles(host.graph_of(cls.hidden.dynprompt), host.running_node()):
                 own.check_role(role)
@@ -219,7 +212,7 @@ class LoadAgent(io.ComfyNode):
             chat = open_gguf(name, roots, gguf)
         else:
             chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
-        opened = managed(chat, name not in BUILT_IN, accept_at, settings, chosen, corrections)
+        opened = managed(chat, name not in BUILT_IN, accept_at, settings, chosen)
         family = untested_family(chat)
         said = [f"untested family: {family}"] if family else []
         if own is not None and chosen is None and own.warning:

@@ -25,7 +25,6 @@ from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
-from ...backend.prompts.critic_notes import CriticNotes
 from ...backend.prompts.trained_with import TrainedWith
 from ...backend.types import Plan
 from ...backend.vram.agent_shapes import AgentShape, agent_shape
@@ -56,7 +55,6 @@ class ManagedChat:
         accept_at: The agent's own acceptance threshold as a critic (inputs.strictness.accept_at_of).
         settings: Its reply settings (reply_inputs.settings_of).
         prompts: Prompt set that wins over the chat's own.
-        notes: Notes that it reads as a critic.
     """
 
     def __init__(
@@ -66,10 +64,8 @@ class ManagedChat:
         accept_at: float | None = None,
         settings: ReplySettings | None = None,
         prompts: PromptSet | None = None,
-        notes: CriticNotes | None = None,
     ) -> None:
         self.accept_at, self.settings, self._prompts = accept_at, settings, prompts
-        self.notes = notes
         self._chat = chat
         self._server = getattr(chat, "server", None)
         module = getattr(chat, "model", None) if on_card else None
@@ -202,11 +198,10 @@ def managed(
     accept_at: float | None,
     settings: ReplySettings,
     prompts: PromptSet | None = None,
-    notes: CriticNotes | None = None,
 ) -> ManagedChat:
     """Return the chat of a local agent under the host's memory management."""
     kind = ManagedBatchChat if isinstance(chat, RepliesTogether) else ManagedChat
-    return kind(chat, on_card, accept_at, settings, prompts, notes)
+    return kind(chat, on_card, accept_at, settings, prompts)
 
 
 def watching(on_token: Callable[[str], None] | None) -> Callable[[str], None]:

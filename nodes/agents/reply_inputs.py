@@ -15,14 +15,10 @@ from comfy_api.latest import io
 from ...backend.chat.image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
 from ...backend.chat.protocol import ChatModel, ReplySettings
 from ...backend.prompts import PromptSet
-from ...backend.prompts.critic_notes import CriticNotes
 from .. import host
 from ..inputs.validation import checked
 from .folders import (
     FROM_THE_AGENT,
-    NO_NOTES,
-    notes_named,
-    notes_names,
     prompt_set_named,
     prompt_set_names,
 )
@@ -107,19 +103,6 @@ def prompts_input(without: str = NO_OWN_SET) -> Any:
     )
 
 
-def notes_input() -> Any:
-    """Return the input that chooses the notes of a critic."""
-    return io.Combo.Input(
-        "notes",
-        options=notes_names(host.agent_roots()),
-        default=NO_NOTES,
-        optional=True,
-        advanced=True,
-        tooltip="Corrections from your feedback that the agent reads before every image that it judges: a "
-        "folder made by 'feedback notes', in the agents' folder. A planner does not read them.",
-    )
-
-
 def reply_settings(node: str, inputs: Mapping[str, Any]) -> ReplySettings:
     """Return the reply settings of a node's inputs, by their names. Missing inputs keep their default.
 
@@ -141,20 +124,6 @@ def chosen_prompts(name: str) -> PromptSet | None:
         SettingsError: The prompt set no longer exists.
     """
     return prompt_set_named(name, host.agent_roots())
-
-
-def chosen_notes(name: str) -> CriticNotes | None:
-    """Return the critic's notes of a choice, `None` for no notes.
-
-    Raises:
-        SettingsError: The notes no longer exist, or are damaged.
-    """
-    return notes_named(name, host.agent_roots())
-
-
-def notes_of(chat: ChatModel) -> CriticNotes | None:
-    """Return the notes that an agent reads as a critic, `None` without any."""
-    return getattr(chat, "notes", None)
 
 
 def settings_of(chat: ChatModel, watch_verdict: bool = False) -> ReplySettings:

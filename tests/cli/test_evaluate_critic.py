@@ -41,9 +41,3 @@ def test_a_saved_result_is_in_the_card_of_the_checkpoint(tmp_path: Path, tmp_pat
 def test_without_a_folder_nothing_can_be_saved(tmp_path: Path) -> None:
     done = call("evaluate", "critic", "--critic", scripted(tmp_path, ["Yes"]), "--made", 1, "--save")
     assert done.exit_code != 0 and "--save needs a critic with a folder" in done.output
-
-
-def test_notes_are_refused_since_items_are_asked_without_them(tmp_path: Path) -> None:
-    given = ["evaluate", "critic", "--critic", scripted(tmp_path, ["Yes"] * 4), "--made", 1]
-    done = call(*given, "--critic-notes", tmp_path)
-    assert done.exit_code == 2 and "asked without notes" in done.output

@@ -19,7 +19,6 @@ from support.tiny_checkpoint import PLAIN, build_adapter, build_checkpoint, ques
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.backend.prompts.critic_notes import CriticNote, CriticNotes
 from interleave_thinker.backend.remote import api_keys as keys
 from interleave_thinker.nodes.agents import folders as agent_folders
 from interleave_thinker.nodes.agents import precision
@@ -374,21 +373,3 @@ def test_stand_ins_exist_only_in_a_host() -> None:
     import interleave_thinker
 
     assert not hasattr(interleave_thinker, "NODE_CLASS_MAPPINGS")
-
-
-# Critic's notes
-
-
-def test_notes_are_chosen_by_name_and_change_the_stamp(tmp_path: Path) -> None:
-    notes = CriticNotes(notes=(CriticNote(goal="a boat", success=False, reason="It is blue."),))
-    notes.save(tmp_path / "mine" / "notes")
-    (tmp_path / "empty").mkdir()
-    assert agent_folders.notes_names([tmp_path]) == ["none", "mine/notes"]
-    assert agent_folders.notes_named("none", [tmp_path]) is None
-    assert agent_folders.notes_named("mine/notes", [tmp_path]) == notes
-    with pytest.raises(SettingsError, match=r"notes '\.\./x' were not found.*press R"):
-        agent_folders.notes_named("../x", [tmp_path])
-    before = agent_folders.notes_stamp("mine/notes", [tmp_path])
-    CriticNotes(notes=(*notes.notes, *notes.notes)).save(tmp_path / "mine" / "notes")
-    assert before not in ("", agent_folders.notes_stamp("mine/notes", [tmp_path]))
-    assert agent_folders.notes_stamp("none", [tmp_path]) == ""

@@ -36,7 +36,7 @@ class ClipCritic:
 
     Raises:
         SettingsError: The number is not possible, the template does not have one image mark, the critic
-            cannot judge clips, or it has notes, which are about images.
+            cannot judge clips.
     """
 
     def __init__(self, critic: Critic, frames: int = FRAMES) -> None:
@@ -44,11 +44,6 @@ class ClipCritic:
             raise SettingsError(
                 f"A critic cannot judge clips by {frames} frame(s).",
                 f"Use {FEWEST} to {MOST} frames; {FRAMES} is the default.",
-            )
-        if critic.notes is not None:
-            raise SettingsError(
-                "A critic of clips does not read notes: they were chosen and measured on images.",
-                "Open the critic without them.",
             )
         self.critic, self.frames = critic, frames
         chat = critic.chat

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import subprocess
@@ -16,7 +15,6 @@ from support.chat_server import ChatServer, chat_server
 from support.small_families import save_family
 
 from interleave_thinker.backend.prompts import PromptSet
-from interleave_thinker.backend.prompts.critic_notes import CriticNote, CriticNotes
 
 from ..graphs.examples import CHECKPOINTS, REQUEST, need_checkpoints
 from ..graphs.klein import Graph, node, story
@@ -318,32 +316,6 @@ def test_a_chosen_prompt_set_is_what_the_agent_is_asked_with(host: ComfyServer, 
     expected = PromptSet.load(given).digest
     assert expected not in digest()
     assert expected in digest(prompts="someone/short-prompts")
-
-
-def test_chosen_notes_are_part_of_the_critics_identity_and_are_read_again(
-    host: ComfyServer, agent: Path
-) -> None:
-    need_checkpoints()
-    folder = agent.parent / "my-notes"
-    first, second = (
-        CriticNotes(notes=(CriticNote(goal="a house", success=False, reason=reason),))
-        for reason in ("It is red.", "It is blue.")
-    )
-
-    def critic(**inputs: Any) -> str:
-        graph = judged_by("tiny world critic", **inputs)
-        graph["plan"]["inputs"]["request"] = "noted"
-        with contextlib.suppress(HostError):  # the tiny world's critic cannot read notes
-            host.run(graph)
-        (run,) = (host.base / "output" / "interleave-thinker").glob("noted-*")
-        return (run / "run.json").read_text(encoding="utf-8")
-
-    first.save(folder)
-    assert options(host, "notes") == ["none", "someone/my-notes"]
-    assert "notes=" not in critic()
-    assert f"notes={first.digest}" in critic(notes="someone/my-notes")
-    second.save(folder)
-    assert f"notes={second.digest}" in critic(notes="someone/my-notes"), "the node runs again"
 
 
 # Remote Agent

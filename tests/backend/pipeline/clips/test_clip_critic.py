@@ -12,7 +12,6 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.clips.critic import ClipCritic
 from interleave_thinker.backend.prompts import PromptSet
-from interleave_thinker.backend.prompts.critic_notes import CriticNote, CriticNotes
 
 FRAMES = tuple(Picture(Image.new("RGB", (8, 8), (20 * shade, 0, 0))) for shade in range(9))
 REJECTED = (
@@ -80,6 +79,3 @@ def test_impossible_settings_are_refused() -> None:
     two_marks = OWN.model_copy(update={"critic_clip": "<image><image>"})
     with pytest.raises(SettingsError, match="2 <image> marks"):
         ClipCritic(Critic(ScriptedChat([], two_marks)), 3)
-    notes = CriticNotes(notes=(CriticNote(goal="a boat", success=False, reason="It is blue."),))
-    with pytest.raises(SettingsError, match="does not read notes"):
-        ClipCritic(Critic(ScriptedChat([]), notes=notes))
