@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from .loop.replay import load_trajectory
     from .pictures import Picture
     from .pipeline.approval import approve, approve_overdue
-    from .pipeline.clips.critic import ClipCritic
     from .pipeline.pipeline import Pipeline
     from .pipeline.published import published_settings
     from .pipeline.story import Story, StoryStream
@@ -76,7 +75,6 @@ __all__ = [
     "ChatError",
     "ChatModel",
     "Clip",
-    "ClipCritic",
     "ClipMaker",
     "ClipPair",
     "Critic",
@@ -155,7 +153,6 @@ _MODULES = {
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",
     ".pipeline.approval": "approve approve_overdue",
-    ".pipeline.clips.critic": "ClipCritic",
     ".pipeline.pipeline": "Pipeline",
     ".pipeline.published": "published_settings",
     ".pipeline.story": "Story StoryStream",

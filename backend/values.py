@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -51,6 +51,15 @@ class Value(ValidTexts):
     """Base of all stored values. They are frozen, their texts are valid, and an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    past_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields that earlier versions stored. They are ignored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_past_fields(cls, given: Any) -> Any:
+        if not cls.past_fields or not isinstance(given, dict):
+            return given
+        return {name: one for name, one in given.items() if name not in cls.past_fields}
 
 
 def written_without(written: dict[str, Any], value: BaseModel, names: tuple[str, ...]) -> dict[str, Any]:

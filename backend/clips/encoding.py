@@ -73,8 +73,6 @@ def clip_of(pair: ClipPair, footage: Footage, maker: str = "", took: float = 0.0
         size=size,
         maker=maker,
         took=took,
-        accepted=footage.accepted,
-        reasoning=footage.reasoning,
     )
 
 

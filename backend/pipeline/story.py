@@ -17,13 +17,11 @@ from ..journal.journal import Journal
 from ..journal.waiting import Waiting
 from ..loop.events import Event, Finished
 from ..report.completeness import all_accepted, is_complete
-from ..types import Clip, RunSettings, StepResult, Trajectory
-from .clips import ATTEMPTS
+from ..types import Clip, StepResult, Trajectory
 
 if TYPE_CHECKING:
     from ..clips.making import ClipMade
     from ..types.clip import ClipMaker
-    from .clips.attempts import JudgesClips
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,6 @@ class Story:
         self,
         maker: ClipMaker | str,
         *,
-        critic: JudgesClips | None = None,
-        max_attempts: int = ATTEMPTS,
         seed: int = 0,
         again: bool = False,
         on_clip: Callable[[ClipMade], object] | None = None,
@@ -98,9 +94,6 @@ class Story:
         Args:
             maker: Folder or hub id of a diffusers pipeline that takes a first and a last frame, or a
                 `ClipMaker`.
-            critic: Judges each clip, such as a `ClipCritic`. A rejected one is made again with a refined
-                prompt, and the best one is kept.
-            max_attempts: With a critic: maximum attempts per clip, including the first.
             seed: Seed of every clip.
             again: Whether to make clips again that the story has already.
             on_clip: Called with each clip.
@@ -110,8 +103,6 @@ class Story:
         Raises:
             SettingsError: The model cannot be used, an option is invalid, or PyAV is missing.
             GeneratorError: A clip cannot be generated. All clips before it are stored.
-            ChatError: Two judgements in a row failed.
-            AnswerError: Two verdicts in a row could not be parsed.
             JournalError: Another process is using the run folder, or a clip cannot be stored.
         """
         from ..clips.making import make_clips
@@ -125,10 +116,6 @@ class Story:
             raise SettingsError(
                 f"The option {min(options)!r} needs a model name.", "Set it on the ClipMaker."
             )
-        if critic is not None:
-            from .clips.attempts import JudgedMaker
-
-            maker = JudgedMaker(maker, critic, RunSettings(max_attempts=max_attempts))
         store = _ClipsInMemory() if self.folder is None else Journal(self.folder)
         with nullcontext() if isinstance(store, _ClipsInMemory) else store.writing():
             made = []

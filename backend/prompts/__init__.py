@@ -40,7 +40,6 @@ EARLIER = ("default_2",)
 FORM_BEGINS = "Answer in exactly this form"
 """Start of the answer format in a template."""
 PARTS = ("planner_outline", "planner_part")
-OPTIONAL = (*PARTS, "critic_clip")
 
 
 class PromptSet(ValidTexts):
@@ -57,8 +56,6 @@ class PromptSet(ValidTexts):
         planner_outline: Outline of a long plan; slots `{text_input}`, `{how_many}`.
         planner_part: Part of a long plan; slots `{text_input}`, `{outline}`, `{always}`, `{so_far}`,
             `{count}`, `{first}`, `{last}`.
-        critic_clip: Critic of clips, with one image mark for all frames; slots `{original_instruction}`,
-            `{rewritten_prompt}`, `{frames}`. `None`: the pack's own (pipeline/clips/critic.py).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,7 +65,6 @@ class PromptSet(ValidTexts):
     critic: str = Field(max_length=MAX_TEMPLATE)
     planner_outline: str | None = Field(default=None, max_length=MAX_TEMPLATE)
     planner_part: str | None = Field(default=None, max_length=MAX_TEMPLATE)
-    critic_clip: str | None = Field(default=None, max_length=MAX_TEMPLATE)
 
     @model_validator(mode="after")
     def _parts_fit(self) -> PromptSet:
@@ -83,7 +79,7 @@ class PromptSet(ValidTexts):
     def digest(self) -> str:
         """16 hex digits over all templates."""
         parts = [self.planner_text, self.planner_images, self.critic]
-        optional = (self.planner_outline, self.planner_part, self.critic_clip)
+        optional = (self.planner_outline, self.planner_part)
         parts += [one for one in optional if one is not None]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
@@ -117,7 +113,7 @@ class PromptSet(ValidTexts):
         texts: dict[str, str] = {}
         for name in cls.model_fields:
             path = Path(folder) / f"{name}.txt"
-            if name not in OPTIONAL or path.exists():
+            if name not in PARTS or path.exists():
                 texts[name] = _template(path)
         try:
             return cls(**texts)

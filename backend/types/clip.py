@@ -60,14 +60,10 @@ class Footage:
     Attributes:
         frames: The frames.
         fps: Frames per second.
-        accepted: Whether a critic accepted them; `None` without a verdict.
-        reasoning: The critic's reasoning.
     """
 
     frames: Sequence[Picture]
     fps: float
-    accepted: bool | None = None
-    reasoning: str = ""
 
 
 class ClipMaker(Protocol):
@@ -101,9 +97,9 @@ class Clip(Value):
         size: Width and height in pixels.
         maker: Identity of what made it, with its seed; "" if unknown.
         took: Wall-clock seconds of generating it.
-        accepted: The critic's verdict; `None` without one.
-        reasoning: The critic's reasoning.
     """
+
+    past_fields = frozenset({"accepted", "reasoning"})
 
     first: ImageDigest
     last: ImageDigest
@@ -114,8 +110,6 @@ class Clip(Value):
     size: tuple[Side, Side]
     maker: Text = ""
     took: float = Field(default=0.0, ge=0.0)
-    accepted: bool | None = None
-    reasoning: Text = ""
 
     @property
     def key(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from support import tiny_clips
 from support.cli_calls import call
 from support.clips import COLORS, story
@@ -29,31 +28,6 @@ def test_clips_are_made_and_kept(tmp_path: Path) -> None:
     assert len(load_trajectory(run).clips) == 2
 
 
-def test_a_critic_judges_clips_and_rejected_ones_are_made_again(tmp_path: Path) -> None:
-    run = save_trajectory(story(*COLORS), tmp_path / "run")
-    pipeline = tiny_clips.ltx(tmp_path / "ltx")
-    answer = '<answer>{"previous_step_success": %s, "refine_prompt": "slowly"}</answer>'
-    verdicts = [f"<think>Looked.</think>{answer % said}" for said in ("false", "true", "false", "false")]
-    script = tmp_path / "critic.json"
-    script.write_text(json.dumps(verdicts), encoding="utf-8")
-    command = ["clips", str(run), "--pipeline", str(pipeline), "--size", "32x32", "--seconds", "0.5"]
-    command += ["--steps", "1", "--critic", f"scripted:{script}", "--max-attempts", "2", "--json"]
-    done = call(*command)
-    assert done.exit_code == 0, done.output
-    made = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert [one["accepted"] for one in made] == [True, False]
-    assert [clip.reasoning for clip in load_trajectory(run).clips] == ["Looked."] * 2
-
-
-def test_options_of_a_critic_need_a_critic_that_can_judge_clips(tmp_path: Path) -> None:
-    run = str(save_trajectory(story(*COLORS), tmp_path / "run"))
-    unused = call("clips", run, "--pipeline", "nothing", "--critic-frames", "5")
-    assert unused.exit_code == 2 and "--critic-frames is set, but not --critic" in unused.output
-    tiny = call("clips", run, "--pipeline", "nothing", "--critic", "tinyworld")
-    assert tiny.exit_code == 2 and "cannot judge clips" in " ".join(tiny.output.split())
-
-
-@pytest.mark.parametrize("colors", [(), ("red",), ("red", "red")])
 def test_a_story_without_two_images_has_no_clips(tmp_path: Path, colors: tuple[str, ...]) -> None:
     run = save_trajectory(story(*(colors or (None,))), tmp_path / "run")
     done = call("clips", run, "--pipeline", "nothing")

@@ -17,7 +17,7 @@ GROUPS = {
     ),
     "Open models by name": ("open_chat", "open_generator", "open_scorer", "open_clip_maker"),
     "Agents": (
-        "Planner", "Critic", "ClipCritic", "PlanConstraints", "PromptSet", "ReplySettings",
+        "Planner", "Critic", "PlanConstraints", "PromptSet", "ReplySettings",
         "Message", "Reply",
     ),
     "Interfaces to implement": (

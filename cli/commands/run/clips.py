@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ....backend.errors import SettingsError
-from ....backend.pipeline.clips import ATTEMPTS, FEWEST, FRAMES, MOST
 from ...progress import Lines
 
 if TYPE_CHECKING:
     from ....backend.clips.making import ClipMade
-    from ....backend.pipeline.clips.critic import ClipCritic
 
 
 def command(
@@ -39,21 +37,6 @@ def command(
     ] = None,
     negative: Annotated[str | None, typer.Option(help="Negative prompt.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every clip.")] = 0,
-    critic: Annotated[
-        str | None,
-        typer.Option(
-            help="Critic of the clips: transformers:FOLDER, llamacpp:FILE.gguf or openai:MODEL@URL. Rejected "
-            "clips are made again. Default: clips are not judged."
-        ),
-    ] = None,
-    critic_adapter: Annotated[str | None, typer.Option(help="LoRA adapter of the critic (folder).")] = None,
-    critic_frames: Annotated[
-        int | None,
-        typer.Option(min=FEWEST, max=MOST, help=f"Frames of a clip that the critic sees. Default: {FRAMES}."),
-    ] = None,
-    max_attempts: Annotated[
-        int, typer.Option(min=1, max=100, help="With a critic: maximum attempts per clip, with the first.")
-    ] = ATTEMPTS,
     again: Annotated[bool, typer.Option("--again", help="Make all clips again.")] = False,
     device: Annotated[str | None, typer.Option(help="Device of the model. Default: the GPU.")] = None,
     dtype: Annotated[
@@ -92,7 +75,6 @@ def command(
     lines = Lines()
     if not as_json:
         lines.wait("Loading the model")
-    judge = _critic(critic, critic_adapter, critic_frames, download)
     maker = open_clip_maker(pipeline, **{name: value for name, value in given.items() if value is not None})
 
     def show(made: ClipMade) -> None:
@@ -100,34 +82,15 @@ def command(
         if as_json:
             step, file = made.pair.step, f"clips/{clip.movie.digest}.mp4"
             found = {"step": step, "file": file, "seconds": round(clip.seconds, 3), "cached": made.cached}
-            found |= {} if clip.accepted is None else {"accepted": clip.accepted}
             print(json.dumps(found), flush=True)
         else:
             how = "cached" if made.cached else f"made in {clip.took:.1f} s"
-            verdict = "" if clip.accepted is None else ", accepted" if clip.accepted else ", not accepted"
-            lines.say(f"Step {made.pair.step}: clip of {clip.seconds:.1f} s, {how}{verdict}")
+            lines.say(f"Step {made.pair.step}: clip of {clip.seconds:.1f} s, {how}")
             lines.wait("Making the next clip")
 
     try:
-        story.make_clips(maker, critic=judge, max_attempts=max_attempts, seed=seed, again=again, on_clip=show)
+        story.make_clips(maker, seed=seed, again=again, on_clip=show)
     finally:
         lines.wait("")
     if not as_json:
         lines.say(f"{count} clips in {run / 'clips'}")
-
-
-def _critic(spec: str | None, adapter: str | None, frames: int | None, download: bool) -> ClipCritic | None:
-    """Open the critic of the clips, if one is chosen."""
-    given = {"--critic-adapter": adapter, "--critic-frames": frames}
-    if spec is None:
-        unused = next((name for name, value in given.items() if value is not None), None)
-        if unused is not None:
-            raise SettingsError(f"{unused} is set, but not --critic.", "Name a critic.")
-        return None
-    from ....backend.pipeline.clips.critic import ClipCritic
-    from ...open_models import Opener
-    from ...options.model_options import CriticOptions, LocalOptions
-
-    opener = Opener(LocalOptions(download=download))
-    critic = opener.critic(CriticOptions(critic=spec, critic_adapter=adapter))
-    return ClipCritic(critic, frames or FRAMES) if critic else None

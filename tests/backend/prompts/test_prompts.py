@@ -259,14 +259,6 @@ def test_a_set_with_parts_is_stored_with_them_and_one_without_has_none(tmp_path:
     assert whole.digest != own.digest
 
 
-def test_a_set_may_have_a_template_for_clips_without_parts(tmp_path: Path) -> None:
-    whole = default_prompt_set().in_one_reply()
-    own = whole.model_copy(update={"critic_clip": "Frames: <image>"})
-    own.save(tmp_path)
-    assert PromptSet.load(tmp_path) == own and not own.has_parts
-    assert own.digest != whole.digest and own.in_one_reply() == own
-
-
 def test_incomplete_part_templates_raise_a_clear_error(tmp_path: Path) -> None:
     own = default_prompt_set()
     own.save(tmp_path)

@@ -1,1 +1,0 @@
-"""Clips between two scenes: exact frames, planted faults, and rows for a critic of clips."""
