@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support import tiny_clips
 from support.cli_calls import call
 from support.clips import COLORS, story
@@ -28,6 +29,7 @@ def test_clips_are_made_and_kept(tmp_path: Path) -> None:
     assert len(load_trajectory(run).clips) == 2
 
 
+@pytest.mark.parametrize("colors", [(), ("red",), ("red", "red")])
 def test_a_story_without_two_images_has_no_clips(tmp_path: Path, colors: tuple[str, ...]) -> None:
     run = save_trajectory(story(*(colors or (None,))), tmp_path / "run")
     done = call("clips", run, "--pipeline", "nothing")
