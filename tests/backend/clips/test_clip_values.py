@@ -97,5 +97,5 @@ def test_a_story_without_clips_is_written_as_before() -> None:
 def test_the_verdict_that_earlier_versions_stored_with_a_clip_is_ignored() -> None:
     pair = clip_pairs(story(*COLORS))[0]
     clip = clip_of(pair, blend(pair))
-    stored = clip.model_dump() | {"accepted": False, "reasoning": "The boat vanished."}
+    stored = dict(clip) | {"accepted": False, "reasoning": "The boat vanished."}
     assert Clip.model_validate(stored) == clip
