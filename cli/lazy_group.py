@@ -43,7 +43,7 @@ COMMANDS = {
         "Compare the published code with this package on scripted cases.",
     ),
     "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
-    "train": (".train.command:app", "Train planner and critic: SFT, DPO, GRPO, your own critic."),
+    "train": (".train.command:app", "Train planner and critic: SFT, GRPO, your own critic."),
     "serve": (".serve.command:app", "Serve image models over HTTP."),
     "prompts": (".commands.prompts:app", "Store a prompt set with a checkpoint."),
     "doctor": (
@@ -142,7 +142,12 @@ class LazyGroup(TyperGroup):
                 now = new_option(option, error.ctx.command)  # type: ignore[attr-defined]
                 error = SettingsError(f"{option} was renamed to {now}.", f"Use {now}.") if now else error
             if not isinstance(error, InterleaveError):
-                raise
+                from .removed import of_usage
+
+                gone = of_usage(error)
+                if gone is None:
+                    raise
+                error = gone
             if ctx.params.get("debug"):
                 import traceback
 

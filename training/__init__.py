@@ -1,1 +1,1 @@
-"""Training of planner and critic checkpoints: data, SFT, DPO, GRPO and their gate. Imports only backend."""
+"""Training of planner and critic checkpoints: data, SFT, GRPO and their gate. Imports only backend."""

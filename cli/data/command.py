@@ -13,7 +13,7 @@ from ..options.models import with_model_options
 from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
 from ..options.training import PageRows, PageSeed, PagesOf, checkpoint_of
 from . import filter as filtering
-from . import guard, pack, pairs, planner_rl, planner_rows, prompts, sequences, tinyworld, trajectories
+from . import guard, pack, planner_rl, planner_rows, prompts, sequences, tinyworld, trajectories
 from .feedback import command as feedback
 
 if TYPE_CHECKING:
@@ -87,9 +87,6 @@ app.command("trajectories")(trajectories.command)
 app.command("filter")(filtering.command)
 app.command("planner-rows")(planner_rows.command)
 app.command("planner-rl")(planner_rl.command)
-app.command("pairs")(pairs.from_runs)
-app.command("critic-pairs")(pairs.critic_pairs)
-app.command("planner-pairs")(pairs.planner_pairs)
 app.command("sequences")(sequences.command)
 app.command("pack")(pack.command)
 app.command("inspect")(pack.inspect)

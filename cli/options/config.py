@@ -54,10 +54,13 @@ def check_recipe(context: typer.Context, recipe: str) -> None:
 
 def _check_keys(values: dict[str, Any], commands: Sequence[Any], recipe: str, stage: str) -> None:
     from ...training.recipes.recipe import unknown_key
+    from ..removed import removed
 
     known = {parameter.name for command in commands for parameter in command.params} - {"config"}
     for key in values:
         if key not in known:
+            if gone := removed(f"train {stage}", f"--{key.replace('_', '-')}"):
+                raise gone
             raise unknown_key(recipe, stage, key, known)
 
 

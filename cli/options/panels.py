@@ -56,9 +56,6 @@ _TRAINING: Fields = {
         *("check_rows", "check_batch", "collapse_threshold"),
     ),
 }
-_DPO: Fields = {
-    "Preference loss": ("beta", "loss_type", "sft_loss_weight", "ld_alpha", "max_completion_length")
-}
 _GRPO: Fields = {
     "Answers": ("num_generations", "max_completion_length", "temperature"),
     "Policy loss": ("beta", "epsilon", "epsilon_high", "delta", "scale_rewards"),
@@ -94,8 +91,6 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "FilterData": (DATA, {}),
     "PlannerRowsData": (DATA, {}),
     "PromptsData": ("Requests", {}),
-    "RunPairs": ("Pairs", {}),
-    "SampledPairs": ("Pairs", {}),
     "CardData": ("Dataset card", {}),
     "RewardSettings": ("Reward", {}),
     "AttemptSettings": ("Reward", {}),
@@ -107,7 +102,6 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "GgufSettings": ("Conversion to GGUF (--to gguf)", {}),
     "Rehearsal": ("Old rows and split", {}),
     "SftTraining": ("Supervised fine-tuning", _TRAINING),
-    "DpoTraining": ("Preference training", _TRAINING | _DPO),
     "GrpoTraining": ("Reinforcement learning", _TRAINING | _GRPO),
     "GeneratorTraining": ("Training", {}),
     "BaseRecipe": ("Training", {}),

@@ -1,4 +1,4 @@
-"""`train`: supervised fine-tuning, preference training and reinforcement learning of planners and critics."""
+"""`train`: supervised fine-tuning and reinforcement learning of planners and critics."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from ..options.training import (
     refused,
 )
 from .critic_grpo import command as critic_grpo
-from .dpo import critic as critic_dpo
-from .dpo import planner as planner_dpo
 from .finish import RecordedGroup
 from .finish import command as finish_command
 from .merge import command as merge
@@ -184,8 +182,6 @@ def critic_sft(
 
 
 app.command("own-critic")(own_critic)
-app.command("critic-dpo")(critic_dpo)
-app.command("planner-dpo")(planner_dpo)
 app.command("planner-grpo")(planner_grpo)
 app.command("critic-grpo")(critic_grpo)
 app.command("finish")(finish_command)

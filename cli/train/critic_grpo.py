@@ -75,10 +75,9 @@ def command(
     from ...backend.scorers import open_scorer
     from ...training.data.rows.rl import other_sources, read_rl_rows
     from ...training.data.rows.sft import show_problems
-    from ...training.gate.monitored_run import TrainingData
     from ...training.grpo.critic_task import CriticTask
     from ...training.grpo.settings import check_rows_of, split_held_out
-    from ...training.grpo.train import train
+    from ...training.grpo.train import TrainingData, train
     from ...training.reward.base_judge import NAME, BaseJudge
     from ...training.reward.critic_reward import RewardSetup
     from ...training.trainer.model_loading import check_options

@@ -92,10 +92,9 @@ def command(
     from ...backend.scorers import open_scorer
     from ...training.data.rows.planner_rl import read_planner_rl
     from ...training.data.rows.sft import show_problems
-    from ...training.gate.monitored_run import TrainingData
     from ...training.grpo.planner_settings import split_planner_rows
     from ...training.grpo.planner_task import PlannerTask
-    from ...training.grpo.train import train
+    from ...training.grpo.train import TrainingData, train
     from ...training.reward.base_judge import NAME, BaseJudge
     from ...training.reward.plans.execution import ExecutionSetup
     from ...training.trainer.model_loading import check_options

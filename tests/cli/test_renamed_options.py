@@ -23,7 +23,6 @@ from interleave_thinker.training.trainer.renamed_settings import RENAMED as RENA
         (("train", "critic-sft"), "--save-every", "--save-every was renamed to --save-steps."),
         (("train", "critic-grpo"), "--clip-high", "--clip-high was renamed to --epsilon-high."),
         (("train", "critic-sft"), "--no-ordered", "--no-ordered was renamed to --train-sampling-strategy."),
-        (("train", "planner-dpo"), "--beyond-shorter=1", "--beyond-shorter was renamed to --ld-alpha."),
     ],
 )
 def test_an_old_option_is_an_error_with_its_new_name(command: tuple[str, ...], old: str, new: str) -> None:
@@ -40,7 +39,6 @@ def test_an_option_that_the_command_never_had_is_unknown() -> None:
     ("stage", "line", "new"),
     [
         ("critic-sft", "rate: 0.1", "'learning_rate'"),
-        ("planner-dpo", "likelihood: 0.1", "'sft_loss_weight'"),
         ("critic-grpo", "vllm: off", "'use_vllm'"),
     ],
 )

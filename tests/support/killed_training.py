@@ -25,15 +25,12 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.preference import CriticPair
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
-from interleave_thinker.training.dpo import train as dpo
-from interleave_thinker.training.dpo.task import CriticPairs
-from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.critic_task import CriticTask
+from interleave_thinker.training.grpo.train import TrainingData
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.sft import train as sft
@@ -134,42 +131,12 @@ def reinforce(folder: Path, out: Path, log: Log) -> None:
     grpo.train(checkpoint("critic"), data, out, settings, CriticTask(reward), log)
 
 
-def prefer(folder: Path, out: Path, log: Log) -> None:
-    pairs = []
-    for number in range(16):
-        asked = SftMessage(role="user", content=f"<image><image>Is it light? {number}")
-        answers = (ACCEPTED, REFUSED) if number % 2 else (REFUSED, ACCEPTED)
-        pairs.append(
-            CriticPair(
-                messages=[asked],
-                images=["0.png", "255.png" if number % 2 else "0.png"],
-                chosen=answers[0],
-                rejected=answers[1],
-                truth=bool(number % 2),
-            )
-        )
-    settings = dpo.DpoTraining(
-        per_device_train_batch_size=3,
-        gradient_accumulation_steps=1,
-        learning_rate=1e-2,
-        device="cpu",
-        save_steps=2,
-        check_rows=4,
-        max_completion_length=16,
-        collapse_threshold=0.0,
-        freeze_vision=False,
-        tensorboard=False,
-    )
-    data = TrainingData(pairs[4:], pairs[:4], folder)
-    dpo.train(folder / "base", data, out, settings, CriticPairs(), log)
-
-
 def adapt(folder: Path, out: Path, log: Log) -> None:
     """Train an adapter whose dropout requires the random state to be restored."""
     fine_tune(folder, out, log, lora_r=4, lora_dropout=0.2)
 
 
-STAGES = {"sft": fine_tune, "lora": adapt, "dpo": prefer, "grpo": reinforce}
+STAGES = {"sft": fine_tune, "lora": adapt, "grpo": reinforce}
 
 
 def obey(folder: Path, stage: str, out: Path, moment: str) -> None:
@@ -181,7 +148,6 @@ def obey(folder: Path, stage: str, out: Path, moment: str) -> None:
 
 def main(folder: Path) -> None:
     # Imported once here; otherwise every child would import it again.
-    from trl.trainer.dpo_trainer import DPOTrainer  # noqa: F401
     from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: F401
     from trl.trainer.sft_trainer import SFTTrainer  # noqa: F401
 

@@ -10,13 +10,8 @@ from support import small_grpo
 from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.training.data.rows.preference import CriticPair
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
-from interleave_thinker.training.dpo.settings import DpoTraining
-from interleave_thinker.training.dpo.task import CriticPairs
-from interleave_thinker.training.dpo.train import train as train_dpo
-from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.sft.train import SftData, SftTraining
 from interleave_thinker.training.sft.train import train as train_sft
 
@@ -30,18 +25,6 @@ SFT = SftTraining(
     device="cpu",
     save_steps=2,
     samples=0,
-    tensorboard=False,
-)
-DPO = DpoTraining(
-    per_device_train_batch_size=3,
-    gradient_accumulation_steps=1,
-    learning_rate=1e-2,
-    device="cpu",
-    save_steps=2,
-    check_rows=4,
-    max_completion_length=16,
-    collapse_threshold=0.0,
-    freeze_vision=False,
     tensorboard=False,
 )
 GRPO = small_grpo.SMALL.model_copy(
@@ -79,30 +62,9 @@ def sft(folder: Path, out: Path, log: Log = quiet, **changes: Any) -> Path:
     return train_sft(folder / "base", data, out, SFT.model_copy(update=changes), default_prompt_set(), log)
 
 
-def pairs() -> TrainingData[CriticPair]:
-    """Return the pairs of a preference training, without their folder."""
-    made = []
-    for number in range(16):
-        asked = SftMessage(role="user", content=f"<image><image>Is it light? {number}")
-        answers = (ACCEPTED, REFUSED) if number % 2 else (REFUSED, ACCEPTED)
-        names = ["0.png", "255.png" if number % 2 else "0.png"]
-        truth = bool(number % 2)
-        made.append(
-            CriticPair(messages=[asked], images=names, chosen=answers[0], rejected=answers[1], truth=truth)
-        )
-    return TrainingData(made[4:], made[:4], Path())
-
-
-def dpo(folder: Path, out: Path, log: Log = quiet, **changes: Any) -> Path:
-    """Train the critic on 12 pairs in 4 steps."""
-    made = pairs()
-    data = TrainingData(made.rows, made.held_out, folder)
-    return train_dpo(folder / "base", data, out, DPO.model_copy(update=changes), CriticPairs(), log)
-
-
 def grpo(folder: Path, out: Path, log: Log = quiet, **changes: Any) -> Path:
     """Reinforce the tiny world's critic in 2 rollouts of 2 steps."""
     return small_grpo.run(folder / "critic_rl.jsonl", out, GRPO.model_copy(update=changes), log)
 
 
-STAGES = {"sft": sft, "critic-dpo": dpo, "critic-grpo": grpo}
+STAGES = {"sft": sft, "critic-grpo": grpo}

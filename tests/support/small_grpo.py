@@ -13,10 +13,9 @@ from interleave_thinker.tinyworld.lab.data.rl_rows import rl_row
 from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows
-from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
-from interleave_thinker.training.grpo.train import train
+from interleave_thinker.training.grpo.train import TrainingData, train
 from interleave_thinker.training.reward.attempts.terms import AttemptSettings
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings

@@ -1,4 +1,4 @@
-"""One step of every kind of GRPO and DPO training, with questions of no, one and two images.
+"""One step of every kind of GRPO training, with questions of no, one and two images.
 
 Full training and an adapter, with and without a KL term, mixed in a batch and separately. By default, every
 pair of these; in `just stress`, every combination.
@@ -21,15 +21,10 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
-from interleave_thinker.training.data.rows.preference import CriticPair, PlannerPair
-from interleave_thinker.training.dpo.checks import PlanFormCheck
-from interleave_thinker.training.dpo.settings import DpoTraining, PlannerDpoTraining
-from interleave_thinker.training.dpo.task import CriticPairs, PlannerPairs
-from interleave_thinker.training.dpo.train import train as train_dpo
-from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.gate.plan_checks import PlanCheck
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining
 from interleave_thinker.training.grpo.planner_task import PlannerTask
+from interleave_thinker.training.grpo.train import TrainingData
 from interleave_thinker.training.grpo.train import train as train_grpo
 from interleave_thinker.training.reward.plans.judges import PlanScore
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
@@ -82,8 +77,7 @@ def critic_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are too short for a plan, which would stop a planner's training before its first step."""
-    for kind in (PlanCheck, PlanFormCheck):
-        monkeypatch.setattr(kind, "low", lambda self, floor, first: None)
+    monkeypatch.setattr(PlanCheck, "low", lambda self, floor, first: None)
 
 
 def names(count: int) -> list[str]:
@@ -155,79 +149,3 @@ def test_a_critic_is_reinforced(critic_rows: Path, tmp_path: Path, kl: float, ra
     settings = small_grpo.SMALL.model_copy(update={**changes, "beta": kl, "lora_r": rank})
     small_grpo.run(critic_rows, tmp_path, settings)
     check_distance(tmp_path, kl)
-
-
-@pytest.mark.parametrize(
-    ("counts", "batch", "kind", "rank"),
-    combinations(
-        {"apart": (MIXED, 1), "in one batch": (MIXED, 3), "no images": (NONE, 3)},
-        {"critic": CriticPair, "planner": PlannerPair},
-    ),
-)
-def test_preferences_are_learned(
-    images: Path, tmp_path: Path, counts: tuple[int, ...], batch: int, kind: Any, rank: int
-) -> None:
-    critic = kind is CriticPair
-    settings = (DpoTraining if critic else PlannerDpoTraining)(
-        learning_rate=1e-4,
-        per_device_train_batch_size=batch,
-        gradient_accumulation_steps=3 // batch,
-        max_steps=1,
-        save_steps=1,
-        check_rows=3,
-        check_batch=3,
-        max_completion_length=16,
-        collapse_threshold=0.0,
-        freeze_vision=False,
-        tensorboard=False,
-        device="cpu",
-        lora_r=rank,
-    )
-    pairs = [
-        kind(
-            messages=[{"role": "user", "content": f"{'<image>' * count}Is there a boat? {number}"}],
-            images=names(count),
-            chosen="yes, there is a boat",
-            rejected="no",
-            **({"truth": number % 2 == 0} if critic else {}),
-        )
-        for number, count in enumerate(counts)
-    ]
-    task = CriticPairs() if critic else PlannerPairs(images)
-    agent = checkpoint("critic" if critic else "planner")
-    train_dpo(agent, TrainingData(pairs, pairs, images), tmp_path, settings, task, lambda line: None)
-    # The first step's answers are as likely as the reference's: log 2.
-    assert first_step(tmp_path)["loss"] == pytest.approx(0.6931472, abs=1e-5)
-
-
-def test_pairs_and_chosen_tokens_count_the_same_in_every_split(images: Path, tmp_path: Path) -> None:
-    """Three pairs whose chosen answers differ in length, also in micro-batches of two and one."""
-    pairs = [
-        PlannerPair.model_validate(
-            {
-                "messages": [{"role": "user", "content": f"Is there a boat? {number}"}],
-                "chosen": "yes, there is a boat " * 4**number,
-                "rejected": "no",
-            }
-        )
-        for number in range(3)
-    ]
-    losses = []
-    for batch, accumulation in ((3, 1), (2, 2), (1, 3)):
-        settings = PlannerDpoTraining(
-            learning_rate=1e-12,
-            per_device_train_batch_size=batch,
-            gradient_accumulation_steps=accumulation,
-            max_steps=1,
-            save_steps=1,
-            check_rows=3,
-            max_completion_length=16,
-            sft_loss_weight=1.0,
-            tensorboard=False,
-            device="cpu",
-        )
-        out, task = tmp_path / f"{batch}", PlannerPairs(images)
-        data = TrainingData(pairs, pairs[:1], images)
-        train_dpo(checkpoint("planner"), data, out, settings, task, lambda line: None)
-        losses.append(first_step(out)["loss"])
-    assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)

@@ -1,6 +1,6 @@
 """A checkpoint whose chat template opens <think> in its prompts is read like any other.
 
-This is tested in checks and gates, in rewards, and in pairs of its own answers.
+This is tested in checks and gates, and in rewards.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from interleave_thinker.backend.chat.chat_template import as_read, opens_thought
 from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.data.rows.rl import as_question, read_rl_rows
-from interleave_thinker.training.dpo.pairs.sampling import SampledPairs, sampled_answers
 from interleave_thinker.training.gate.held_out import greedy_answers, summarise
 from interleave_thinker.training.trainer.model_loading import load_processor
 
@@ -83,19 +81,3 @@ def test_rewards_read_the_same_answers(rows: Path, thinking: Path, tmp_path: Pat
     assert answers and all(answer.startswith("<think>") and "</think>" in answer for answer in answers)
     log = json.loads((tmp_path / "steps" / "checkpoint-1" / "trainer_state.json").read_text())["log_history"]
     assert log[0]["reward/format"] > 0.7
-
-
-def test_samples_for_pairs_are_read_equally_and_separate_from_older_ones(
-    rows: Path, thinking: Path, tmp_path: Path
-) -> None:
-    row = read_rl_rows(rows)[0][0]
-    question = as_question(
-        row, rows.parent, tmp_path / "shown", prompt_set_of(thinking) or default_prompt_set()
-    )
-    settings = SampledPairs(samples=2, temperature=0.1, max_completion_length=120, device="cpu")
-    kept = ContentCache(tmp_path / "kept.sqlite")
-    ((first, second),) = sampled_answers(thinking, [question], settings, kept, lambda line: None)
-    assert first.startswith("<think>") and second.startswith("<think>")
-    said: list[str] = []
-    assert sampled_answers(thinking, [question], settings, kept, said.append) == [[first, second]]
-    assert said == ["1 of 1 questions have cached answers"]

@@ -98,28 +98,6 @@ def test_fine_tuning(stage: str, order: Order, tmp_path: Path) -> None:
     )
 
 
-def test_preference_training(order: Order, tmp_path: Path) -> None:
-    straight, out = tmp_path / "straight", tmp_path / "killed"
-    assert order("dpo", straight, "") == 0
-    steps = out / "steps"
-    # The check of the first checkpoint is stored, and the checkpoint is half written.
-    assert order("dpo", out, "half checkpoint-2/optimizer.pt") == KILLED
-    assert set(json.loads((out / "checks.json").read_text())) == {"0", "2"}
-    assert newest_checkpoint(steps) is None
-    lines(out)
-    # Between two checks.
-    assert order("dpo", out, "line step 3/") == KILLED
-    assert lines(out)[0] == "step 1/4" and newest_checkpoint(steps) == steps / "checkpoint-2"
-    # How it ended is stored, and its checkpoint is half written.
-    assert order("dpo", out, "open final.part/tokenizer_config.json") == KILLED
-    assert lines(out)[0] == "step 3/4" and not (out / "final").exists()
-    assert order("dpo", out, "") == 0
-    assert not out.with_suffix(".log").read_text().count(" | "), "no step is made again"
-    assert weights(out) == weights(straight)
-    for name in ("checks.json", "result.json"):
-        assert (out / name).read_text() == (straight / name).read_text(), name
-
-
 def test_reinforcement(order: Order, tmp_path: Path) -> None:
     straight, out = tmp_path / "straight", tmp_path / "killed"
     assert order("grpo", straight, "") == 0

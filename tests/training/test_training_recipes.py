@@ -16,7 +16,6 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.cli.options.training import folder_of
 from interleave_thinker.cli.train.command import app
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
-from interleave_thinker.training.dpo.settings import DpoTraining
 from interleave_thinker.training.gate.regression_gate import GateSettings
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.estimates.doctor import lines
@@ -147,7 +146,6 @@ def test_every_recipe_states_its_purpose() -> None:
 
 SETTINGS = (
     SftTraining,
-    DpoTraining,
     GrpoTraining,
     RewardSettings,
     DrawingSettings,

@@ -1,4 +1,4 @@
-"""Chooses the checkpoint that a monitored training (GRPO, DPO) resumes from, and the one it results in.
+"""Chooses the checkpoint that a GRPO training resumes from, and the one it results in.
 
 A training that had to stop still leaves its last good checkpoint as the result. It reports the stop as an
 error, now and whenever the same command is run again.

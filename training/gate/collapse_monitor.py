@@ -1,4 +1,4 @@
-"""Stops a GRPO or DPO training if the agent collapses, a judge is unavailable or weights are wrong.
+"""Stops a GRPO training if the agent collapses, a judge is unavailable or weights are wrong.
 
 The monitor checks held-out answers in addition to the reward, since the usual failure is a reward that rises
 while held-out answers get worse.

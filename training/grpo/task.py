@@ -9,23 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
-from ..gate.held_out import Found
-from ..gate.monitored_run import MonitoredTask, Row
+from ..gate.held_out import CheckLog, Found
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..trainer.report.html_report import Answered
+from ..trainer.report.html_report import Answered, Points
 from ..trainer.report.progress_line import LineParts
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
 
+Row = TypeVar("Row")
 
-class Task(MonitoredTask[Row, Found], Protocol[Row, Found]):
+
+class Task(Protocol[Row, Found]):
     """An agent to train with GRPO: its questions, rewards and held-out checks."""
+
+    stage: str
+    """Name of the command and of its section in a recipe."""
+    agent: str
+    """"critic" or "planner"."""
+
+    @property
+    def check(self) -> type[Found]:
+        """Class of a check's result."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity of the judge, as JSON; a training is resumed only with the same one."""
+        ...
+
+    def summarise(
+        self, rows: Sequence[Row], answers: Sequence[str], lengths: Sequence[int], prompt_set: PromptSet
+    ) -> Found:
+        """Return the result of a check of these answers, which are `lengths` tokens long."""
+        ...
+
+    def curves(self, checks: CheckLog[Found]) -> dict[str, Points]:
+        """Return the held-out measures over steps, for the report."""
+        ...
 
     @property
     def parts(self) -> LineParts:

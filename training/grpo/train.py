@@ -9,22 +9,22 @@ interrupted within one would continue with different answers.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from ...backend.chat.chat_template import as_read, rendered
+from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.machine.requirements import require
-from ...backend.prompts import PromptSet
-from ...backend.prompts.trained_with import TrainedWith
+from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.prompts.agent_card import Role
 from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
-from ..gate.checkpoint_selection import CheckpointSelection
-from ..gate.monitored_run import MonitoredRun, Parts, TrainingData
+from ..gate.checkpoint_selection import CheckpointSelection, ended
+from ..gate.held_out import CheckLog, Found, HeldOutCheck, greedy_answers
 from ..reward.rollout_reward import RolloutReading, RolloutReward
 from ..trainer.model_loading import (
     check_options,
@@ -33,14 +33,23 @@ from ..trainer.model_loading import (
     load_processor,
     reports_to,
 )
-from ..trainer.report.html_report import Answered
+from ..trainer.report.card_facts import CardFacts, made_with, origin_of, rows_of, setting_facts
+from ..trainer.report.html_report import Answered, TrainingReport
 from ..trainer.report.progress_line import number
-from ..trainer.run import Log
+from ..trainer.report.run_description import digests, libraries, shown_settings
+from ..trainer.resume import digest_of, logged, step_of
+from ..trainer.run import Log, TrainingRun
+from ..trainer.saving import Result, record_of, save_trained
 from ..trainer.step_clock import StepClock
+from ..trainer.steps.dry_run import Prepared
+from ..trainer.steps.ranks import gathered, of_first_rank
 from .rollouts import batches, rollouts_of
 from .settings import FREE_TO_CHANGE, GrpoTraining, vllm_arguments
-from .task import Found, Row, Task
+from .task import Row, Task
 from .vllm_images import without_image_cache
+
+if TYPE_CHECKING:
+    from ..gate.collapse_monitor import CollapseMonitor
 
 NOTHING_LEARNED = (
     "WARNING: nothing was learned. In every rollout, all answers to the same row had equal rewards (dead "
@@ -84,12 +93,35 @@ def all_dead(history: Sequence[Mapping[str, Any]]) -> bool:
 
 
 @dataclass(frozen=True)
-class Reinforcement(MonitoredRun[Row, Found]):
-    """One GRPO training: its agent, rows, folder, settings and task."""
+class TrainingData(Generic[Row]):
+    """Rows to train on and rows to check on, with image paths relative to one folder.
 
-    kind = "reinforcement learning"
-    unit = "rows"
-    free_to_change = FREE_TO_CHANGE
+    Rows that cannot be used raise an error, or are left out with `skip_bad`.
+    """
+
+    rows: Sequence[Row]
+    held_out: Sequence[Row]
+    images: Path
+    skip_bad: bool = False
+
+
+class Parts(NamedTuple):
+    """The objects of a training that its steps and its end need."""
+
+    trainer: Any
+    selection: CheckpointSelection
+    checks: CheckLog[Any]
+    processor: Any
+    held_out: Sequence[Any]
+    """Rows of a check."""
+    asked: Sequence[dict[str, Any]]
+    """Questions of these rows."""
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Reinforcement(TrainingRun, Generic[Row, Found]):
+    """One GRPO training: its agent, rows, folder, settings and task."""
 
     checkpoint: Path
     data: TrainingData[Row]
@@ -104,31 +136,85 @@ class Reinforcement(MonitoredRun[Row, Found]):
         return self.settings.updates
 
     @property
-    def monitored(self) -> Task[Row, Found]:
-        """The task."""
-        return self.task
+    def prompt_set(self) -> PromptSet:
+        """Prompt set of the trained agent."""
+        return prompt_set_of(self.checkpoint) or default_prompt_set()
 
-    def lines(self, rows: Sequence[Row]) -> Iterable[str]:
-        """Return the rows as lines of JSON."""
-        return map(self.task.written, rows)
+    def finished(self) -> Path:
+        """Return the result of a training that ended earlier."""
+        return ended(self.out, self.log)
 
-    def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:
-        """Return a held-out row with its first and last answer."""
-        return self.task.answered(row, question, before, after)
+    def description(self) -> dict[str, Any]:
+        """Return everything that must be unchanged when the training is resumed."""
+        return {
+            "stage": self.task.stage,
+            "model": checkpoint_digest(self.checkpoint),
+            "rows": digest_of(map(self.task.written, self.data.rows)),
+            "held_out": digest_of(map(self.task.written, self.data.held_out)),
+            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+            **self.task.identity(),
+        }
 
-    def judges(self) -> Mapping[str, Any]:
-        """Return the identities of the models that make the rewards."""
-        return self.task.rewarders()
+    def run(self) -> Path:
+        """Train to the end, or until the monitor stops it, and save."""
+        parts = self.prepare()
+        trainer, selection = parts.trainer, parts.selection
+        role: Role = "planner" if self.task.agent == "planner" else "critic"
+        record = record_of(self.out, self.prompt_set, self.settings.image_pixels, role)
+        if selection.finished is None:
+            self.train_from(trainer, selection.resumed, record)
+            if all_dead(trainer.state.log_history):
+                self.log(NOTHING_LEARNED)
+        selection.keep()
+        done = step_of(selection.finished) if selection.finished else trainer.state.global_step
+        parts.notes.extend(self.ending.note(done, selection.steps))
+        facts = None
+        if trainer.accelerator.is_main_process:
+            self._report(parts, trainer.state.log_history or logged(selection.last))
+            facts = self._facts(parts, role)
+        result = Result(record, self.settings.save_dtype, selection.finished, facts)
+        save_trained(trainer, parts.processor, self.final, result)
+        return selection.result()
 
-    def more_settings(self) -> Sequence[BaseModel]:
-        """Return the settings of the reward."""
-        return self.task.settings()
+    def prepared(self) -> Prepared:
+        """Return the training ready to begin. Its check is that of the starting model."""
+        parts = self.prepare()
+        trainer, monitor, steps = parts.trainer, parts.selection.monitor, parts.selection.steps
+        trainer.remove_callback(monitor)
 
-    def train(self, parts: Parts, record: TrainedWith) -> None:
-        """Train from the newest checkpoint, or from the start, and warn if nothing could be learned."""
-        super().train(parts, record)
-        if all_dead(parts.trainer.state.log_history):
-            self.log(NOTHING_LEARNED)
+        def check() -> None:
+            monitor.on_train_begin(trainer.args, trainer.state, trainer.control)
+
+        return Prepared(trainer, steps, check, 1 + math.ceil(steps / self.settings.save_steps))
+
+    def monitor(
+        self,
+        trainer: Any,
+        processor: Any,
+        held_out: Sequence[Row],
+        asked: Sequence[dict[str, Any]],
+        watch: Any,
+    ) -> tuple[CollapseMonitor, CheckLog[Found]]:
+        """Return the monitor that asks the questions `asked` at every checkpoint, and the log of its checks.
+
+        `watch` reports problems of the training between the checks.
+        """
+        from ..gate.collapse_monitor import CollapseMonitor
+
+        settings = self.settings
+        prompt_set = self.prompt_set
+
+        def check() -> Found:
+            with gathered(trainer) as model:
+                answers, lengths = greedy_answers(
+                    model, processor, asked, settings.max_completion_length, settings.check_batch
+                )
+            return of_first_rank(
+                lambda: self.task.summarise(held_out, answers, lengths, prompt_set), self.devices
+            )
+
+        checks = CheckLog(self.out, self.task.check)
+        return CollapseMonitor(check, checks, settings, watch, self.log, self.ending), checks
 
     def prepare(self) -> Parts:
         """Load the model, and build the trainer, the reward and the monitor."""
@@ -217,3 +303,53 @@ class Reinforcement(MonitoredRun[Row, Found]):
         trained, held = usable(self.data.rows), usable(self.data.held_out, "held-out ")
         whole = len(held) == len(self.data.held_out)
         return trained, held if whole else self.task.check_rows(held, self.settings)
+
+    def _counted(self) -> list[tuple[str, int, str]]:
+        """Return name, number and digest of the rows."""
+        known, data = self.description(), self.data
+        return [
+            ("training rows", len(data.rows), known["rows"]),
+            ("held-out rows", len(data.held_out), known["held_out"]),
+        ]
+
+    def _facts(self, parts: Parts, role: Role) -> CardFacts:
+        checks = list(parts.checks.all.items())
+        ends = checks[:1] + checks[1:][-1:]
+        return CardFacts(
+            stage=self.task.stage,
+            role=role,
+            base=origin_of(self.checkpoint),
+            rows=rows_of(self._counted()),
+            settings=setting_facts(shown_settings(self.settings, *self.task.settings())),
+            made_with=made_with(self.task.rewarders()),
+            notes=tuple(parts.notes),
+            checks=tuple(f"step {step}: {check}" for step, check in ends),
+            stopped=parts.selection.monitor.stopped,
+        )
+
+    def _report(self, parts: Parts, history: list[dict[str, Any]]) -> None:
+        TrainingReport(
+            title=f"Reinforcement learning: {self.task.agent}",
+            history=history,
+            held_out=self.task.curves(parts.checks),
+            answers=self._answered(parts),
+            notes=parts.notes,
+            stopped=parts.selection.monitor.stopped,
+            made_of={
+                "model": f"{self.checkpoint.name} (digest {checkpoint_digest(self.checkpoint)})",
+                **digests(self._counted()),
+                **self.task.rewarders(),
+                "libraries": libraries(),
+            },
+            settings=shown_settings(self.settings, *self.task.settings()),
+        ).write(self.out)
+        parts.selection.write_result()
+
+    def _answered(self, parts: Parts) -> list[Answered]:
+        """Return the first held-out rows with their answers of the first and of the last check."""
+        checks: list[HeldOutCheck] = list(parts.checks.all.values())
+        if not checks:
+            return []
+        answers = zip(checks[0].answers, checks[-1].answers, strict=False)
+        rows = zip(parts.held_out, parts.asked, answers, strict=False)
+        return [self.task.answered(row, asked, *both) for row, asked, both in rows]

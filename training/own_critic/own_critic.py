@@ -27,9 +27,9 @@ from ..data.rows.lengths import TokenLimit
 from ..data.rows.row_sets import RowSet, read_row_set
 from ..data.rows.sft import show_balance
 from ..gate.gate_rows import GateSettings, askable, examination, refuse_trained
-from ..gate.monitored_run import TrainingData
 from ..gate.regression_gate import RegressionGate, enforce, publish
 from ..grpo.settings import GrpoTraining
+from ..grpo.train import TrainingData
 from ..reward.attempts.terms import AttemptSettings
 from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData

@@ -21,9 +21,9 @@ from ..data.from_runs.convert import MadeData
 from ..data.rows.rl import read_rl_rows
 from ..data.rows.row_sets import RowSet, asked_in_both
 from ..gate.gate_rows import GateSettings, chosen, content_of, needed, truth_of
-from ..gate.monitored_run import TrainingData
 from ..grpo.rollouts import batches, fitting_values, rollouts_of
 from ..grpo.settings import GrpoTraining, split_held_out
+from ..grpo.train import TrainingData
 from ..sft.train import SftTraining
 
 

@@ -17,7 +17,7 @@ from ...backend.machine.requirements import require
 from ..trainer.renamed_settings import RENAMED
 
 FOLDER = Path(__file__).parent
-STAGES = ("planner-sft", "critic-sft", "critic-dpo", "planner-dpo", "critic-grpo", "planner-grpo")
+STAGES = ("planner-sft", "critic-sft", "critic-grpo", "planner-grpo")
 MAX_BYTES = 64 * 1024
 
 

@@ -27,7 +27,7 @@ LAST_ENTRIES = 32
 class Progress(TrainerCallback):
     """Logs a line of progress for every log entry.
 
-    `images` is the mean number of images per step (SFT, DPO), or None to read the number of generated images
+    `images` is the mean number of images per step (SFT), or None to read the number of generated images
     from the log (GRPO). The first of each `whole` steps contains the work for all of them (a rollout), so the
     time left counts them as one.
     """

@@ -1,4 +1,4 @@
-"""The sequence that fine-tuning, preference training and reinforcement learning share.
+"""The sequence that fine-tuning and reinforcement learning share.
 
 A training claims its folder, returns at once if it is finished, and releases the folder if it fails before
 its first checkpoint. It is resumed only if its description is the same. The user can end it early.

@@ -18,10 +18,9 @@ from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_plann
 from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
-from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
 from interleave_thinker.training.grpo.planner_task import PlannerTask
-from interleave_thinker.training.grpo.train import train
+from interleave_thinker.training.grpo.train import TrainingData, train
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
 

@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel
 
 from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.training.dpo import settings as dpo
 from interleave_thinker.training.grpo import settings as grpo
 from interleave_thinker.training.sft import settings as sft
 from interleave_thinker.training.trainer.resume import claim_run
@@ -24,12 +23,6 @@ REINFORCEMENT = """
 "max_steps": null, "prompts": 16, "group": 8, "updates": 2, "micro_batch": 8, "prompt_tokens": 16384,
 "answer_tokens": 4096, "temperature": 1.0, "kl": 0.01, "clip_low": 0.2, "clip_high": 0.3, "clip_dual": 3.0,
 "scale": "group", "vllm": "server", "check_rows": 64
-"""
-PREFERENCE = """
-"rate": 1e-06, "warm_up": 0.1, "optimizer": "adamw", "lora_rank": 8, "quantization": "4bit",
-"freeze_vision": true, "precision": "fp32", "epochs": 1.0, "max_steps": null, "batch": 4, "accumulation": 8,
-"cutoff": 16384, "beta": 0.1, "loss": "ipo", "likelihood": 0.1, "beyond_shorter": 0.5, "check_rows": 64,
-"answer_tokens": 1024
 """
 TUNING = """
 "rate": 2e-05, "warm_up": 0.1, "optimizer": "adamw", "lora_rank": 0, "quantization": "none",
@@ -54,11 +47,6 @@ TUNING = """
                 bf16=True,
             ),
             grpo.FREE_TO_CHANGE,
-        ),
-        (
-            PREFERENCE,
-            dpo.DpoTraining(sft_loss_weight=0.1, load_in_4bit=True, lora_r=8, ld_alpha=0.5, loss_type="ipo"),
-            dpo.FREE_TO_CHANGE,
         ),
         (
             TUNING,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal
 from ....training.data.rows.rl import CriticRlRow, read_rl_rows
 from ....training.data.rows.row_sets import RowSet
 from ....training.data.rows.sft import SftRow, read_rows, write_rows
-from ....training.gate.monitored_run import TrainingData
 from ....training.grpo.critic_task import CriticTask
 from ....training.grpo.settings import GrpoTraining
+from ....training.grpo.train import TrainingData
 from ....training.grpo.train import train as train_by_reward
 from ....training.reward.critic_reward import RewardSettings, RewardSetup
 from ....training.reward.redraws.drawing_settings import DrawingSettings

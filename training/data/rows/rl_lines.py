@@ -1,4 +1,4 @@
-"""Reads and writes data files of GRPO and DPO, one row per line, and opens every image once.
+"""Reads and writes data files of GRPO, one row per line, and opens every image once.
 
 A problem is reported with the row's line, field and reason, in the same way for all kinds of rows.
 """
@@ -19,7 +19,7 @@ from .values import RowProblem, read_values
 
 
 class RlRow(BaseModel):
-    """A row of GRPO or DPO training. Unknown keys are ignored."""
+    """A row of GRPO training. Unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 

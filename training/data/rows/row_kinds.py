@@ -24,9 +24,6 @@ def kind_of(row: Any) -> str:
         return ""
     if "edited_image_path" in row:
         return "critic-grpo"
-    if "chosen" in row or "rejected" in row:
-        role = "critic" if "truth" in row else role_of(str(row.get("chosen")))
-        return f"{role}-dpo" if role else ""
     if "request" in row and ("checklist" in row or "reference" in row):
         return "planner-grpo"
     return SFT if "messages" in row or "conversations" in row else ""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....backend.vram.footprint import GB
-from ...dpo.settings import DpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, vllm_length
 from ...sft.train import SftTraining
@@ -80,9 +79,6 @@ def hours(config: Any, memory: Memory, settings: Stage, devices: int) -> float:
     passes = 2 + 2 + 2 * (memory.trained / memory.whole) + (2 if settings.gradient_checkpointing else 0)
     if isinstance(settings, SftTraining):
         return settings.num_train_epochs * _computed(1000 * tokens * passes * memory.whole, devices)
-    if isinstance(settings, DpoTraining):
-        # Two answers per pair, and one forward pass of the reference model over both.
-        return settings.num_train_epochs * _computed(2000 * tokens * (passes + 2) * memory.whole, devices)
     again = 2 if settings.updates > 1 or settings.use_vllm else 0
     learned = _computed(1000 * settings.num_generations * tokens * (passes + again) * memory.whole, devices)
     read = memory.whole * 2.0 / (BANDWIDTH * SHARE_OF_BANDWIDTH)

@@ -21,7 +21,6 @@ from ....backend.errors import SettingsError
 from ....backend.machine.requirements import TRAINERS, missing, outdated, require
 from ....backend.vram.agent_shapes import SHAPES, published_config
 from ....backend.vram.footprint import GB
-from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.rollouts import batches
 from ...grpo.settings import GrpoTraining
@@ -46,9 +45,7 @@ LIBRARIES = (
     "deepspeed",
 )
 SPARE = 0.9
-KINDS: dict[str, type[SftTraining] | type[DpoTraining] | type[GrpoTraining]] = {
-    "critic-dpo": DpoTraining,
-    "planner-dpo": PlannerDpoTraining,
+KINDS: dict[str, type[SftTraining] | type[GrpoTraining]] = {
     "critic-grpo": GrpoTraining,
     "planner-grpo": PlannerGrpoTraining,
 }

@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Any
 
 from ....backend.vram.footprint import GB, NF4_DOUBLE
-from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining
 from ...sft.train import SftTraining
@@ -28,9 +27,8 @@ PROMPT_TOKENS, PLANNER_PROMPT_TOKENS = 512, 1024
 AROUND = ("embeddings", "output layer", "language, last norm")
 CHUNK_LOGITS = 1024
 """Positions whose logits are in memory at the same time; trl's fused head works in chunks."""
-Stage = SftTraining | DpoTraining | GrpoTraining
+Stage = SftTraining | GrpoTraining
 """Settings of any stage."""
-PLANNERS = (PlannerGrpoTraining, PlannerDpoTraining)
 
 
 def meta_model(config: Any, settings: ModelTraining) -> Any:
@@ -164,8 +162,6 @@ def estimate(config: Any, settings: Stage, devices: int = 1, vram: float = 80 * 
         # FSDP gathers one layer at a time and prefetches the next; embeddings and output layer are one unit.
         around = sum(both for part, (_, both) in found.parts.items() if part in AROUND)
         parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
-    if isinstance(settings, DpoTraining) and full:
-        parts["reference model"] = whole * 4.0 / devices
     if isinstance(settings, GrpoTraining):
         each = cache_bytes_per_token(config)
         answers = settings.prompts * settings.num_generations / devices
@@ -214,13 +210,13 @@ def _first(config: Any, *names: str) -> int:
 
 def question_tokens(config: Any, settings: Stage) -> int:
     """Return the tokens of a typical prompt: a critic's with two images, or a planner's with one."""
-    words = PLANNER_PROMPT_TOKENS if isinstance(settings, PLANNERS) else PROMPT_TOKENS
+    words = PLANNER_PROMPT_TOKENS if isinstance(settings, PlannerGrpoTraining) else PROMPT_TOKENS
     return _image_tokens_in(config, settings) + words
 
 
 def _image_tokens_in(config: Any, settings: Stage) -> int:
     """Return the image tokens of a row: two images for a critic, one for a planner."""
-    images = 1 if isinstance(settings, PLANNERS) else 2
+    images = 1 if isinstance(settings, PlannerGrpoTraining) else 2
     return images * image_tokens(config, settings.image_pixels)
 
 
@@ -228,8 +224,6 @@ def _tokens(config: Any, settings: Stage) -> tuple[int, int]:
     """Return (tokens of the longest row, rows per forward pass)."""
     if isinstance(settings, SftTraining):
         return settings.max_length, settings.per_device_train_batch_size
-    if isinstance(settings, DpoTraining):
-        return settings.max_length, 2 * settings.per_device_train_batch_size
     return question_tokens(
         config, settings
     ) + settings.max_completion_length, settings.per_device_train_batch_size

@@ -1,6 +1,6 @@
 """Settings of how a training's redraws are generated and scored: parallel calls, timeouts, limits.
 
-One model is used for all commands that redraw (critic-grpo, critic-pairs, own-critic), and its part about
+One model is used for all commands that redraw (critic-grpo, own-critic), and its part about
 generating also for planner-grpo, so that a limit has the same meaning everywhere.
 """
 

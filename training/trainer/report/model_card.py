@@ -18,7 +18,7 @@ from ....backend.prompts import FOLDER_NAME
 from ....backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
 from .card_facts import README, CardFacts, UsedRows
 
-HOW = {"sft": "Fine-tuned", "dpo": "Preference-trained", "grpo": "Reinforced"}
+HOW = {"sft": "Fine-tuned", "grpo": "Reinforced"}
 TASK = "image-text-to-text"
 ADAPTER = "adapter_config.json"
 REQUEST = "A red boat at dusk, in three steps."

@@ -48,15 +48,6 @@ PLANNER_GRPO_PARTS: LineParts = (
 )
 EXECUTED_PARTS: LineParts = (("executed", "reward/executed", 3), ("cached", "redraw/served", 2))
 
-DPO_PARTS: LineParts = (
-    ("loss", "loss", 4),
-    ("accuracy", "rewards/accuracies", 2),
-    ("margin", "rewards/margins", 3),
-    ("chosen", "rewards/chosen", 3),
-    ("rejected", "rewards/rejected", 3),
-    ("rate", "learning_rate", -2),
-)
-
 
 def number(logs: Mapping[str, Any], key: str) -> float | None:
     """Return a finite number of a log entry, or None if it is missing or not finite."""

@@ -18,7 +18,6 @@ from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.training.data.decontamination.benchmarks import rows_of
 from interleave_thinker.training.data.pack.row_files import RowFile
 from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
-from interleave_thinker.training.data.rows.preference import read_critic_pairs, read_planner_pairs
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows, read_rows
 from interleave_thinker.training.data.trajectories.prompt_rows import read_prompts
@@ -35,22 +34,12 @@ ROWS: dict[str, dict[str, Any]] = {
         "edited_image_path": "a.png",
         "evaluation": {"success": False, "semantics": 4, "quality": 4},
     },
-    "planner-dpo": {"messages": [USER], "images": ["a.png"], "chosen": PLAN, "rejected": "no"},
-    "critic-dpo": {
-        "messages": [USER],
-        "images": ["a.png"],
-        "chosen": VERDICT,
-        "rejected": "no",
-        "truth": False,
-    },
 }
 READERS = {
     "planner-sft": check_rows,
     "critic-sft": check_rows,
     "planner-grpo": read_planner_rl,
     "critic-grpo": read_rl_rows,
-    "planner-dpo": read_planner_pairs,
-    "critic-dpo": read_critic_pairs,
 }
 
 
@@ -137,8 +126,6 @@ def test_a_system_text_is_the_first_turn(tmp_path: Path) -> None:
     (found,), _ = check_rows(written(tmp_path, row))
     assert found.messages[0].content == "You judge."
     assert [one.role for one in found.messages] == ["system", "user", "assistant"]
-    (pair,), _ = read_critic_pairs(written(tmp_path, ROWS["critic-dpo"] | {"system": "You judge."}))
-    assert [one.role for one in pair.messages] == ["system", "user"]
 
 
 @pytest.mark.parametrize(

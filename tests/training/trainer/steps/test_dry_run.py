@@ -23,7 +23,7 @@ from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import write_rows
 from interleave_thinker.training.gate.gate_rows import GateSettings
-from interleave_thinker.training.gate.monitored_run import TrainingData
+from interleave_thinker.training.grpo.train import TrainingData
 from interleave_thinker.training.own_critic import own_critic
 from interleave_thinker.training.own_critic.rehearsal import Rehearsal, rl_rows
 from interleave_thinker.training.reward.attempts.reward import AttemptsReward
@@ -80,10 +80,10 @@ def test_what_would_stop_a_training_stops_a_dry_run(folder: Path, tmp_path: Path
     (line,) = (line for line in lines if line.startswith("tokens per row: "))
     assert "16 of 16 rows are longer than 40 (--max-length): an error without --skip-bad" in line
     with dry_runs(memory), pytest.raises(TrainingError, match="below the floor before any step"):
-        short_trainings.dpo(folder, tmp_path / "run", lines.append, collapse_threshold=0.9)
+        short_trainings.grpo(folder, tmp_path / "run", lines.append, collapse_threshold=1.0)
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "training.json").write_text('{"stage": "critic-dpo"}')
-    with dry_runs(memory), pytest.raises(TrainingError, match="contains a training of stage 'critic-dpo'"):
+    (tmp_path / "other" / "training.json").write_text('{"stage": "critic-grpo"}')
+    with dry_runs(memory), pytest.raises(TrainingError, match="contains a training of stage 'critic-grpo'"):
         short_trainings.sft(folder, tmp_path / "other")
     assert not (tmp_path / "run").exists()
 

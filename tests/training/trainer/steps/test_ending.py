@@ -28,8 +28,8 @@ from interleave_thinker.backend.prompts import prompt_set_of
 from interleave_thinker.backend.prompts.agent_card import read_card
 from interleave_thinker.cli.train import command as train_commands
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, write_rows
-from interleave_thinker.training.dpo.checks import CriticPairCheck
 from interleave_thinker.training.gate import checkpoint_selection
+from interleave_thinker.training.gate.held_out import Check
 from interleave_thinker.training.trainer.report.card_facts import read_facts
 from interleave_thinker.training.trainer.resume import claim_run, step_of
 from interleave_thinker.training.trainer.run import TrainingRun
@@ -102,9 +102,9 @@ def test_a_checkpoint_that_fails_its_check_is_not_kept(
 ) -> None:
     log = AtStep(2, Ending(tmp_path / "run").ask)
     found = iter([None, None, "it fell"])
-    monkeypatch.setattr(CriticPairCheck, "low", lambda self, floor, first: next(found))
+    monkeypatch.setattr(Check, "low", lambda self, floor, first: next(found))
     with pytest.raises(TrainingError, match="Training stopped: it fell"):
-        short_trainings.dpo(folder, tmp_path / "run", log)
+        short_trainings.grpo(folder, tmp_path / "run", log)
     facts = read_facts(tmp_path / "run" / "final")
     assert facts is not None and facts.steps == 2 and facts.stopped == "it fell"
 

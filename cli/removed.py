@@ -1,0 +1,33 @@
+"""Commands and options that an earlier release had: their use is an error that names the release."""
+
+from __future__ import annotations
+
+import re
+
+from ..backend.errors import SettingsError
+
+LAST_RELEASE = "0.3.0"
+REMOVED: dict[str, tuple[str, ...]] = {
+    "data": ("pairs", "critic-pairs", "planner-pairs"),
+    "train": ("critic-dpo", "planner-dpo"),
+}
+"""Command (empty: the program itself): its subcommands and options that are gone."""
+
+
+def removed(command: str, name: str) -> SettingsError | None:
+    """Return the error for a subcommand or option of a command, or None if it was never there."""
+    if name not in REMOVED.get(command, ()):
+        return None
+    full = f"{command} {name}".strip()
+    return SettingsError(f"`{full}` was removed. It was available up to {LAST_RELEASE}.", "See CHANGELOG.md.")
+
+
+def of_usage(error: Exception) -> SettingsError | None:
+    """Return the error for the unknown subcommand or option of a usage error of the command line."""
+    context = getattr(error, "ctx", None)
+    found = re.match(r"No such (?:command|option):? '?([\w-]+)", str(getattr(error, "message", "")))
+    if context is None or found is None:
+        return None
+    _, _, command = context.command_path.partition(" ")
+    name = found.group(1)
+    return removed(command, name) or removed(command, f"--{name.removeprefix('--no-')}")

@@ -1,0 +1,34 @@
+"""Commands, options and recipe keys of an earlier release are errors that name it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.cli_calls import call
+
+from interleave_thinker.cli.removed import LAST_RELEASE, REMOVED
+
+GONE = [(command, name) for command, names in REMOVED.items() for name in names]
+
+
+@pytest.mark.parametrize(("command", "name"), GONE)
+def test_removed_names_tell_the_last_release_that_had_them(command: str, name: str) -> None:
+    result = call(*command.split(), name)
+    assert result.exit_code == 2 and f"available up to {LAST_RELEASE}" in result.stderr, result.stderr
+    assert f"{command} {name}".strip() in result.stderr
+
+
+def test_an_unknown_name_is_a_usage_error() -> None:
+    for asked in (("train", "critic-xyz"), ("train", "critic-sft", "--xyz")):
+        result = call(*asked)
+        assert result.exit_code == 2 and "No such" in result.stderr
+
+
+@pytest.mark.parametrize(("command", "name"), [one for one in GONE if one[0].count(" ") and one[1][0] == "-"])
+def test_a_recipe_key_is_treated_like_its_option(command: str, name: str, tmp_path: Path) -> None:
+    stage = command.split()[-1]
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(f"{stage}:\n  {name.removeprefix('--').replace('-', '_')}: 1\n")
+    result = call(*command.split(), "--config", recipe)
+    assert result.exit_code == 2 and f"available up to {LAST_RELEASE}" in result.stderr, result.stderr

@@ -1,1 +1,0 @@
-"""Preference training (DPO) of planner and critic."""

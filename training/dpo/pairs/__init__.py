@@ -1,1 +1,0 @@
-"""Creation of preference pairs from runs and from sampled answers."""
