@@ -10,6 +10,7 @@ LAST_RELEASE = "0.3.0"
 REMOVED: dict[str, tuple[str, ...]] = {
     "data": ("pairs", "critic-pairs", "planner-pairs"),
     "train": ("critic-dpo", "planner-dpo"),
+    "train critic-grpo": ("--turns", "--stop-weight", "--thrift-weight", "--right-at"),
 }
 """Command (empty: the program itself): its subcommands and options that are gone."""
 

@@ -6,11 +6,14 @@ one overrides it. A key that is not an option of the command is an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from ...backend.errors import SettingsError
+from ..removed import removed
 
 SECTIONS = {"own-critic": "critic-sft"}
 """Commands that read the recipe section of another command."""
@@ -53,15 +56,18 @@ def check_recipe(context: typer.Context, recipe: str) -> None:
 
 
 def _check_keys(values: dict[str, Any], commands: Sequence[Any], recipe: str, stage: str) -> None:
-    from ...training.recipes.recipe import unknown_key
-    from ..removed import removed
-
     known = {parameter.name for command in commands for parameter in command.params} - {"config"}
     for key in values:
         if key not in known:
-            if gone := removed(f"train {stage}", f"--{key.replace('_', '-')}"):
-                raise gone
-            raise unknown_key(recipe, stage, key, known)
+            raise unknown(recipe, stage, key, known)
+
+
+def unknown(recipe: str, stage: str, key: str, known: Collection[str]) -> SettingsError:
+    """Return the error for a key of a recipe that is not an option of the stage's command."""
+    from ...training.recipes.recipe import unknown_key
+
+    gone = removed(f"train {stage}", f"--{key.replace('_', '-')}")
+    return gone or unknown_key(recipe, stage, key, known)
 
 
 Config = Annotated[

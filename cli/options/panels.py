@@ -93,7 +93,6 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "PromptsData": ("Requests", {}),
     "CardData": ("Dataset card", {}),
     "RewardSettings": ("Reward", {}),
-    "AttemptSettings": ("Reward", {}),
     "PlanRewardSettings": ("Reward", {}),
     "DrawingSettings": ("Generating and scoring", {}),
     "ExecutionSettings": ("Executing plans (--generator)", {}),

@@ -9,7 +9,6 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...training.grpo.settings import GrpoTraining
-from ...training.reward.attempts.terms import AttemptSettings
 from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.config import Config
@@ -61,15 +60,13 @@ def command(
     dry_run: DryRun = False,
     settings: GrpoTraining,
     reward: RewardSettings,
-    attempts: AttemptSettings,
     drawing: DrawingSettings,
     rewarders: RewarderOptions,
     services: ServiceOptions,
 ) -> None:
     """Train a critic with reinforcement learning (GRPO) on critic_rl.jsonl.
 
-    Images are generated from its refined prompts and scored. Verdict and score are the reward. With --turns N
-    a step is continued for up to N images, and its end is rewarded.
+    Images are generated from its refined prompts and scored. Verdict and score are the reward.
     """
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
@@ -112,7 +109,7 @@ def command(
             TrainingData(rows, held, data.parent, skip_bad),
             out,
             settings,
-            CriticTask(setup, attempts),
+            CriticTask(setup),
             log,
         )
     if not dry_run:

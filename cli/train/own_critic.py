@@ -13,7 +13,7 @@ from ...training.gate.gate_rows import GateSettings
 from ...training.own_critic.own_critic import ReinforcementStage
 from ...training.own_critic.rehearsal import Rehearsal
 from ...training.sft.train import SftTraining
-from ..options.config import Config
+from ..options.config import Config, unknown
 from ..options.models import with_model_options
 from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
 from ..options.training import DryRun, Images, checkpoint_of, dry_run_if, existing_file, log, refused
@@ -43,8 +43,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
     from ...training.grpo.settings import GrpoTraining
-    from ...training.recipes.recipe import read_recipe, unknown_key
-    from ...training.reward.attempts.terms import AttemptSettings
+    from ...training.recipes.recipe import read_recipe
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
     from ...training.reward.redraws.drawing_settings import DrawingSettings
     from ...training.trainer.model_loading import check_options
@@ -63,7 +62,6 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     parts = (
         GrpoTraining,
         RewardSettings,
-        AttemptSettings,
         DrawingSettings,
         ServiceOptions,
         RewarderOptions,
@@ -73,19 +71,18 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
         return kind(**{name: values.pop(name) for name in list(values) if name in kind.model_fields})
 
     try:
-        settings, reward, attempts, drawing, services, rewarders = map(part, parts)
+        settings, reward, drawing, services, rewarders = map(part, parts)
     except ValidationError as error:
         fault = error.errors()[0]
         raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
     # Before the fine-tuning, which takes hours.
     check_options(settings)
-    attempts.check(reward)
     if values:
         known = {name for kind in parts for name in kind.model_fields}
-        raise unknown_key(recipe, "critic-grpo", sorted(values)[0], known)
+        raise unknown(recipe, "critic-grpo", sorted(values)[0], known)
     opened = open_generator(generator, **rewarders.generator, **services.given)
     setup = RewardSetup(opened, open_scorer(scorer, **rewarders.judge), reward, drawing)
-    return ReinforcementStage(settings, setup, attempts)
+    return ReinforcementStage(settings, setup)
 
 
 @with_model_options

@@ -16,7 +16,6 @@ from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
 from interleave_thinker.training.grpo.train import TrainingData, train
-from interleave_thinker.training.reward.attempts.terms import AttemptSettings
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 
@@ -68,7 +67,7 @@ def run(
         options.get("cache"),
     )
     rl = TrainingData(options.get("rows", wrong_first), options.get("held", held), data.parent)
-    task = CriticTask(reward, options.get("attempts", AttemptSettings()))
+    task = CriticTask(reward)
     return train(options.get("model", checkpoint("critic")), rl, out, settings, task, log)
 
 

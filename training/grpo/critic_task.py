@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,10 @@ from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
 from ..data.rows.rl import CriticRlRow, as_question, shown_of
 from ..gate.held_out import Check, CheckLog, summarise
-from ..reward.attempts.reward import AttemptsReward
-from ..reward.attempts.terms import AttemptSettings
 from ..reward.critic_reward import CriticReward, RewardSetup
 from ..reward.rollout_reward import RolloutReading
 from ..trainer.report.html_report import Answered, Points
-from ..trainer.report.progress_line import GRPO_PARTS, STEP_PARTS, LineParts
+from ..trainer.report.progress_line import GRPO_PARTS
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining, check_rows_of
 
@@ -38,40 +36,31 @@ class CriticTask:
     """Rewards a critic for its verdicts and for the images generated from its refined prompts."""
 
     setup: RewardSetup
-    attempts: AttemptSettings = field(default_factory=AttemptSettings)
     stage = "critic-grpo"
     agent = "critic"
     check = Check
-
-    @property
-    def parts(self) -> LineParts:
-        """Parts of a log entry that the progress line shows."""
-        return (*GRPO_PARTS, *STEP_PARTS) if self.attempts.turns > 1 else GRPO_PARTS
+    parts = GRPO_PARTS
 
     def require(self) -> None:
         """Check the settings of the reward.
 
         Raises:
-            SettingsError: They contradict each other, or `json_repair` is needed and missing (published way
-                of reading answers).
+            SettingsError: `json_repair` is needed and missing (published way of reading answers).
         """
-        self.attempts.check(self.setup.terms)
         if self.setup.terms.published_quirks:
             require("json_repair")
 
     def identity(self) -> dict[str, Any]:
         """Return the generator, the scorer and the terms of the reward."""
-        # With single steps the identity is that of trainings before there were attempts.
-        attempts = self.attempts.model_dump(mode="json") if self.attempts.turns > 1 else {}
-        return {**self.rewarders(), **self.setup.terms.model_dump(mode="json"), **attempts}
+        return {**self.rewarders(), **self.setup.terms.model_dump(mode="json")}
 
     def rewarders(self) -> dict[str, str]:
         """Return the identities of the generator and the scorer."""
         return {"generator": self.setup.generator.identity, "scorer": self.setup.scorer.identity}
 
     def settings(self) -> Sequence[BaseModel]:
-        """Return the terms of the reward, the attempts of a step and the settings of the redraws."""
-        return self.setup.terms, self.attempts, self.setup.drawing
+        """Return the terms of the reward and the settings of the redraws."""
+        return self.setup.terms, self.setup.drawing
 
     def written(self, row: CriticRlRow) -> str:
         """Return the row as JSON."""
@@ -93,10 +82,8 @@ class CriticTask:
 
     def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> CriticReward:
         """Open the redrawer and return the critic's reward."""
-        redrawer, terms, attempts = self.setup.open_redrawer(out), self.setup.terms, self.attempts
-        if attempts.turns > 1:
-            return AttemptsReward(redrawer, terms, attempts, reading, rollouts, clock)
-        return CriticReward(redrawer, terms, reading, rollouts, clock)
+        redrawer = self.setup.open_redrawer(out)
+        return CriticReward(redrawer, self.setup.terms, reading, rollouts, clock)
 
     def summarise(
         self,
@@ -110,7 +97,7 @@ class CriticTask:
 
     def longest(self, answers: int) -> float:
         """Return the longest time of a reward in seconds, from the deadlines of generator and scorer."""
-        return self.setup.drawing.longest(answers) * max(1, self.attempts.turns - 1)
+        return self.setup.drawing.longest(answers)
 
     def curves(self, checks: CheckLog[Check]) -> dict[str, Points]:
         """Return the held-out measures per training step."""

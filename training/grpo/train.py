@@ -281,8 +281,6 @@ class Reinforcement(TrainingRun, Generic[Row, Found]):
             decode=lambda ids: as_read(prompt, decode(list(ids), skip_special_tokens=True)),
             verdict_first=prompt_set.verdict_first,
             seed=self.settings.seed,
-            prompt_set=prompt_set,
-            pixels=self.settings.image_pixels,
         )
         rollouts = self.out / "rollouts" / (f"rank_{rank}" if self.devices > 1 else "")
         return self.task.reward(self.out, reading, rollouts, clock)

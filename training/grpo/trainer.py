@@ -5,14 +5,13 @@ two methods that are meant to be overridden, `log` and `compute_loss`, and one i
 `_tokenize_prompts`, without which requests with and without images cannot be mixed in a batch. trl divides
 the summed loss by the tokens of all answers of a rollout, including those of answers that were left out of
 their group. If these have the share m of the tokens, every gradient is 1 - m times what the remaining answers
-alone would give; the loss is therefore multiplied by 1 / (1 - m), counted over all ranks. `sampled` calls
-`_tokenize_prompts` and `_generate_single_turn` as trl does for a rollout. This module needs trl, so only
+alone would give; the loss is therefore multiplied by 1 / (1 - m), counted over all ranks. This module needs trl, so only
 training code imports it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,19 +90,6 @@ class RewardTrainer(GRPOTrainer):
         """
         ids, images, fields = super()._tokenize_prompts(prompts)
         return ids, None if images is None else [some or [] for some in images], fields
-
-    def sampled(self, questions: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-        """Return the token ids of one answer to each question, sampled like those of a rollout.
-
-        Args:
-            questions: Each has a `prompt` (a conversation) and `images` (PIL images).
-        """
-        from trl.data_utils import prepare_multimodal_messages
-
-        prompts = [prepare_multimodal_messages(one["prompt"], images=one["images"]) for one in questions]
-        ids, images, fields = self._tokenize_prompts(prompts)
-        answers, _ = self._generate_single_turn(ids, images, fields, 1)
-        return answers
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the measured values to the log entry and log it."""

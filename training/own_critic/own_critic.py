@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,6 @@ from ..gate.gate_rows import GateSettings, askable, examination, refuse_trained
 from ..gate.regression_gate import RegressionGate, enforce, publish
 from ..grpo.settings import GrpoTraining
 from ..grpo.train import TrainingData
-from ..reward.attempts.terms import AttemptSettings
 from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData
 from ..sft.train import SftTraining
@@ -47,11 +46,10 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReinforcementStage:
-    """Optional last stage: the settings of GRPO, the source of its rewards, and the attempts of a step."""
+    """Optional last stage: the settings of GRPO and the source of its rewards."""
 
     settings: GrpoTraining
     reward: RewardSetup
-    attempts: AttemptSettings = field(default_factory=AttemptSettings)
 
 
 @dataclass(frozen=True)
@@ -276,7 +274,7 @@ class _OwnCritic:
         from ..grpo.critic_task import CriticTask
         from ..grpo.train import train
 
-        task = CriticTask(stage.reward, stage.attempts)
+        task = CriticTask(stage.reward)
         return train(start, data, self.out / "grpo", stage.settings, task, self.log)
 
     def _merged(self, base: Path, made: Path, folder: Path) -> Path:

@@ -19,10 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
-from ...backend.prompts import PromptSet
 from ...backend.types import Value
 from ..trainer.step_clock import StepClock
 
@@ -51,16 +49,12 @@ class RolloutReading:
         decode: Decodes token ids, `(tokens,)`.
         verdict_first: Whether the verdict comes before the reasoning in an answer.
         seed: Seed of the training.
-        prompt_set: Prompt set of the agent, for questions about new images.
-        pixels: Largest area of an image in such a question, in pixels.
     """
 
     images: Path
     decode: Callable[[Sequence[int]], str]
     verdict_first: bool = False
     seed: int = 0
-    prompt_set: PromptSet | None = None
-    pixels: int = MAX_PIXELS
 
 
 class RolloutReward(ABC, Generic[Row, Sample]):

@@ -476,13 +476,8 @@ def test_reinforcement_has_its_own_recipe_section(tmp_path: Path) -> None:
     recipe.write_text(f"{told}  colour: red\n")
     with pytest.raises(SettingsError, match="colour"):
         reinforcement_of(str(recipe))
-    recipe.write_text(
-        "critic-grpo:\n  generator: tinyworld\n  scorer: tinyworld\n  turns: 3\n  stop_weight: 0.4\n"
-    )
-    attempts = reinforcement_of(str(recipe)).attempts
-    assert (attempts.turns, attempts.stop_weight, how.attempts.turns) == (3, 0.4, 1)
-    recipe.write_text(f"{told}  turns: 2\n  draws: 3\n")
-    with pytest.raises(SettingsError, match="--turns 2 cannot be combined with --draws 3"):
+    recipe.write_text(f"{told}  turns: 2\n")
+    with pytest.raises(SettingsError, match="--turns` was removed"):
         reinforcement_of(str(recipe))
 
 

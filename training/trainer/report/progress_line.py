@@ -32,7 +32,6 @@ GRPO_PARTS: LineParts = (
     ("cached", "redraw/served", 2),
     ("failed", "redraw/failed", 2),
 )
-STEP_PARTS: LineParts = (("images", "steps/images", 2), ("right", "steps/right", 2))
 PLANNER_GRPO_PARTS: LineParts = (
     ("reward", "reward/overall", 3),
     ("format", "reward/format", 2),

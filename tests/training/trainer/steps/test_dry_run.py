@@ -26,9 +26,7 @@ from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.grpo.train import TrainingData
 from interleave_thinker.training.own_critic import own_critic
 from interleave_thinker.training.own_critic.rehearsal import Rehearsal, rl_rows
-from interleave_thinker.training.reward.attempts.reward import AttemptsReward
-from interleave_thinker.training.reward.attempts.terms import AttemptSettings
-from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
+from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.trainer.steps.dry_run import Prepared, clock, dry_runs, time_lines
 
@@ -119,10 +117,10 @@ def test_own_critic_is_checked_with_its_reinforcement(
         RunsData(), short_trainings.SFT, Rehearsal(least_rows=1, least_steps=1), GateSettings()
     )
     agents = own_critic.OwnCriticAgents(
-        reinforcement=own_critic.ReinforcementStage(short_trainings.GRPO, reward, AttemptSettings(turns=2))
+        reinforcement=own_critic.ReinforcementStage(short_trainings.GRPO, reward)
     )
     begun: list[int] = []
-    monkeypatch.setattr(AttemptsReward, "begin", lambda self, *given: begun.append(self.attempts.turns))
+    monkeypatch.setattr(CriticReward, "begin", lambda self, *given: begun.append(1))
     critic, lines = checkpoint("critic"), []
     before = checkpoint_digest(critic)
     with dry_runs(memory):
@@ -135,7 +133,7 @@ def test_own_critic_is_checked_with_its_reinforcement(
             lines.append,
         )
     assert sum(line.startswith("estimated time: ") for line in lines) == 2
-    assert any("rollouts took" in line for line in lines) and begun == [2]
+    assert any("rollouts took" in line for line in lines) and begun == [1]
     assert not (tmp_path / "own").exists() and checkpoint_digest(critic) == before
 
 

@@ -1,1 +1,0 @@
-"""Reward of a critic that is continued over several attempts of a step."""
