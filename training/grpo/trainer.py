@@ -5,8 +5,8 @@ two methods that are meant to be overridden, `log` and `compute_loss`, and one i
 `_tokenize_prompts`, without which requests with and without images cannot be mixed in a batch. trl divides
 the summed loss by the tokens of all answers of a rollout, including those of answers that were left out of
 their group. If these have the share m of the tokens, every gradient is 1 - m times what the remaining answers
-alone would give; the loss is therefore multiplied by 1 / (1 - m), counted over all ranks. This module needs trl, so only training code
-imports it.
+alone would give; the loss is therefore multiplied by 1 / (1 - m), counted over all ranks. This
+module needs trl, so only training code imports it.
 """
 
 from __future__ import annotations
