@@ -11,6 +11,10 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "data": ("pairs", "critic-pairs", "planner-pairs"),
     "train": ("critic-dpo", "planner-dpo"),
     "train critic-grpo": ("--turns", "--stop-weight", "--thrift-weight", "--right-at"),
+    "train planner-grpo": (
+        *("--generator", "--scorer", "--cache", "--executed-weight", "--executed-steps", "--take-turns"),
+        *("--parallel-image-scores", "--draw-batch", "--parallel-draws", "--draw-seconds", "--max-draws"),
+    ),
 }
 """Command (empty: the program itself): its subcommands and options that are gone."""
 

@@ -95,7 +95,6 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "RewardSettings": ("Reward", {}),
     "PlanRewardSettings": ("Reward", {}),
     "DrawingSettings": ("Generating and scoring", {}),
-    "ExecutionSettings": ("Executing plans (--generator)", {}),
     "JudgingSettings": ("Judge", {}),
     "GateSettings": ("Regression gate", {}),
     "GgufSettings": ("Conversion to GGUF (--to gguf)", {}),

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...backend.errors import SettingsError
 from ...training.grpo.planner_settings import PlannerGrpoTraining
-from ...training.reward.plans.execution_settings import ExecutionSettings
 from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
 from ..options.config import Config
 from ..options.models import with_model_options
-from ..options.runs import SCORERS
-from ..options.service import RewarderOptions, ServiceOptions
 from ..options.training import (
     Download,
     DryRun,
@@ -53,50 +49,22 @@ def command(
             "checklists of the rows)."
         ),
     ],
-    generator: Annotated[
-        str | None,
-        typer.Option(
-            help="Execute the plans with this generator, as in `run`, and reward their images too. Needs "
-            "--scorer."
-        ),
-    ] = None,
-    scorer: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Scorer of the images against the prompts of their steps: {SCORERS}, or judge:base (the "
-            "base model of the trained adapter, without a second copy)."
-        ),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Cache file of generated and scored images, which trainings can share. Default: in --out."
-        ),
-    ] = None,
     out: Out,
     skip_bad: SkipBad = False,
     dry_run: DryRun = False,
     settings: PlannerGrpoTraining,
     reward: PlanRewardSettings,
     judging: JudgingSettings,
-    execution: ExecutionSettings,
-    rewarders: RewarderOptions,
-    services: ServiceOptions,
 ) -> None:
     """Train a planner with reinforcement learning (GRPO) on planner_rl.jsonl.
 
-    Its plans are judged as texts. With --generator and --scorer they are also executed, once per step and
-    without a critic, and how well the images show their prompts is part of the reward.
+    Its plans are judged as texts.
     """
-    from ...backend.generators import open_generator
-    from ...backend.scorers import open_scorer
     from ...training.data.rows.planner_rl import read_planner_rl
     from ...training.data.rows.sft import show_problems
     from ...training.grpo.planner_settings import split_planner_rows
     from ...training.grpo.planner_task import PlannerTask
     from ...training.grpo.train import TrainingData, train
-    from ...training.reward.base_judge import NAME, BaseJudge
-    from ...training.reward.plans.execution import ExecutionSetup
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
@@ -111,22 +79,8 @@ def command(
         held_out_requests = {row.request for row in held}
         rows = [row for row in rows if row.request not in held_out_requests]
     log(f"{len(rows)} requests; {len(held)} held out")
-    if (generator is None) != (scorer is None):
-        raise SettingsError(
-            "Plans are executed with --generator and --scorer, but only one of them is given.",
-            "Give both, or none to judge plans as texts.",
-        )
-    if generator is None and cache is not None:
-        raise SettingsError("--cache is for the images of executed plans.", "Give --generator and --scorer.")
     folder = checkpoint_of(model, download)
-    executing = None
-    if generator is not None and scorer is not None:
-        if execution.take_turns and settings.use_vllm:
-            raise SettingsError("--take-turns cannot be combined with --use-vllm.", "Remove one of them.")
-        opened = open_generator(generator, **rewarders.generator, **services.given)
-        scores = BaseJudge(folder, settings) if scorer == NAME else open_scorer(scorer, **rewarders.judge)
-        executing = ExecutionSetup(opened, scores, execution, None if dry_run else cache)
-    task = PlannerTask(opened_judge(judge), reward, judging, data.parent, executing)
+    task = PlannerTask(opened_judge(judge), reward, judging, data.parent)
     with dry_run_if(dry_run):
         made = train(folder, TrainingData(rows, held, data.parent, skip_bad), out, settings, task, log)
     if not dry_run:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from ...backend.errors import TrainingError
-from ..reward.plans.reward import PlanSample, executed_score
+from ..reward.plans.reward import PlanSample
 from ..reward.rollout_reward import mean
 from .held_out import STORED_ANSWERS, HeldOutCheck
 
@@ -35,7 +35,6 @@ class PlanCheck(HeldOutCheck):
         consistency: Consistency term of the reward.
         length: Length term of the reward.
         copies: Share of plans that copy their requests.
-        executed: Score of the executed plans' images, or None if plans are not executed.
     """
 
     judged: int
@@ -44,20 +43,18 @@ class PlanCheck(HeldOutCheck):
     consistency: float = Field(ge=0, le=1)
     length: float = Field(ge=0, le=1)
     copies: float = Field(ge=0, le=1)
-    executed: float | None = Field(default=None, ge=0, le=1)
 
     def __str__(self) -> str:
         exact = "" if self.exact is None else f"exact {self.exact:.2f}, "
-        executed = "" if self.executed is None else f"executed {self.executed:.2f}, "
         return (
-            f"{exact}{executed}match {self.match:.2f}, consistency {self.consistency:.2f}, "
+            f"{exact}match {self.match:.2f}, consistency {self.consistency:.2f}, "
             f"length {self.length:.2f}, format {self.format:.2f}, copied {self.copies:.2f}, "
             f"{self.tokens:.0f} tokens ({self.rows} rows)"
         )
 
     def measures(self) -> dict[str, float]:
-        """Return match, exactness, images and copies."""
-        found = {"match": self.match, "exact": self.exact, "executed": self.executed, "copies": self.copies}
+        """Return match, exactness and copies."""
+        found = {"match": self.match, "exact": self.exact, "copies": self.copies}
         return {f"held_out/{name}": value for name, value in found.items() if value is not None}
 
     def low(self, floor: float, first: HeldOutCheck) -> str | None:
@@ -101,7 +98,6 @@ def plan_check(samples: Sequence[PlanSample], tokens: Sequence[int], most_copied
         length=mean([sample.length for sample in counted]),
         copies=mean([float(sample.copied > most_copied) for sample in samples]),
         format=mean([sample.format for sample in samples]),
-        executed=executed_score(counted) if any(sample.executed for sample in counted) else None,
         tokens=mean([float(length) for length in tokens]),
         answers=[sample.answer for sample in samples[:STORED_ANSWERS]],
     )

@@ -1,4 +1,4 @@
-"""GRPO task of the planner: a row shows a request, and its plan is judged as a text or also by its images."""
+"""GRPO task of the planner: a row shows a request, and its plan is judged."""
 
 from __future__ import annotations
 
@@ -16,58 +16,46 @@ from ..data.rows.lengths import ShownRow
 from ..data.rows.planner_rl import PlannerRlRow, planner_question, planner_shown
 from ..gate.held_out import CheckLog
 from ..gate.plan_checks import PlanCheck, plan_check
-from ..reward.plans.execution import ExecutionSetup
 from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging
-from ..reward.plans.reward import PlannerReward, rewarded_samples
+from ..reward.plans.reward import PlannerReward, plan_samples
 from ..reward.plans.terms import PlanRewardSettings
 from ..reward.rollout_reward import RolloutReading
 from ..trainer.report.html_report import Answered, Points
-from ..trainer.report.progress_line import EXECUTED_PARTS, PLANNER_GRPO_PARTS, LineParts
+from ..trainer.report.progress_line import PLANNER_GRPO_PARTS
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
 
-CURVES = ("match", "exact", "consistency", "length", "format", "executed", "copies")
+CURVES = ("match", "exact", "consistency", "length", "format", "copies")
 
 
 @dataclass(frozen=True)
 class PlannerTask:
-    """Rewards a planner for its plans with `judge`; image paths of the rows are relative to `images`.
-
-    With `execution` plans are also executed, and their images are scored.
-    """
+    """Rewards a planner for its plans with `judge`; image paths of the rows are relative to `images`."""
 
     judge: PlanJudge
     terms: PlanRewardSettings
     judging: JudgingSettings
     images: Path
-    execution: ExecutionSetup | None = None
     stage = "planner-grpo"
     agent = "planner"
     check = PlanCheck
-
-    @property
-    def parts(self) -> LineParts:
-        """Parts of a log entry that the progress line shows."""
-        return (*PLANNER_GRPO_PARTS, *EXECUTED_PARTS) if self.execution else PLANNER_GRPO_PARTS
+    parts = PLANNER_GRPO_PARTS
 
     def require(self) -> None:
         """Do nothing: the planner needs only the training libraries."""
 
     def identity(self) -> dict[str, Any]:
-        """Return the judge and the terms of the reward, and what executes plans."""
-        # Without execution the identity is that of trainings before plans could be executed.
-        executed = self.execution.identity() if self.execution else {}
-        return {**self.rewarders(), **self.terms.model_dump(mode="json"), **executed}
+        """Return the judge and the terms of the reward."""
+        return {**self.rewarders(), **self.terms.model_dump(mode="json")}
 
     def rewarders(self) -> dict[str, str]:
-        """Return the identities of the judge, and of generator and scorer if plans are executed."""
-        return {"judge": self.judge.identity, **(self.execution.rewarders() if self.execution else {})}
+        """Return the identity of the judge."""
+        return {"judge": self.judge.identity}
 
     def settings(self) -> Sequence[BaseModel]:
-        """Return the terms of the reward, and the settings of the judge's calls and of the execution."""
-        executed = (self.execution.settings,) if self.execution else ()
-        return self.terms, self.judging, *executed
+        """Return the terms of the reward, and the settings of the judge's calls."""
+        return self.terms, self.judging
 
     def written(self, row: PlannerRlRow) -> str:
         """Return the row as JSON."""
@@ -93,11 +81,10 @@ class PlannerTask:
         return list(rows[: settings.check_rows])
 
     def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> PlannerReward:
-        """Return the planner's reward; answers of a chat judge and images are cached in `out`."""
+        """Return the planner's reward; answers of a chat judge are cached in `out`."""
         self.judge.keep_in(out / "judgements.sqlite")
-        execution = self.execution.open(out, self.judging, reading.seed) if self.execution else None
         judging = PlanJudging(self.judge, self.judging)
-        return PlannerReward(judging, self.terms, reading, rollouts, clock, execution)
+        return PlannerReward(judging, self.terms, reading, rollouts, clock)
 
     def summarise(
         self,
@@ -108,15 +95,12 @@ class PlannerTask:
     ) -> PlanCheck:
         """Judge the held-out plans in the same way as the rewarded ones."""
         judging = PlanJudging(self.judge, self.judging)
-        execution = self.execution.opened if self.execution else None
-        rewarded = rewarded_samples(answers, rows, judging, self.terms, self.images, execution)
-        samples, _ = asyncio.run(rewarded)
+        samples = asyncio.run(plan_samples(answers, rows, judging, self.terms, self.images))
         return plan_check(samples, lengths, self.terms.most_copied)
 
     def longest(self, answers: int) -> float:
-        """Return the longest time of a reward in seconds, from the deadlines of judge and generator."""
-        executed = self.execution.longest(answers, self.judging) if self.execution else 0.0
-        return self.judging.longest(answers) + executed
+        """Return the longest time of a reward in seconds, from the deadlines of the judge."""
+        return self.judging.longest(answers)
 
     def curves(self, checks: CheckLog[PlanCheck]) -> dict[str, Points]:
         """Return the held-out measures per training step."""

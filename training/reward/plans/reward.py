@@ -1,23 +1,19 @@
-"""Reward of a planner for a batch of answers: plans are parsed and judged, and executed if this is set up.
+"""Reward of a planner for a batch of answers: plans are parsed and judged.
 
 An answer that cannot be parsed as a plan gets only its format reward, which is then 0, and is not judged.
-Neither is a plan that copies its request. Only judged plans are executed.
+Neither is a plan that copies its request.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ....backend.types import Plan
 from ...data.rows.planner_rl import PlannerRlRow
 from ...trainer.step_clock import StepClock
-from ..redraws.batch_counts import BatchCounts
 from ..rollout_reward import Rewarded, RolloutReading, RolloutReward, mean
-from .execution import Executed, PlanExecution
 from .judging import PlanJudging, PlanOutcome
 from .terms import (
     PlanRewardSettings,
@@ -36,10 +32,7 @@ OFTEN = 0.1
 
 
 class PlanSample(Rewarded):
-    """An answer with its parts, 0 to 1 each; `exact` is None if unknown.
-
-    `executed` is the score of each executed step.
-    """
+    """An answer with its parts, 0 to 1 each; `exact` is None if unknown."""
 
     request: str
     steps: int = 0
@@ -49,7 +42,6 @@ class PlanSample(Rewarded):
     length: float = 0.0
     copied: float = 0.0
     exact: bool | None = None
-    executed: tuple[float, ...] | None = None
 
 
 class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
@@ -64,32 +56,21 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
         reading: RolloutReading,
         rollouts: Path | None = None,
         clock: StepClock | None = None,
-        execution: PlanExecution | None = None,
     ) -> None:
         super().__init__(reading, rollouts, clock)
         self.judging = judging
         self.settings = settings
-        self.execution = execution
         self._copies: deque[bool] = deque(maxlen=LAST_PLANS)
-
-    def begin(self, trainer: Any, processor: Any) -> None:
-        """Prepare the execution of plans for training.
-
-        Raises:
-            SettingsError: The model is sharded, which the scorer or a shared GPU does not support.
-        """
-        if self.execution is not None:
-            self.execution.begin(trainer, processor)
 
     @property
     def problem(self) -> str | None:
-        """Why training must pause because too many judgments or executions fail, else None."""
-        return self.judging.problem or (self.execution.problem if self.execution else None)
+        """Why training must pause because too many judgments fail, else None."""
+        return self.judging.problem
 
     @property
     def problem_at_end(self) -> str | None:
         """Like `problem`, after the last judgment, when a few failures are enough."""
-        return self.judging.problem_at_end or (self.execution.problem_at_end if self.execution else None)
+        return self.judging.problem_at_end
 
     @property
     def warning(self) -> str | None:
@@ -103,11 +84,9 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
         self, answers: Sequence[str], rows: Sequence[PlannerRlRow]
     ) -> tuple[list[PlanSample], dict[str, float]]:
         """Return a sample for each answer to the row at the same index, and the measures of the batch."""
-        samples, counts = await rewarded_samples(
-            answers, rows, self.judging, self.settings, self.reading.images, self.execution
-        )
+        samples = await plan_samples(answers, rows, self.judging, self.settings, self.reading.images)
         self._copies.extend(sample.copied > self.settings.most_copied for sample in samples)
-        return samples, {**plan_measures(samples), **(executed_measures(samples, counts) if counts else {})}
+        return samples, plan_measures(samples)
 
 
 async def plan_samples(
@@ -157,74 +136,6 @@ def _sample(
         format=form, match=score.match, consistency=score.consistency, length=length, weights=settings
     )
     return sample.model_copy(update={**score.model_dump(), "length": length, "overall": overall})
-
-
-async def rewarded_samples(
-    answers: Sequence[str],
-    rows: Sequence[PlannerRlRow],
-    judging: PlanJudging,
-    settings: PlanRewardSettings,
-    folder: Path,
-    execution: PlanExecution | None,
-) -> tuple[list[PlanSample], BatchCounts | None]:
-    """Judge the plans as `plan_samples` and, with `execution`, execute the judged ones.
-
-    Returns:
-        The samples, and the counts of the images; None without execution.
-
-    Raises:
-        SettingsError: A cache cannot be used.
-        Cancelled: The run was cancelled.
-    """
-    samples = await plan_samples(answers, rows, judging, settings, folder)
-    if execution is None:
-        return samples, None
-    judged = [sample.overall is not None and sample.copied <= settings.most_copied for sample in samples]
-    plans = [plan_in(sample.answer) if one else None for sample, one in zip(samples, judged, strict=True)]
-    executed, counts = await execution.execute(rows, plans, folder)
-    weight = execution.settings.executed_weight
-    made = zip(samples, executed, strict=True)
-    return [_with_images(sample, one, settings, weight) for sample, one in made], counts
-
-
-def _with_images(
-    sample: PlanSample, executed: Executed | None, settings: PlanRewardSettings, weight: float
-) -> PlanSample:
-    """Return the sample with the score of its images; that of a plan which was not executed is 0."""
-    if sample.overall is None:
-        return sample
-    if executed is not None and executed.share is None:
-        return sample.model_copy(
-            update={"overall": None, "fault": executed.fault, "executed": executed.scores}
-        )
-    overall = combine_plan(
-        format=sample.format,
-        match=sample.match,
-        consistency=sample.consistency,
-        length=sample.length,
-        weights=settings,
-        executed=((executed.share or 0.0) if executed else 0.0, weight),
-    )
-    return sample.model_copy(update={"overall": overall, "executed": executed.scores if executed else None})
-
-
-def executed_score(samples: Sequence[PlanSample]) -> float:
-    """Return the mean score of the plans' images; plans that were not executed count 0, as in the reward."""
-    return mean([mean(sample.executed) if sample.executed else 0.0 for sample in samples])
-
-
-def executed_measures(samples: Sequence[PlanSample], counts: BatchCounts) -> dict[str, float]:
-    """Return the measures of the executed plans of a batch; a share of nothing is NaN."""
-    counted = [sample for sample in samples if sample.overall is not None]
-    return {
-        "reward/executed": executed_score(counted),
-        "redraw/asked": float(counts.asked),
-        "redraw/drawn": float(counts.drawn),
-        "redraw/served": counts.served if counts.asked else math.nan,
-        "redraw/failed": counts.failed / counts.asked if counts.asked else math.nan,
-        "seconds/draw": counts.draw_seconds,
-        "seconds/score": counts.score_seconds,
-    }
 
 
 def plan_measures(samples: Sequence[PlanSample]) -> dict[str, float]:

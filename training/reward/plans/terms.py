@@ -154,17 +154,14 @@ def combine_plan(
     consistency: float,
     length: float,
     weights: PlanRewardSettings = DEFAULTS,
-    executed: tuple[float, float] = (0.0, 0.0),
 ) -> float:
     """Return the reward, 0 to 1: 0.2 format + 0.8 (0.6 match + 0.2 consistency + 0.2 length).
 
-    `executed` is the score of the images and its weight. It joins the content, which is then divided by 1 +
-    that weight. All terms are 0 to 1. The weights are ours (docs/reference/file-formats.md, Rewards).
+    All terms are 0 to 1. The weights are ours (docs/reference/file-formats.md, Rewards).
     """
     content = (
         weights.match_weight * match
         + weights.consistency_weight * consistency
         + weights.length_weight * length
-        + executed[1] * executed[0]
-    ) / (1 + executed[1])
+    )
     return weights.format_weight * format + (1 - weights.format_weight) * content

@@ -5,7 +5,7 @@ They are counted where the work is done and passed along, so that batches do not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -40,7 +40,3 @@ class BatchCounts:
     def served(self) -> float:
         """Share of the redraws whose image came from the cache or an identical request."""
         return 1.0 - (self.drawn + self.not_drawn) / self.asked if self.asked else 0.0
-
-    def plus(self, other: BatchCounts) -> BatchCounts:
-        """Return the sums of the counters of two batches."""
-        return BatchCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))

@@ -1,8 +1,4 @@
-"""Settings of how a training's redraws are generated and scored: parallel calls, timeouts, limits.
-
-One model is used for all commands that redraw (critic-grpo, own-critic), and its part about
-generating also for planner-grpo, so that a limit has the same meaning everywhere.
-"""
+"""Settings of how a training's redraws are generated and scored: parallel calls, timeouts, limits."""
 
 from __future__ import annotations
 
@@ -11,8 +7,8 @@ import math
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class GeneratingSettings(BaseModel):
-    """Settings of generating images during training."""
+class DrawingSettings(BaseModel):
+    """Settings of generating and scoring images during training."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -39,11 +35,6 @@ class GeneratingSettings(BaseModel):
         description="Training stops, after the current batch, when a process has requested this many images, "
         "including failed attempts. Default: no limit.",
     )
-
-
-class DrawingSettings(GeneratingSettings):
-    """Settings of generating and scoring images during training."""
-
     parallel_scores: int = Field(
         default=1,
         ge=1,

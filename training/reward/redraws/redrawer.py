@@ -59,12 +59,11 @@ class Redraw:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a redraw: the score, or None with the reason; `refused` if the prompt is the reason."""
+    """Result of a redraw: the score, or None with the reason."""
 
     score: Score | None
     picture: Picture | None = None
     fault: str = ""
-    refused: bool = False
 
 
 class Redrawer:
@@ -101,15 +100,15 @@ class Redrawer:
     @property
     def problem(self) -> str | None:
         """Why training should stop, or None while failures are few and the image limit is not reached."""
-        return self.used_up or self._failures.problem()
+        return self._used_up or self._failures.problem()
 
     @property
     def problem_at_end(self) -> str | None:
         """Like `problem`, after the last redraw, when a few failures are enough."""
-        return self.used_up or self._failures.problem(at_end=True)
+        return self._used_up or self._failures.problem(at_end=True)
 
     @property
-    def used_up(self) -> str | None:
+    def _used_up(self) -> str | None:
         """That the limit of images is reached, else None."""
         most = self.settings.max_draws
         if most is None or self.draws < most:
@@ -242,7 +241,7 @@ class Redrawer:
         except (Cancelled, SettingsError):
             raise
         except (InterleaveError, CallTimeout) as error:
-            return Outcome(None, picture, str(error), isinstance(error, (DrawRefused, NotScorable)))
+            return Outcome(None, picture, str(error))
 
     async def _score(self, redraw: Redraw, after: Picture, counts: BatchCounts) -> Score:
         after = after.scaled_to(redraw.before.size) if redraw.before else after

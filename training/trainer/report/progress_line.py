@@ -45,7 +45,6 @@ PLANNER_GRPO_PARTS: LineParts = (
     ("tokens", "completions/mean_length", 0),
     ("failed", "plan/failed", 2),
 )
-EXECUTED_PARTS: LineParts = (("executed", "reward/executed", 3), ("cached", "redraw/served", 2))
 
 
 def number(logs: Mapping[str, Any], key: str) -> float | None:
