@@ -137,7 +137,7 @@ class LazyGroup(TyperGroup):
             if absent in EXTRAS:
                 error = SettingsError(f"This command needs {absent!r}, which is not installed.", HOW_TO_GET)
             if (option := getattr(error, "option_name", None)) is not None:
-                from .renamed_options import new_option
+                from .removed import new_option
 
                 now = new_option(option, error.ctx.command)  # type: ignore[attr-defined]
                 error = SettingsError(f"{option} was renamed to {now}.", f"Use {now}.") if now else error

@@ -8,7 +8,7 @@ import pytest
 from support.cli_calls import call
 
 from interleave_thinker.cli.lazy_group import COMMANDS, LazyCommand
-from interleave_thinker.cli.renamed_options import RENAMED
+from interleave_thinker.cli.removed import RENAMED
 from interleave_thinker.training.trainer.renamed_settings import RENAMED as RENAMED_SETTINGS
 
 

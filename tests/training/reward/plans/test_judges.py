@@ -25,7 +25,7 @@ from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedW
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
-from interleave_thinker.training.gate.plan_checks import plan_check
+from interleave_thinker.training.gate.plan_checks import PlanCheck, plan_check
 from interleave_thinker.training.reward.plans.judges import (
     ChecklistJudge,
     PlanScore,
@@ -224,6 +224,8 @@ def sample(match: float, copied: float = 0.0) -> PlanSample:
 def test_a_planner_that_gets_worse_talks_or_copies_is_stopped() -> None:
     first = plan_check([sample(0.5)] * 4, [100] * 4, 0.8)
     assert first.low(0.8, first) is None
+    stored = {**first.model_dump(), "executed": 0.5}
+    assert PlanCheck.model_validate(stored) == first, "a check of an earlier version"
     better = plan_check([sample(0.9)] * 4, [150] * 4, 0.8)
     assert better.low(0.8, first) is None
     assert "below 0.8 times" in (plan_check([sample(0.3)] * 4, [100] * 4, 0.8).low(0.8, first) or "")
