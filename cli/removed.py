@@ -12,6 +12,10 @@ LAST_RELEASE = "0.3.0"
 REMOVED: dict[str, tuple[str, ...]] = {
     "data": ("pairs", "critic-pairs", "planner-pairs"),
     "train": ("critic-dpo", "planner-dpo"),
+    "train critic-sft": ("--samples", "--sample-tokens"),
+    "train planner-sft": ("--samples", "--sample-tokens"),
+    "train own-critic": ("--samples", "--sample-tokens"),
+    "train publish": ("--to", "--with-report"),
     "train critic-grpo": ("--turns", "--stop-weight", "--thrift-weight", "--right-at"),
     "train planner-grpo": (
         *("--generator", "--scorer", "--cache", "--executed-weight", "--executed-steps", "--take-turns"),

@@ -52,7 +52,7 @@ _TRAINING: Fields = {
     "Memory": ("device", "gradient_checkpointing", "image_pixels", "max_length", "max_prompt_length"),
     "Checkpoints and logs": ("save_dtype", "save_steps", "save_every", "tensorboard", "report_to"),
     "Checks during training": (
-        *("loss_rows", "early_stopping_patience", "samples", "sample_tokens"),
+        *("loss_rows", "early_stopping_patience"),
         *("check_rows", "check_batch", "collapse_threshold"),
     ),
 }

@@ -93,8 +93,7 @@ def _fine_tune(
         show_balance(found.rows, log)
     folder = checkpoint_of(model, download)
     name = FINAL if checked.asked is None else TRAINED
-    shown = checked.asked or checked.measured
-    data = SftData(found, shown, files.skip_bad, name, checked.measured, files.role)
+    data = SftData(found, files.skip_bad, name, checked.measured, files.role)
     with dry_run_if(files.dry_run):
         made = train(folder, data, out, settings, prompt_set_of(folder), log)
     if not files.dry_run:
@@ -117,9 +116,8 @@ def planner_sft(
     held_out: Annotated[
         Path | None,
         existing_file(
-            "Held-out rows (another planner_sft.json): sample answers are shown, and the loss of "
-            "--loss-rows of them "
-            "is measured. Default: a few rows of --data."
+            "Held-out rows (another planner_sft.json): the loss of --loss-rows of them is measured. Default: "
+            "rows of --data."
         ),
     ] = None,
     settings: SftTraining,

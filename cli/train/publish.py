@@ -1,4 +1,4 @@
-"""`train publish`: packs a trained checkpoint to share."""
+"""`train publish`: uploads a trained checkpoint to the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ def command(
             help="Output folder of a training, or a checkpoint in it.", exists=True, file_okay=False
         ),
     ],
-    to: Annotated[
-        Path, typer.Option(help="New folder for the packed checkpoint. Its name is the model's name.")
-    ],
+    repo: Annotated[str, typer.Option(help="Repository of the hub, such as YOUR-NAME/my-critic.")],
     license: Annotated[
         str | None,
         typer.Option(
@@ -30,25 +28,18 @@ def command(
         bool,
         typer.Option(
             "--without-gate",
-            help="Also pack a critic that was not measured by the regression gate or did not pass it.",
+            help="Also upload a critic that was not measured by the regression gate or did not pass it.",
         ),
     ] = False,
-    with_report: Annotated[
+    public: Annotated[
         bool,
-        typer.Option(
-            "--with-report", help="Include report.html, which shows held-out rows with their images."
-        ),
+        typer.Option("--public", help="Create a public repository. Default: private, to read it first."),
     ] = False,
 ) -> None:
-    """Pack a checkpoint to share: its own files and a model card, without paths of this machine.
+    """Upload a checkpoint to the Hugging Face Hub: its own files and a model card, without local paths.
 
-    Nothing is uploaded. The command that uploads the folder is printed.
+    Log in with `hf auth login` before.
     """
-    from ...training.trainer.report.publish import Publishing, pack, upload_command
+    from ...training.trainer.report.publish import publish
 
-    made = pack(folder, to, Publishing(license, without_gate, with_report))
-    typer.echo(f"packed: {made}")
-    for path in sorted(made.rglob("*")):
-        if path.is_file():
-            typer.echo(f"  {path.relative_to(made).as_posix()}  {path.stat().st_size:,} bytes")
-    typer.echo(f"Read {made / 'README.md'}, then upload it: {upload_command(made)}")
+    typer.echo(f"uploaded: {publish(folder, repo, license, without_gate, public)}")

@@ -115,7 +115,7 @@ command(
     *("train", "own-critic", WORK / "runs", "--config", "tiny", "--init", "tinyworld:critic"),
     *("--old", WORK / "old" / "critic_sft.json", "--out", WORK / "critic"),
     *("--num-train-epochs", EPOCHS, "--least-rows", LEAST_ROWS, "--least-steps", LEAST_STEPS),
-    *("--held-out-runs", 0, "--samples", 0),
+    *("--held-out-runs", 0),
 )
 
 # %% [markdown]

@@ -111,7 +111,6 @@ def fine_tune(folder: Path, out: Path, log: Log, **changes: object) -> None:
         learning_rate=1e-2,
         device="cpu",
         save_steps=2,
-        samples=0,
     )
     settings = settings.model_copy(update={"freeze_vision": False, "tensorboard": False, **changes})
     sft.train(folder / "base", sft.SftData(RowSet(rows, folder)), out, settings, log=log)

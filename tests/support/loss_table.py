@@ -72,7 +72,6 @@ def settings_of(split: tuple[int, int], lora_rank: int) -> SftTraining:
         warmup_steps=0,
         freeze_vision=False,
         device="cpu",
-        samples=0,
         save_steps=1,
         loss_rows=6,
         tensorboard=False,

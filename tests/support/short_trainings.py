@@ -24,7 +24,6 @@ SFT = SftTraining(
     freeze_vision=False,
     device="cpu",
     save_steps=2,
-    samples=0,
     tensorboard=False,
 )
 GRPO = small_grpo.SMALL.model_copy(

@@ -62,7 +62,7 @@ class CheckpointSelection:
         self.log(f"keeping the checkpoint of step {step_of(self.last)}, the last good one")
 
     def write_result(self) -> None:
-        """Write the outcome of the training next to its report."""
+        """Write the outcome of the training in its folder."""
         result = json.dumps({"stopped": self.monitor.stopped, "steps": self.steps})
         write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
 

@@ -29,8 +29,7 @@ from ...backend.prompts.trained_with import critic_card
 from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
 from ..trainer.model_loading import load_processor, silence_libraries
-from ..trainer.report.card_facts import read_facts
-from ..trainer.report.model_card import write_card
+from ..trainer.report.model_card import read_facts, write_card
 from ..trainer.report.progress_line import TimeLeft
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen, truth_of

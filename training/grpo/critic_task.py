@@ -10,25 +10,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from ...backend.machine.requirements import require
-from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
 from ..data.rows.rl import CriticRlRow, as_question, shown_of
-from ..gate.held_out import Check, CheckLog, summarise
+from ..gate.held_out import Check, summarise
 from ..reward.critic_reward import CriticReward, RewardSetup
 from ..reward.rollout_reward import RolloutReading
-from ..trainer.report.html_report import Answered, Points
 from ..trainer.report.progress_line import GRPO_PARTS
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining, check_rows_of
-
-CURVES = {
-    "accuracy": "accuracy",
-    "right images": "true_recall",
-    "wrong images": "false_recall",
-    "says true": "says_true",
-    "format": "format",
-}
 
 
 @dataclass(frozen=True)
@@ -98,21 +88,3 @@ class CriticTask:
     def longest(self, answers: int) -> float:
         """Return the longest time of a reward in seconds, from the deadlines of generator and scorer."""
         return self.setup.drawing.longest(answers)
-
-    def curves(self, checks: CheckLog[Check]) -> dict[str, Points]:
-        """Return the held-out measures per training step."""
-        measured = {
-            name: [(float(step), getattr(check, field)) for step, check in checks.all.items()]
-            for name, field in CURVES.items()
-        }
-        return {name: [point for point in curve if point[1] is not None] for name, curve in measured.items()}
-
-    def answered(self, row: CriticRlRow, question: dict[str, Any], before: str, after: str) -> Answered:
-        """Return a held-out row with its two images and its truth."""
-        return Answered(
-            question=f"{row.origin_prompt} (generated with: {row.prompt_used})",
-            images=tuple(Picture.open(path) for path in question["images"]),
-            truth=f"truth: {'right' if row.evaluation.success else 'wrong'}",
-            before=before,
-            after=after,
-        )

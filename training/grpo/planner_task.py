@@ -10,23 +10,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
 from ..data.rows.planner_rl import PlannerRlRow, planner_question, planner_shown
-from ..gate.held_out import CheckLog
 from ..gate.plan_checks import PlanCheck, plan_check
 from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging
 from ..reward.plans.reward import PlannerReward, plan_samples
 from ..reward.plans.terms import PlanRewardSettings
 from ..reward.rollout_reward import RolloutReading
-from ..trainer.report.html_report import Answered, Points
 from ..trainer.report.progress_line import PLANNER_GRPO_PARTS
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
-
-CURVES = ("match", "exact", "consistency", "length", "format", "copies")
 
 
 @dataclass(frozen=True)
@@ -101,22 +96,3 @@ class PlannerTask:
     def longest(self, answers: int) -> float:
         """Return the longest time of a reward in seconds, from the deadlines of the judge."""
         return self.judging.longest(answers)
-
-    def curves(self, checks: CheckLog[PlanCheck]) -> dict[str, Points]:
-        """Return the held-out measures per training step."""
-        measured = {
-            name: [(float(step), getattr(check, name)) for step, check in checks.all.items()]
-            for name in CURVES
-        }
-        return {name: [point for point in curve if point[1] is not None] for name, curve in measured.items()}
-
-    def answered(self, row: PlannerRlRow, question: dict[str, Any], before: str, after: str) -> Answered:
-        """Return a held-out request with the content that its plan must have."""
-        required = [step.prompt or step.auxiliary_text or "" for step in row.reference] or row.checklist
-        return Answered(
-            question=row.request,
-            images=tuple(Picture.open(path) for path in question["images"]),
-            truth="requested: " + "; ".join(required),
-            before=before,
-            after=after,
-        )

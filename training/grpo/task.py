@@ -15,9 +15,8 @@ from pydantic import BaseModel
 
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
-from ..gate.held_out import CheckLog, Found
+from ..gate.held_out import Found
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..trainer.report.html_report import Answered, Points
 from ..trainer.report.progress_line import LineParts
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
@@ -48,10 +47,6 @@ class Task(Protocol[Row, Found]):
         """Return the result of a check of these answers, which are `lengths` tokens long."""
         ...
 
-    def curves(self, checks: CheckLog[Found]) -> dict[str, Points]:
-        """Return the held-out measures over steps, for the report."""
-        ...
-
     @property
     def parts(self) -> LineParts:
         """Parts of a log entry that the progress line shows."""
@@ -62,7 +57,7 @@ class Task(Protocol[Row, Found]):
         ...
 
     def rewarders(self) -> dict[str, str]:
-        """Return the identities of the models that make the rewards, by their role, for the report."""
+        """Return the identities of the models that make the rewards, by their role, for the model card."""
         ...
 
     def settings(self) -> Sequence[BaseModel]:
@@ -112,8 +107,4 @@ class Task(Protocol[Row, Found]):
 
     def longest(self, answers: int) -> float:
         """Return the longest time in seconds that rewards or a check of this many answers can take."""
-        ...
-
-    def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:
-        """Return a held-out row with its first and last answer, for the report."""
         ...

@@ -24,7 +24,7 @@ from ...backend.prompts.agent_card import Role
 from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
 from ..gate.checkpoint_selection import CheckpointSelection, ended
-from ..gate.held_out import CheckLog, Found, HeldOutCheck, greedy_answers
+from ..gate.held_out import CheckLog, Found, greedy_answers
 from ..reward.rollout_reward import RolloutReading, RolloutReward
 from ..trainer.model_loading import (
     check_options,
@@ -33,11 +33,9 @@ from ..trainer.model_loading import (
     load_processor,
     reports_to,
 )
-from ..trainer.report.card_facts import CardFacts, made_with, origin_of, rows_of, setting_facts
-from ..trainer.report.html_report import Answered, TrainingReport
+from ..trainer.report.model_card import CardFacts, facts_of
 from ..trainer.report.progress_line import number
-from ..trainer.report.run_description import digests, libraries, shown_settings
-from ..trainer.resume import digest_of, logged, step_of
+from ..trainer.resume import digest_of, step_of
 from ..trainer.run import Log, TrainingRun
 from ..trainer.saving import Result, record_of, save_trained
 from ..trainer.step_clock import StepClock
@@ -112,10 +110,6 @@ class Parts(NamedTuple):
     selection: CheckpointSelection
     checks: CheckLog[Any]
     processor: Any
-    held_out: Sequence[Any]
-    """Rows of a check."""
-    asked: Sequence[dict[str, Any]]
-    """Questions of these rows."""
     notes: list[str]
 
 
@@ -170,7 +164,7 @@ class Reinforcement(TrainingRun, Generic[Row, Found]):
         parts.notes.extend(self.ending.note(done, selection.steps))
         facts = None
         if trainer.accelerator.is_main_process:
-            self._report(parts, trainer.state.log_history or logged(selection.last))
+            selection.write_result()
             facts = self._facts(parts, role)
         result = Result(record, self.settings.save_dtype, selection.finished, facts)
         save_trained(trainer, parts.processor, self.final, result)
@@ -267,7 +261,7 @@ class Reinforcement(TrainingRun, Generic[Row, Found]):
             f"{len(rows)} rows, {steps_in_all} steps planned",
         ]
         selection = CheckpointSelection(self.out, monitor, steps_in_all, self.log)
-        return Parts(trainer, selection, checks, policy.processor, held_out, asked_held_out, notes)
+        return Parts(trainer, selection, checks, policy.processor, notes)
 
     def _reward(
         self, processor: Any, question: Any, prompt_set: PromptSet, clock: StepClock
@@ -302,52 +296,20 @@ class Reinforcement(TrainingRun, Generic[Row, Found]):
         whole = len(held) == len(self.data.held_out)
         return trained, held if whole else self.task.check_rows(held, self.settings)
 
-    def _counted(self) -> list[tuple[str, int, str]]:
-        """Return name, number and digest of the rows."""
-        known, data = self.description(), self.data
-        return [
+    def _facts(self, parts: Parts, role: Role) -> CardFacts:
+        known, data, checks = self.description(), self.data, list(parts.checks.all.items())
+        rows = [
             ("training rows", len(data.rows), known["rows"]),
             ("held-out rows", len(data.held_out), known["held_out"]),
         ]
-
-    def _facts(self, parts: Parts, role: Role) -> CardFacts:
-        checks = list(parts.checks.all.items())
-        ends = checks[:1] + checks[1:][-1:]
-        return CardFacts(
-            stage=self.task.stage,
-            role=role,
-            base=origin_of(self.checkpoint),
-            rows=rows_of(self._counted()),
-            settings=setting_facts(shown_settings(self.settings, *self.task.settings())),
-            made_with=made_with(self.task.rewarders()),
+        return facts_of(
+            self.task.stage,
+            role,
+            self.checkpoint,
+            rows,
+            [self.settings, *self.task.settings()],
+            self.task.rewarders(),
             notes=tuple(parts.notes),
-            checks=tuple(f"step {step}: {check}" for step, check in ends),
+            checks=tuple(f"step {step}: {check}" for step, check in checks[:1] + checks[1:][-1:]),
             stopped=parts.selection.monitor.stopped,
         )
-
-    def _report(self, parts: Parts, history: list[dict[str, Any]]) -> None:
-        TrainingReport(
-            title=f"Reinforcement learning: {self.task.agent}",
-            history=history,
-            held_out=self.task.curves(parts.checks),
-            answers=self._answered(parts),
-            notes=parts.notes,
-            stopped=parts.selection.monitor.stopped,
-            made_of={
-                "model": f"{self.checkpoint.name} (digest {checkpoint_digest(self.checkpoint)})",
-                **digests(self._counted()),
-                **self.task.rewarders(),
-                "libraries": libraries(),
-            },
-            settings=shown_settings(self.settings, *self.task.settings()),
-        ).write(self.out)
-        parts.selection.write_result()
-
-    def _answered(self, parts: Parts) -> list[Answered]:
-        """Return the first held-out rows with their answers of the first and of the last check."""
-        checks: list[HeldOutCheck] = list(parts.checks.all.values())
-        if not checks:
-            return []
-        answers = zip(checks[0].answers, checks[-1].answers, strict=False)
-        rows = zip(parts.held_out, parts.asked, answers, strict=False)
-        return [self.task.answered(row, asked, *both) for row, asked, both in rows]

@@ -167,7 +167,7 @@ class _OwnCritic:
         show_balance(mixed, self.log)
         check_steps(len(mixed), sft, self.settings.rehearsal)
         for_grpo = rl_rows(made, stage.settings) if stage else None
-        data = SftData(RowSet(mixed, self.out), rows.asked, self.data.skip_bad, TRAINED, role="critic")
+        data = SftData(RowSet(mixed, self.out), self.data.skip_bad, TRAINED, role="critic")
         return prompt_set, data, rows, for_grpo
 
     def _run(self) -> Path:

@@ -1,19 +1,23 @@
-"""Rows of a fine-tuning: those to train on, those whose loss is measured, those whose answers are shown.
+"""Rows of a fine-tuning: those to train on, and those whose loss is measured and that are not trained on.
 
-A row that is measured or shown is never trained on. The rows of the regression gate are shown but not
-measured: the measured loss chooses the checkpoint, and the gate's rows must not influence that choice.
+The rows of the regression gate are not among them: the measured loss chooses the checkpoint, and the gate's
+rows must not influence that choice.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...backend.errors import SettingsError
+from ...backend.feedback.sft_row import SftRow
 from ...backend.prompts.agent_card import Role
 from ..data.rows.row_sets import RowSet
-from .answers import hold_out
 from .settings import SftTraining
 
+MIN_ROWS_PER_HELD_OUT = 20
+"""Number of training rows for each row that is held out."""
 FINAL = "final"
 """Name of the folder of the finished checkpoint."""
 
@@ -24,8 +28,6 @@ class SftData:
 
     Attributes:
         rows: Rows to train on.
-        held_out: Rows whose answers the report shows. Default: a few of `rows`, which are then not trained
-            on.
         skip_bad: Leave out rows that cannot be used instead of raising an error.
         name: Name of the result's folder.
         measured: Rows whose loss is measured. Default: a few of `rows` if the settings ask for it, which are
@@ -34,16 +36,10 @@ class SftData:
     """
 
     rows: RowSet
-    held_out: RowSet | None = None
     skip_bad: bool = False
     name: str = FINAL
     measured: RowSet | None = None
     role: Role | None = None
-
-    @property
-    def shown(self) -> RowSet:
-        """Rows whose answers the report shows."""
-        return self.held_out or RowSet([], self.rows.folder)
 
     @property
     def losses(self) -> RowSet:
@@ -61,17 +57,30 @@ class SftData:
             raise SettingsError(
                 "--early-stopping-patience needs a held-out loss.", "Set --loss-rows as well."
             )
-        folder, measured, held_out = self.rows.folder, self.measured, self.held_out
-        spare = max(loss_rows if measured is None else 0, settings.samples if held_out is None else 0)
-        rows, spared = hold_out(self.rows.rows, spare)
-        if measured is None:
-            measured = RowSet(spared[:loss_rows], folder)
-        if held_out is None:
-            held_out = RowSet(spared[: settings.samples], folder)
+        folder, measured = self.rows.folder, self.measured
+        rows, spared = hold_out(self.rows.rows, loss_rows if measured is None else 0)
+        measured = measured or RowSet(spared, folder)
         measured = RowSet(measured.rows[:loss_rows], measured.folder)
         if settings.early_stopping_patience and not measured.rows:
             raise SettingsError(
                 f"{len(self.rows.rows)} rows are too few to hold any out for --early-stopping-patience.",
                 "Give more rows, or omit the option.",
             )
-        return replace(self, rows=RowSet(rows, folder), held_out=held_out, measured=measured)
+        return replace(self, rows=RowSet(rows, folder), measured=measured)
+
+
+def hold_out(rows: Sequence[SftRow], count: int) -> tuple[list[SftRow], list[SftRow]]:
+    """Split the rows into (rows to train on, up to `count` rows to measure).
+
+    Held-out rows are chosen by a hash of their content, together with every row that has the same question.
+    At most one question in `MIN_ROWS_PER_HELD_OUT` is held out.
+    """
+    ordered = sorted({asked(row): row for row in rows}.items())
+    held = dict(ordered[: min(count, len(ordered) // MIN_ROWS_PER_HELD_OUT)])
+    return [row for row in rows if asked(row) not in held], list(held.values())
+
+
+def asked(row: SftRow) -> str:
+    """Return a digest of a row's question: all turns except the last, and the names of its images."""
+    parts = [*(f"{turn.role}:{turn.content}" for turn in row.messages[:-1]), *row.images]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()

@@ -20,8 +20,6 @@ FREE_TO_CHANGE = {
     "tensorboard",
     "report_to",
     "save_dtype",
-    "samples",
-    "sample_tokens",
 }
 """Settings that may change when a training is resumed."""
 
@@ -66,13 +64,6 @@ class SftTraining(ModelTraining):
         description="Stop after this many checkpoints without a lower held-out loss, and use the checkpoint "
         "with the lowest. Default: train to the end and use the last checkpoint.",
     )
-    samples: int = Field(
-        default=4,
-        ge=0,
-        le=50,
-        description="Held-out rows whose answers before and after the training the report shows.",
-    )
-    sample_tokens: int = Field(default=1024, ge=16, description="Maximum length of these answers, in tokens.")
 
     def optimizer_steps(self, rows: int, devices: int = 1) -> int:
         """Return the number of optimizer steps of a training on `rows` rows."""

@@ -2,8 +2,7 @@
 
 Before the model is loaded, rows are measured in tokens, image tokens included, because the trainer would
 silently truncate answers. Images are shown at the same size as by the running agents. The final checkpoint
-contains the prompt set and, if requested, weights in half precision. The report shows answers to rows that
-were not trained on.
+contains the prompt set and, if requested, weights in half precision.
 """
 
 from __future__ import annotations
@@ -27,15 +26,14 @@ from ..trainer.model_loading import (
     reports_to,
     trainer_arguments,
 )
+from ..trainer.report.model_card import facts_of
 from ..trainer.report.progress_line import SFT_PARTS
 from ..trainer.resume import digest_of, logged, newest_checkpoint, step_of
 from ..trainer.run import Log, TrainingRun
 from ..trainer.saving import Result, record_of, save_trained
 from ..trainer.steps.dry_run import Prepared
-from .answers import AnswerCache, answered, sampled
 from .collator import IGNORE_INDEX, MaskedImageCollator
 from .data import SftData
-from .described import Described, ending
 from .held_out_loss import best_checkpoint, is_to_stop, measured_losses
 from .settings import FREE_TO_CHANGE, SftTraining
 
@@ -54,7 +52,7 @@ def train(
 
     Args:
         checkpoint: Folder of the model to start from.
-        data: Rows to train on, to measure and to show.
+        data: Rows to train on and to measure.
         out: Folder of the training.
         settings: Settings of the training.
         prompt_set: Prompt set that is saved with the result.
@@ -99,7 +97,7 @@ class _FineTuning(TrainingRun):
         return known
 
     def run(self) -> Path:
-        rows, measured, shown = self._usable()
+        rows, measured = self._usable()
         whole_steps = self.settings.optimizer_steps(len(rows.rows), self.devices)
         trainer, processor = self._trainer(rows, measured, whole_steps)
         trained, whole = count_parameters(trainer.model)
@@ -111,7 +109,6 @@ class _FineTuning(TrainingRun):
         self.log(_learned(trainer, processor))
         record = record_of(self.out, self.prompt_set, self.settings.image_pixels, self.data.role)
         resumed = newest_checkpoint(self.out / "steps")
-        before = self._answers_before(trainer, processor, shown, resumed)
         finished = resumed if resumed and self._is_over(resumed, whole_steps) else None
         if finished is None:
             self.train_from(trainer, resumed, record)
@@ -120,23 +117,21 @@ class _FineTuning(TrainingRun):
         if chosen is not None and self.devices == 1:
             trainer._load_from_checkpoint(str(chosen))
         if trainer.accelerator.is_main_process:
-            after = sampled(trainer, processor, shown, self.settings.sample_tokens)
-            if len(before) != len(after):
-                before = ["(not stored)"] * len(after)
             notes = [
                 f"{trained:,} of {whole:,} parameters trained",
                 f"{len(rows.rows)} rows, {whole_steps} steps",
             ]
             done = step_of(chosen) if chosen else trainer.state.global_step
             notes += ending(history, whole_steps, chosen) + self.ending.note(done, whole_steps)
-            made = Described(self.checkpoint, self.settings, self.data.role, notes, rows, measured)
-            made.report(history, answered(shown, before, after)).write(self.out)
-            facts = made.facts()
+            sets = {"training rows": rows.rows, "rows whose loss was measured": measured.rows}
+            used = [(name, len(some), digest_of(row.line() for row in some)) for name, some in sets.items()]
+            about = "sft", self.data.role, self.checkpoint, used, [self.settings]
+            facts = facts_of(*about, notes=tuple(notes))
         result = Result(record, self.settings.save_dtype, chosen, facts)
         return save_trained(trainer, processor, self.final, result)
 
     def prepared(self) -> Prepared:
-        rows, measured, _ = self._usable()
+        rows, measured = self._usable()
         steps = self.settings.optimizer_steps(len(rows.rows), self.devices)
         trainer, processor = self._trainer(rows, measured, steps)
         self.log(_learned(trainer, processor))
@@ -158,11 +153,8 @@ class _FineTuning(TrainingRun):
             self.log(f"using the checkpoint of step {step_of(best)}, which has the lowest held-out loss")
         return best
 
-    def _usable(self) -> tuple[RowSet, RowSet, RowSet]:
-        """Return the rows to train on, to measure and to show that are short enough.
-
-        With several processes no answers are shown.
-        """
+    def _usable(self) -> tuple[RowSet, RowSet]:
+        """Return the rows to train on and to measure that are short enough."""
         processor = load_processor(self.checkpoint)
         limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
 
@@ -170,13 +162,10 @@ class _FineTuning(TrainingRun):
             measured = [shown_of(row, rows.folder, self.settings.image_pixels) for row in rows.rows]
             return RowSet(fitting(rows.rows, measured, processor, limit, self.log, which), rows.folder)
 
-        shown = RowSet(self.data.shown.rows[: self.settings.samples], self.data.shown.folder)
         rows, measured = usable(self.data.rows), self.data.losses
         if measured.rows:
             measured = usable(measured, "measured ")
-        if shown.rows:
-            shown = usable(shown, "shown held-out ")
-        return rows, measured, shown if self.devices == 1 else RowSet([], shown.folder)
+        return rows, measured
 
     def _trainer(self, rows: RowSet, measured: RowSet, whole_steps: int) -> tuple[Any, Any]:
         """Return the trainer, ready to start, and the processor."""
@@ -216,15 +205,6 @@ class _FineTuning(TrainingRun):
         trainer.add_callback(EndEarly(self.ending, self.log))
         return trainer, policy.processor
 
-    def _answers_before(self, trainer: Any, processor: Any, shown: RowSet, resumed: Path | None) -> list[str]:
-        """Return the answers before the first step; a resumed training reads them from a file."""
-        if not shown.rows:
-            return []
-        stored = AnswerCache(self.out / "before.json")
-        if resumed:
-            return stored.read()
-        return stored.write(sampled(trainer, processor, shown, self.settings.sample_tokens))
-
 
 def _measuring(settings: SftTraining) -> dict[str, Any]:
     """Return the trainer's arguments for measuring the held-out loss at every checkpoint.
@@ -240,6 +220,17 @@ def _measuring(settings: SftTraining) -> dict[str, Any]:
         "metric_for_best_model": "eval_loss",
         "greater_is_better": False,
     }
+
+
+def ending(history: Sequence[Mapping[str, Any]], whole_steps: int, chosen: Path | None) -> list[str]:
+    """Return a note on how the training ended and which checkpoint was used, if a loss decided it."""
+    losses = measured_losses(history)
+    best = step_of(chosen) if chosen is not None else None
+    if best is None or best not in losses:
+        return []
+    last = max(losses)
+    ended = f"Stopped at step {last} of {whole_steps}" if last < whole_steps else "Trained to the end"
+    return [f"{ended}; used step {best}, with a held-out loss of {losses[best]:.4f}"]
 
 
 def _learned(trainer: Any, processor: Any) -> str:

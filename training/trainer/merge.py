@@ -17,8 +17,7 @@ from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import writing_folder
 from ...backend.machine.requirements import require
 from ...backend.prompts.trained_with import trained_with
-from .report.card_facts import read_facts
-from .report.model_card import write_card
+from .report.model_card import read_facts, write_card
 from .saving import narrowed
 
 WIDER = "Set dtype to bfloat16 in the base's config.json, and merge again."

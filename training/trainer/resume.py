@@ -34,7 +34,7 @@ MAX_NAMED = 5
 """Number of settings named in a message; the others are counted."""
 FAILED = "failed_without_checkpoint"
 """Key in the record of a training whose folder may be reused with other settings."""
-OF_FIRST_STEPS = ("checks.json", "before.json", "rollouts", FOLDER_NAME)
+OF_FIRST_STEPS = ("checks.json", "rollouts", FOLDER_NAME)
 """Files that a training leaves before its first checkpoint, and that another one must not use."""
 
 

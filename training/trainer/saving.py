@@ -20,9 +20,7 @@ from ...backend.files.atomic import replace_folder
 from ...backend.prompts import PromptSet
 from ...backend.prompts.agent_card import AgentCard, Role
 from ...backend.prompts.trained_with import TrainedWith
-from .report.card_facts import README, CardFacts
-from .report.html_report import REPORT_FILE
-from .report.model_card import write_card
+from .report.model_card import README, CardFacts, write_card
 from .resume import step_of
 
 # Files that a trainer writes next to the weights; the first is a pickle.
@@ -39,7 +37,7 @@ class Result:
         record: Record of how it was trained.
         save_dtype: "float16", "bfloat16" or "auto" (as trained).
         checkpoint: Checkpoint whose files are saved instead of the weights in memory.
-        facts: Facts for the model card, which is saved with the report next to the folder.
+        facts: Facts for the model card.
     """
 
     record: TrainedWith
@@ -85,9 +83,6 @@ def save_trained(trainer: Any, processor: Any, folder: Path, result: Result) -> 
             processor.save_pretrained(part)
             result.record.save(part)
             if facts is not None:
-                report = folder.with_name(REPORT_FILE)
-                if report.is_file():
-                    shutil.copyfile(report, part / REPORT_FILE)
                 steps = step_of(checkpoint) if checkpoint else trainer.state.global_step
                 write_card(part, facts.model_copy(update={"steps": steps}))
             replace_folder(part, folder, TrainingError, "The checkpoint")

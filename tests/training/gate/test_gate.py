@@ -64,7 +64,6 @@ GENTLE = SftTraining(
     learning_rate=1e-7,
     warmup_steps=0,
     device="cpu",
-    samples=0,
     tensorboard=False,
 )
 
@@ -354,8 +353,6 @@ def test_a_critic_that_got_worse_is_not_published(
         3e-3,
         "--device",
         "cpu",
-        "--samples",
-        0,
         "--no-freeze-vision",
     ]
     command += ["--gate-tokens", 80, "--gate-items", 4]

@@ -65,7 +65,7 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
     kept, good = weights(tmp_path / "final"), weights(tmp_path / "steps" / "checkpoint-2")
     assert all((kept[name] - good[name]).abs().max() == 0 for name in good)
     assert any("keeping the checkpoint of step 2" in line for line in lines)
-    assert "Stopped:" in (tmp_path / "report.html").read_text()
+    assert "had to stop" in (tmp_path / "final" / "README.md").read_text()
     with pytest.raises(TrainingError, match="last good checkpoint"):
         run(data, tmp_path, settings)
 

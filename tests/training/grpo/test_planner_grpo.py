@@ -95,8 +95,8 @@ def test_a_killed_training_resumes_to_the_same_planner(data: Path, tmp_path: Pat
     for part in ("reward", "match", "consistency", "length", "exact", "spread", "copied"):
         assert f" {part} " in live, part
     assert sorted(map(int, json.loads((straight / "checks.json").read_text()))) == [0, 2, 4]
-    page = (straight / "report.html").read_text()
-    assert "Reinforcement learning: planner" in page and "requested:" in page and "Plans: exact" in page
+    card = (straight / "final" / "README.md").read_text()
+    assert "Stage: planner-grpo" in card and "Held-out check at step 4: exact" in card
     with pytest.raises(TrainingError, match="different learning_rate"):
         run(data, straight, learning_rate=2e-4)
 

@@ -28,7 +28,6 @@ FAST = SftTraining(
     freeze_vision=False,
     device="cpu",
     save_steps=2,
-    samples=0,
     tensorboard=False,
 )
 OTHER = '<think>none</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "dark"}</answer>'
@@ -91,9 +90,9 @@ def test_held_out_rows_are_not_trained_on_and_are_reported(base: Path, images: P
     losses = measured_losses(history["log_history"])
     assert list(losses) == [2, 4] and 0 < losses[4] < losses[2]
     assert any(line.startswith("step 4/4") and "0:00 left" in line for line in lines)
-    text = (tmp_path / "report.html").read_text()
-    assert "held out" in text and "2 (digest" in text and "38 (digest" in text
-    assert "max-steps" in text and "loss-rows" in text
+    card = (tmp_path / "final" / "README.md").read_text()
+    assert "| training rows | 38 |" in card and "| rows whose loss was measured | 2 |" in card
+    assert "- max-steps: 4" in card and "- loss-rows: 2" in card
 
 
 def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path, tmp_path: Path) -> None:
@@ -116,7 +115,7 @@ def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path,
     assert best is not None and f"since step {best}" in stop
     assert len([step for step in losses if step > best]) == 2 and max(losses) < 32
     assert same(final, tmp_path / "steps" / f"checkpoint-{best}") and not same(final, last)
-    assert f"Stopped at step {max(losses)} of 32; used step {best}" in (tmp_path / "report.html").read_text()
+    assert f"Stopped at step {max(losses)} of 32; used step {best}" in (final / "README.md").read_text()
 
 
 class Killed(BaseException):
@@ -146,7 +145,7 @@ def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path:
 def test_settings_that_failed_before_the_first_step_can_be_corrected(
     base: Path, images: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / ".before.json.0123456789abcdef.tmp").write_text("half")
+    (tmp_path / ".checks.json.0123456789abcdef.tmp").write_text("half")
     with pytest.raises(SettingsError, match="max-length"):
         tune(base, images, tmp_path, max_length=16, max_steps=1)
     assert tune(base, images, tmp_path, max_steps=1).is_dir()

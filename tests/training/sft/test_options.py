@@ -42,8 +42,6 @@ FAST = SftTraining(
     freeze_vision=False,
     device="cpu",
     save_steps=2,
-    samples=0,
-    sample_tokens=48,
 )
 
 
@@ -210,8 +208,7 @@ class Killed(BaseException):
 
 
 def test_a_killed_fine_tuning_resumes_to_the_same_weights(base: Path, images: Path, tmp_path: Path) -> None:
-    shown = RowSet(rows(17, "Say it."), images)
-    straight = tune(base, images, tmp_path / "straight", samples=1, held_out=shown)
+    straight = tune(base, images, tmp_path / "straight")
 
     def killer(line: str) -> None:
         if line.startswith("step 3/"):
@@ -219,7 +216,7 @@ def test_a_killed_fine_tuning_resumes_to_the_same_weights(base: Path, images: Pa
 
     out = tmp_path / "stopped"
     with pytest.raises(Killed):
-        tune(base, images, out, killer, samples=1, held_out=shown)
+        tune(base, images, out, killer)
     steps = out / "steps"
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
     shifted = steps / "checkpoint-3"
@@ -228,11 +225,8 @@ def test_a_killed_fine_tuning_resumes_to_the_same_weights(base: Path, images: Pa
         (steps / "checkpoint-2" / "model.safetensors").read_bytes()[:-8]
     )
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
-    resumed = tune(base, images, out, samples=1, held_out=shown)
+    resumed = tune(base, images, out)
     assert not moved(weights(straight), weights(resumed))
-    pages = [(folder / "report.html").read_text() for folder in (tmp_path / "straight", out)]
-    answers = [page_text.partition("Answers before and after")[2] for page_text in pages]
-    assert answers[0] and answers[0] == answers[1] and "Say it." in answers[0]
     with pytest.raises(TrainingError, match="different learning_rate"):
         tune(base, images, out, learning_rate=1e-3)
 

@@ -114,7 +114,7 @@ def test_a_failed_training_resumed_by_another_process_keeps_its_folder(tmp_path:
 
 
 def test_half_written_files_of_a_killed_training_are_removed(tmp_path: Path) -> None:
-    left = [tmp_path / ".before.json.0123456789abcdef.tmp"]
+    left = [tmp_path / ".checks.json.0123456789abcdef.tmp"]
     left.append(tmp_path / "rollouts" / f".step_000000.jsonl.{'0' * 16}.tmp")
     left.append(tmp_path / "shown" / f".a.png.{'0' * 16}.tmp")
     for path in left:

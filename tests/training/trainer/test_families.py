@@ -47,7 +47,6 @@ FAST = SftTraining(
     warmup_steps=0,
     lora_r=4,
     device="cpu",
-    samples=0,
     tensorboard=False,
 )
 

@@ -50,9 +50,7 @@ def run(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         images=["page.png"],
     )
-    settings = SftTraining(
-        max_steps=1, lora_r=2, device="cpu", samples=0, tensorboard=False, image_pixels=PIXELS
-    )
+    settings = SftTraining(max_steps=1, lora_r=2, device="cpu", tensorboard=False, image_pixels=PIXELS)
     data = SftData(RowSet([row] * 2, folder), role="critic")
     train(base, data, folder / "out", settings, named_prompt_set("short"), log=lambda line: None)
     return folder / "out"

@@ -31,7 +31,7 @@ from interleave_thinker.training.trainer.merge import merge
 from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
 from interleave_thinker.training.trainer.saving import Result, save_trained
 
-SHORT = SftTraining(max_steps=1, device="cpu", samples=0, tensorboard=False)
+SHORT = SftTraining(max_steps=1, device="cpu", tensorboard=False)
 
 
 @pytest.fixture(scope="module")

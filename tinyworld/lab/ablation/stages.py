@@ -89,7 +89,6 @@ def sft_settings(rate: float, seed: int) -> SftTraining:
         bf16=True,
         gradient_checkpointing=False,
         save_dtype="float16",
-        samples=0,
         tensorboard=False,
         seed=seed,
     )

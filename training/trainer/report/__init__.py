@@ -1,1 +1,1 @@
-"""Reports of a training: its progress line, and the report page at its end."""
+"""What a training tells: its progress line, its model card, and the upload of both."""

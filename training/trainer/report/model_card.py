@@ -1,38 +1,241 @@
-"""Writes the model card of a trained checkpoint: README.md with the metadata of the Hugging Face Hub.
+"""Model card of a trained checkpoint: facts of the training as JSON, and README.md for the Hugging Face Hub.
 
-The card is made from the facts of the training (card_facts.py) and the agent card in the same folder, which
-contains what was measured. It is written again whenever one of them changes.
+The facts (`model_card.json`) are stored next to the weights, so that the card can be written again when more
+is known: after the gate, after a merge, or when the checkpoint is published. Paths and addresses of the
+user's machine are removed before anything is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ....backend.checkpoints.checkpoint import MODEL_CARD, checkpoint_digest
 from ....backend.checkpoints.families import runs_in_llamacpp
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
-from ....backend.files.bounded_reader import read_json
-from ....backend.prompts import FOLDER_NAME
-from ....backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
-from .card_facts import README, CardFacts, UsedRows
+from ....backend.files.bounded_reader import read_bytes_if_any, read_json
+from ....backend.machine.libraries import installed
+from ....backend.prompts.agent_card import CARD, AgentCard, KindReliability, Role, read_card
+from ....backend.prompts.published_checkpoints import HUB_FOLDER
+from ....backend.shown_text import shown_text
 
-HOW = {"sft": "Fine-tuned", "grpo": "Reinforced"}
+logger = logging.getLogger(__name__)
+
+README, ADAPTER = "README.md", "adapter_config.json"
 TASK = "image-text-to-text"
-ADAPTER = "adapter_config.json"
-REQUEST = "A red boat at dusk, in three steps."
+LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "vllm")
+MAX_BYTES = 1024 * 1024
+LICENSE = re.compile(r"\A---\r?\n(?:(?!---).*\n)*?license:[ \t]*[\"']?([\w.+-]{1,80})")
+URL = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;)]+", re.IGNORECASE)
+PATH = re.compile(r"(?<![\w.])(?:~|\.\.?|[A-Za-z]:(?=[\\/])|(?=[/\\]))(?:[/\\][^/\\\s'\",;:)]+)+[/\\]?")
 TINY_REQUEST = "Draw a sea page with a red boat in the middle. Then make it blue."
 """A request with words that the agents of the tiny world know."""
-JOBS = {
-    "planner": "writes all steps of an illustrated story before an image model generates them",
-    "critic": "compares images before and after an edit, accepts or rejects, and refines the prompt",
-    "agent": "plans or judges interleaved stories of texts and images",
-}
+
+
+def shareable(text: str) -> str:
+    """Return a text with the last name in place of each path, and without the addresses of servers.
+
+    A path with blanks is known only if it begins with the home folder or is the whole text.
+    """
+    if os.path.isabs(text) and os.path.exists(text):
+        return Path(text).name
+    text = URL.sub("(address)", text)
+    text = re.sub(rf"{re.escape(os.path.expanduser('~'))}(?=[/\\])", "~", text)
+    return PATH.sub(lambda found: PurePosixPath(PureWindowsPath(found.group()).as_posix()).name, text)
+
+
+def _shareable(value: Any) -> Any:
+    if isinstance(value, str):
+        return shareable(value)
+    if isinstance(value, Mapping):
+        return {name: _shareable(one) for name, one in value.items()}
+    return [_shareable(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+class Facts(BaseModel):
+    """Values without paths of the user's machine. Unknown fields of other versions are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_paths(cls, values: Any) -> Any:
+        return _shareable(values)
+
+
+class UsedRows(Facts):
+    """A set of rows: its purpose, number of rows and the digest of their content."""
+
+    name: str
+    count: int
+    digest: str
+
+
+class SettingFact(Facts):
+    """A setting: option, value as text, and whether it is the default."""
+
+    name: str
+    value: str
+    is_default: bool
+
+
+class Origin(Facts):
+    """Model that a training started from.
+
+    Attributes:
+        name: Hub id or name of its folder.
+        digest: Digest of its files.
+        hub: Hub id of it, or of the published model that it was trained from; `None` if unknown.
+        license: License in its own model card; `None` if unknown.
+        stages: Earlier trainings of it, oldest first.
+        rows: Rows of these trainings.
+    """
+
+    name: str
+    digest: str
+    hub: str | None = Field(default=None, pattern=r"^[\w.-]+(/[\w.-]+)?$")
+    license: str | None = None
+    stages: tuple[str, ...] = ()
+    rows: tuple[UsedRows, ...] = ()
+
+
+class CardFacts(Facts):
+    """Facts about a training.
+
+    Attributes:
+        stage: "sft", "critic-grpo" and so on.
+        role: Job of the agent.
+        base: Model that it started from.
+        steps: Optimizer steps of the result.
+        rows: Rows that were trained on, measured and held out.
+        settings: All settings.
+        made_with: Judges, generators and libraries by name.
+        notes: Lines about the training.
+        checks: Held-out checks of the first and the last checkpoint.
+        stopped: Reason why the training had to stop, if it had.
+        gate: Table of the regression gate, as lines of Markdown.
+        learned: Table of what it learned from annotated runs.
+        merged: Whether an adapter was merged into its base.
+    """
+
+    stage: str
+    role: Role | None = None
+    base: Origin
+    steps: int | None = None
+    rows: tuple[UsedRows, ...] = ()
+    settings: tuple[SettingFact, ...] = ()
+    made_with: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    stopped: str | None = None
+    gate: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()
+    merged: bool = False
+
+
+def facts_of(
+    stage: str,
+    role: Role | None,
+    checkpoint: Path,
+    rows: Sequence[tuple[str, int, str]],
+    settings: Sequence[BaseModel],
+    made_with: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> CardFacts:
+    """Return the facts of a training.
+
+    Args:
+        stage: Name of the stage.
+        role: Job of the agent.
+        checkpoint: Folder of the model that it started from.
+        rows: Name, number and digest of each set of rows.
+        settings: Models of the settings; addresses, which may contain a key, are left out.
+        made_with: Judges and generators by name.
+        more: Further fields of the facts.
+    """
+    shown = []
+    for model in settings:
+        for name, field in type(model).model_fields.items():
+            value = getattr(model, name)
+            text = "(given)" if value and name.endswith("url") else str(value)
+            shown.append(
+                SettingFact(name=name.replace("_", "-"), value=text, is_default=value == field.default)
+            )
+    versions = ((name, installed(name)) for name in LIBRARIES)
+    libraries = ", ".join(f"{name} {version}" for name, version in versions if version)
+    used = {name: str(one) for name, one in (made_with or {}).items()}
+    return CardFacts(
+        stage=stage,
+        role=role,
+        base=origin_of(checkpoint),
+        rows=tuple(UsedRows(name=name, count=count, digest=known) for name, count, known in rows if count),
+        settings=tuple(shown),
+        made_with={**used, "libraries": libraries},
+        **more,
+    )
+
+
+def read_facts(folder: Path) -> CardFacts | None:
+    """Return the facts in a checkpoint's folder, or None if it has none.
+
+    Raises:
+        TrainingError: They cannot be read.
+    """
+    path = folder / MODEL_CARD
+    if not path.is_file():
+        return None
+    try:
+        return CardFacts.model_validate(read_json(path, TrainingError, "The model card's facts", MAX_BYTES))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "content"
+        raise TrainingError(
+            f"The facts of the model card {str(path)!r} are not valid: {where}: {first['msg']}.",
+            "Copy the file again from where the model was trained, or delete it. The model card then lacks "
+            "these facts.",
+        ) from error
+
+
+def origin_of(checkpoint: Path) -> Origin:
+    """Return what is known of the model in a folder, as the start of a training.
+
+    This is called when the training has ended, so damaged facts of its base are left out with a warning.
+    """
+    earlier = None
+    try:
+        earlier = read_facts(checkpoint)
+    except TrainingError as error:
+        logger.warning("The model card will not contain earlier trainings. %s", shown_text(str(error)))
+    cached = next((one for one in checkpoint.parts[::-1] if one.startswith(HUB_FOLDER)), None)
+    hub = cached.removeprefix(HUB_FOLDER).replace("--", "/", 1) if cached else None
+    known: dict[str, Any] = {"hub": hub, "license": license_of(checkpoint)}
+    if earlier is not None:
+        known = {name: value or getattr(earlier.base, name) for name, value in known.items()}
+        known["stages"] = (*earlier.base.stages, earlier.stage)
+        known["rows"] = (*earlier.base.rows, *earlier.rows)
+    return Origin(name=hub or checkpoint.name, digest=checkpoint_digest(checkpoint), **known)
+
+
+def license_of(folder: Path) -> str | None:
+    """Return the license in the metadata of a folder's model card, or None if it does not state one."""
+    try:
+        content = read_bytes_if_any(folder / README, MAX_BYTES, TrainingError)
+    except TrainingError:
+        return None
+    found = LICENSE.match((content or b"").decode("utf-8", "replace"))
+    return found.group(1) if found else None
 
 
 def write_card(folder: Path, facts: CardFacts, license: str | None = None, name: str | None = None) -> Path:
-    """Store the facts and the model card in the folder of a checkpoint.
+    """Store the facts and the model card in the folder of a checkpoint, and return the path of the card.
 
     Args:
         folder: Folder of the checkpoint, with its weights and its agent card.
@@ -40,18 +243,61 @@ def write_card(folder: Path, facts: CardFacts, license: str | None = None, name:
         license: License of the checkpoint. Default: that of its base.
         name: Name of the checkpoint in the examples.
 
-    Returns:
-        The path of the card.
-
     Raises:
         TrainingError: A file cannot be written.
     """
-    facts.save(folder)
-    card = read_card(folder / CARD) or AgentCard()
-    config = _config(folder)
-    known = _Known(facts, card, (folder / ADAPTER).is_file(), (folder / FOLDER_NAME).is_dir(), config)
-    text = known.render(license or facts.base.license, name or f"my-{facts.role or 'agent'}")
-    write_text(folder / README, text, TrainingError, "The model card")
+    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+    text = json.dumps(facts.model_dump(mode="json"), ensure_ascii=False, indent=1)
+    write_text(folder / MODEL_CARD, f"{text}\n", TrainingError, "The facts of the model card")
+    agent, adapter = read_card(folder / CARD) or AgentCard(), (folder / ADAPTER).is_file()
+    path = folder / "config.json"
+    config: Any = read_json(path, TrainingError) if path.is_file() else {}
+    role, base = facts.role or agent.role, facts.base
+    license, name = license or base.license, name or f"my-{role or 'agent'}"
+    more: dict[str, Any] = {"base_model_relation": "adapter" if adapter else "finetune"} if base.hub else {}
+    if rows := [one.model_dump() for one in (*base.rows, *facts.rows)]:
+        more["training_data"] = rows
+    if agent.gate is not None:
+        measured = agent.gate.model_dump(include={"accuracy", "accepts_right", "rejects_wrong"})
+        about: dict[str, Any] = {
+            "dataset_type": "held-out",
+            "dataset_name": f"{agent.gate.rows} held-out rows",
+        }
+        more["model_name"] = name
+        more["eval_results"] = [
+            EvalResult(task_type=TASK, metric_type=metric, metric_value=round(value, 4), **about)
+            for metric, value in measured.items()
+        ]
+    kind = config.get("model_type") if isinstance(config, dict) else None
+    tags = ["interleave-thinker", "comfyui", role, facts.stage.rpartition("-")[2], "trl", kind]
+    data = ModelCardData(
+        base_model=base.hub,
+        library_name="peft" if adapter else "transformers",
+        license=license,
+        pipeline_tag=TASK,
+        tags=[tag for tag in tags if isinstance(tag, str)],
+        **more,
+    )
+    tiny = not runs_in_llamacpp(config)  # only the agents of the tiny world cannot run there
+    parts: dict[str, Iterator[str]] = {
+        "Use": _use(name, base.hub or "BASE", role or "critic", adapter, tiny),
+        "Training": _training(facts, adapter),
+        "Regression gate": _gate(facts, agent, role),
+        "What it can judge": iter(reliability_table(agent.reliability) if agent.reliability else ()),
+        "Settings that were changed": iter(
+            f"- {one.name}: {one.value}" for one in facts.settings if not one.is_default
+        ),
+        "License": iter((f"{license}." if license else "Not stated. That of the base model applies.",)),
+    }
+    lines = [f"# {(role or 'agent').capitalize()} for InterleaveThinker"]
+    if facts.stopped:
+        lines += ["", f"**The training had to stop: {facts.stopped}.** This is its last good checkpoint."]
+    for title, content in parts.items():
+        found = list(content)
+        lines += ["", f"## {title}", "", *found] if found else []
+    card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n".join(lines) + "\n")
+    write_text(folder / README, str(card), TrainingError, "The model card")
     return folder / README
 
 
@@ -70,190 +316,43 @@ def reliability_table(found: Mapping[Any, KindReliability]) -> list[str]:
     return lines
 
 
-def _config(folder: Path) -> Mapping[str, Any]:
-    path = folder / "config.json"
-    config = read_json(path, TrainingError) if path.is_file() else {}
-    return config if isinstance(config, dict) else {}
+def _use(name: str, base: str, role: str, adapter: bool, tiny: bool) -> Iterator[str]:
+    lora = f" as agent LoRA, with the base model {base} as the agent" if adapter else ""
+    yield f"ComfyUI: copy the folder into `models/interleave_agents`, and choose it in Load Agent{lora}."
+    named = f"transformers:{base} --{role}-adapter {name}" if adapter else f"transformers:{name}"
+    request = TINY_REQUEST if tiny else "A red boat at dusk, in three steps."
+    yield from ("", "```bash", f'interleave-thinker run "{request}" --{role} {named} --out story')
+    if not tiny:
+        source = f"--model {base} --adapter {name}" if adapter else f"--model {name}"
+        yield f"interleave-thinker train merge {source} --to gguf --out {name}.gguf  # for llama.cpp"
+    yield "```"
 
 
-class _Known:
-    """What is known of a checkpoint, as a card."""
-
-    def __init__(
-        self, facts: CardFacts, card: AgentCard, adapter: bool, prompts: bool, config: Mapping[str, Any]
-    ) -> None:
-        self.facts, self.card, self.adapter, self.prompts = facts, card, adapter, prompts
-        architecture = config.get("model_type")
-        self.architecture = architecture if isinstance(architecture, str) else None
-        # Only the agents of the tiny world are of a kind that llama.cpp cannot run.
-        self.tiny = not runs_in_llamacpp(config)
-        self.role = facts.role or card.role
-        self.method = facts.stage.rpartition("-")[2]
-
-    def render(self, license: str | None, name: str) -> str:
-        """Return the card as Markdown with YAML metadata."""
-        lines = [
-            f"# {HOW.get(self.method, 'Trained')} {self.role or 'agent'} for InterleaveThinker",
-            "",
-            f"This model {JOBS[self.role or 'agent']}.",
-        ]
-        if self.facts.stopped:
-            lines += [
-                "",
-                f"**The training had to stop: {self.facts.stopped}.** This is its last good checkpoint.",
-            ]
-        parts = {
-            "Use": self._use(name),
-            "Training": self._training(),
-            "Regression gate": self._gate(),
-            "What it can judge": self._reliability(),
-            "Prompt set": self._prompt_set(),
-            "Settings": self._settings(),
-            "License": self._license(license),
-        }
-        for title, content in parts.items():
-            found = list(content)
-            lines += ["", f"## {title}", "", *found] if found else []
-        return f"---\n{self._metadata(license)}\n---\n\n" + "\n".join(lines) + "\n"
-
-    def _metadata(self, license: str | None) -> str:
-        from huggingface_hub import ModelCardData
-
-        base = self.facts.base
-        tags = ["interleave-thinker", "comfyui", self.role, self.method, "trl", self.architecture]
-        rows = [one.model_dump() for one in self._rows()]
-        more: dict[str, Any] = {"training_data": rows} if rows else {}
-        if base.hub:
-            more["base_model_relation"] = "adapter" if self.adapter else "finetune"
-        data = ModelCardData(
-            base_model=base.hub,
-            library_name="peft" if self.adapter else "transformers",
-            license=license,
-            pipeline_tag=TASK,
-            tags=[tag for tag in tags if tag],
-            **more,
-        )
-        return data.to_yaml()
-
-    def _rows(self) -> tuple[UsedRows, ...]:
-        return (*self.facts.base.rows, *self.facts.rows)
-
-    def _use(self, name: str) -> Iterator[str]:
-        base, option = self.facts.base.hub or "BASE", self.role or "critic"
-        yield (
-            f"ComfyUI: copy the folder into `models/interleave_agents` and choose it in the node Load Agent"
-            f"{f' as agent LoRA, with the base model {base} as the agent' if self.adapter else ''}."
-        )
-        yield ""
-        yield "Command line (`pip install .` in a checkout of InterleaveThinker for ComfyUI):"
-        yield ""
-        yield "```bash"
-        named = f"transformers:{base} --{option}-adapter {name}" if self.adapter else f"transformers:{name}"
-        # The other agents are those of the tiny world if none are given.
-        request, others = (TINY_REQUEST, "--out story") if self.tiny else (REQUEST, "...")
-        yield f'interleave-thinker run "{request}" --{option} {named} {others}'
-        yield from (
-            "```",
-            "",
-            "transformers:",
-            "",
-            "```python",
-            "from transformers import AutoModelForImageTextToText, AutoProcessor",
-            "",
-        )
-        if self.adapter:
-            yield "from peft import PeftModel"
-            yield f'base = AutoModelForImageTextToText.from_pretrained("{base}")'
-            yield f'model = PeftModel.from_pretrained(base, "{name}")'
-        else:
-            yield f'model = AutoModelForImageTextToText.from_pretrained("{name}")'
-        yield from (f'processor = AutoProcessor.from_pretrained("{name}")', "```")
-        if not self.tiny:
-            yield from self._gguf(name, base)
-
-    def _gguf(self, name: str, base: str) -> Iterator[str]:
-        yield from ("", "llama.cpp:", "", "```bash")
-        source = name
-        if self.adapter:
-            source = f"{name}-merged"
-            yield f"interleave-thinker train merge --model {base} --adapter {name} --out {source}"
-        script = f"python llama.cpp/convert_hf_to_gguf.py {source}"
-        yield f"{script} --outtype f16 --outfile {name}-f16.gguf"
-        yield f"{script} --mmproj --outfile mmproj-{name}-f16.gguf"
-        yield from (
-            "```",
-            "",
-            "The two GGUF files are used together, with the folder `prompt_set` next to them.",
-        )
-
-    def _training(self) -> Iterator[str]:
-        facts = self.facts
-        merged = ", merged from a LoRA adapter" if facts.merged else ""
-        kind = "LoRA adapter" if self.adapter else f"all weights{merged}"
-        yield f"- Base: {facts.base.name} (digest {facts.base.digest})"
-        if facts.base.hub and facts.base.hub != facts.base.name:
-            yield f"- Trained before from: {facts.base.hub}"
-        if facts.base.stages:
-            yield f"- Earlier stages: {', '.join(facts.base.stages)}"
-        steps = f", {facts.steps:,} optimizer steps" if facts.steps else ""
-        yield f"- Stage: {facts.stage}, {kind}{steps}"
-        yield from (f"- {name}: {value}" for name, value in facts.made_with.items())
-        yield from (f"- {note}" for note in facts.notes)
-        rows = self._rows()
-        if rows:
-            yield from ("", "| data | rows | digest of the content |", "|---|---|---|")
-            yield from (f"| {one.name} | {one.count:,} | {one.digest} |" for one in rows)
-        if facts.checks:
-            yield from ("", "Checks on held-out rows during the training:", "")
-            yield from (f"- {line}" for line in facts.checks)
-
-    def _gate(self) -> Iterator[str]:
-        measured = self.card.gate
-        if measured is not None:
-            verdict = "passed" if measured.passed else "NOT passed, published by the user's decision"
-            yield f"Compared with the model that it started from on {measured.rows} held-out rows: {verdict}."
-            yield from self.facts.gate
-        elif self.role == "planner":
-            yield "Not measured: the gate compares critics."
-        else:
-            yield "Not measured. This critic may judge worse than the model that it started from."
-        if self.facts.learned:
-            yield from ("", "On annotated images that were held out:", *self.facts.learned)
-
-    def _reliability(self) -> Iterator[str]:
-        if self.role == "planner":
-            return
-        if not self.card.reliability:
-            yield "Not measured by kind of question."
-            return
-        yield "Answers to items of checklists with known truth. 0.5 is guessing; such kinds reject no image."
-        yield from ("", *reliability_table(self.card.reliability))
-
-    def _prompt_set(self) -> Iterator[str]:
-        pixels = self.card.image_pixels
-        if self.prompts:
-            known = f" (digest {self.card.prompt_set})" if self.card.prompt_set else ""
-            yield f"Trained with the prompt set in the folder `{FOLDER_NAME}`{known}; use no other prompts."
-        else:
-            yield "The checkpoint does not contain a prompt set."
-        if pixels:
-            yield f"Images had at most {pixels:,} pixels."
-
-    def _settings(self) -> Iterator[str]:
-        if not self.facts.settings:
-            return
-        yield from ("| setting | value | |", "|---|---|---|")
-        for one in self.facts.settings:
-            yield f"| {one.name} | {_cell(one.value)} | {'default' if one.is_default else 'changed'} |"
-
-    def _license(self, license: str | None) -> Iterator[str]:
-        yield (
-            f"{license}."
-            if license
-            else "Not stated: the folder of the base model does not contain its license, which applies here."
-        )
-        yield "Licenses of the training data and terms of the services that made it may apply in addition."
+def _training(facts: CardFacts, adapter: bool) -> Iterator[str]:
+    base, merged = facts.base, ", merged from a LoRA adapter" if facts.merged else ""
+    steps = f", {facts.steps:,} optimizer steps" if facts.steps else ""
+    yield f"- Base: {base.name} (digest {base.digest})"
+    if base.hub and base.hub != base.name:
+        yield f"- Trained before from: {base.hub}"
+    if base.stages:
+        yield f"- Earlier stages: {', '.join(base.stages)}"
+    yield f"- Stage: {facts.stage}, {'LoRA adapter' if adapter else f'all weights{merged}'}{steps}"
+    yield from (f"- {name}: {value}" for name, value in facts.made_with.items())
+    yield from (f"- {note}" for note in facts.notes)
+    yield from (f"- Held-out check at {check}" for check in facts.checks)
+    if rows := (*base.rows, *facts.rows):
+        yield from ("", "| data | rows | digest of the content |", "|---|---|---|")
+        yield from (f"| {one.name} | {one.count:,} | {one.digest} |" for one in rows)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _gate(facts: CardFacts, agent: AgentCard, role: Role | None) -> Iterator[str]:
+    if agent.gate is not None:
+        verdict = "passed" if agent.gate.passed else "NOT passed, published by the user's decision"
+        yield f"Compared with the model that it started from on {agent.gate.rows} held-out rows: {verdict}."
+        yield from facts.gate
+    elif role == "planner":
+        yield "Not measured: the gate compares critics."
+    else:
+        yield "Not measured. This critic may judge worse than the model that it started from."
+    if facts.learned:
+        yield from ("", "On annotated images that were held out:", *facts.learned)

@@ -99,7 +99,7 @@ class Ending:
         return self.agree("asked" if asked else None) is not None
 
     def note(self, step: int, steps: int) -> list[str]:
-        """Return a note for the report if the training of `steps` steps ended early."""
+        """Return a note for the model card if the training of `steps` steps ended early."""
         return [f"ended early at the user's request, after step {step} of {steps}"] * (
             self.asked and step < steps
         )

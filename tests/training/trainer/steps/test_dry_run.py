@@ -90,7 +90,7 @@ def test_the_command_prints_the_estimates(folder: Path, tmp_path: Path, scratch:
     write_rows(folder / "rows.json", short_trainings.sft_rows())
     said = call(
         *("train", "critic-sft", "--model", folder / "base", "--data", folder / "rows.json", "--dry-run"),
-        *("--out", tmp_path / "run", "--device", "cpu", "--samples", 0, "--per-device-train-batch-size", 4),
+        *("--out", tmp_path / "run", "--device", "cpu", "--per-device-train-batch-size", 4),
     )
     assert said.exit_code == 0, said.output
     assert "GB RAM (estimated)" in said.output and "fits here" in said.output

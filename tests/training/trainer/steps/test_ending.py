@@ -30,7 +30,7 @@ from interleave_thinker.cli.train import command as train_commands
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, write_rows
 from interleave_thinker.training.gate import checkpoint_selection
 from interleave_thinker.training.gate.held_out import Check
-from interleave_thinker.training.trainer.report.card_facts import read_facts
+from interleave_thinker.training.trainer.report.model_card import read_facts
 from interleave_thinker.training.trainer.resume import claim_run, step_of
 from interleave_thinker.training.trainer.run import TrainingRun
 from interleave_thinker.training.trainer.steps.ending import Ending, StartedWith, in_use, started_with
@@ -82,7 +82,7 @@ def test_another_process_ends_a_running_training(stage: str, folder: Path, tmp_p
     facts = read_facts(final)
     assert facts is not None and facts.steps == 2
     assert "ended early at the user's request, after step 2 of 4" in facts.notes
-    assert "ended early" in (out / "report.html").read_text()
+    assert "ended early" in (final / "README.md").read_text()
     if stage != "sft":
         assert list(json.loads((out / "checks.json").read_text())) == ["0", "2"], "it was checked"
     again = AtStep(0, None)
@@ -145,7 +145,7 @@ def test_a_training_that_does_not_run_is_finished_at_once(
     monkeypatch.chdir(tmp_path)
     options = [
         *("--model", folder / "base", "--data", "rows0.json", "--held-out", "rows1.json", "--out", "run"),
-        *("--per-device-train-batch-size", 4, "--num-train-epochs", 1, "--save-steps", 2, "--samples", 0),
+        *("--per-device-train-batch-size", 4, "--num-train-epochs", 1, "--save-steps", 2),
         *("--device", "cpu", "--no-tensorboard", "--gate-tokens", 16, "--gate-items", 0, "--force"),
     ]
     run_until(3, monkeypatch, "train", "critic-sft", *options)
