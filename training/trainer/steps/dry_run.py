@@ -96,8 +96,8 @@ def time_lines(
     estimate, least, most = (clock(of(parts) * number + in_checks) for of in (median, min, max))
     lines.append(
         f"estimated time: {estimate} for {number} {what}{checks}; {least} at the speed of the fastest timed "
-        f"one, {most} at that of the slowest. Loading, checkpoints, the gate are "
-        "not included"
+        f"one, {most} at that of the slowest. Loading, checkpoints and the gate "
+        "are not included"
     )
     return lines
 
