@@ -15,6 +15,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "train critic-sft": ("--samples", "--sample-tokens"),
     "train planner-sft": ("--samples", "--sample-tokens"),
     "train own-critic": ("--samples", "--sample-tokens"),
+    "train merge": ("--compare-rows", "--compare-data", "--compare-tokens"),
     "train publish": ("--to", "--with-report"),
     "train critic-grpo": ("--turns", "--stop-weight", "--thrift-weight", "--right-at"),
     "train planner-grpo": (

@@ -43,8 +43,8 @@ def command(
     to: Annotated[
         MergeFormat,
         typer.Option(
-            help="With gguf, also convert the checkpoint with llama.cpp's converter, and compare its answers "
-            "with those of the safetensors."
+            help="With gguf, also convert the checkpoint with llama.cpp's converter, and check that it "
+            "answers like the safetensors."
         ),
     ] = MergeFormat.safetensors,
     gguf: GgufSettings,
@@ -65,13 +65,12 @@ def command(
         _merged(base, adapter, out, shard)
         return
     from ...backend.prompts.trained_with import trained_with
-    from ...training.gguf.comparison import as_lines, compare, prepare_questions
+    from ...training.gguf.check import check_answers
     from ...training.gguf.conversion import Conversion
 
     folder = out.with_name(f"{out.name}-gguf")
     conversion = Conversion.prepared(gguf, base, folder)
     record = trained_with(base) if adapter is None else trained_with(adapter).over(trained_with(base))
-    questions = prepare_questions(record, gguf) if gguf.compare_rows else None
     made = base if adapter is None else _merged(base, adapter, out, shard)
     try:
         files = conversion.run(made, folder, log)
@@ -81,9 +80,8 @@ def command(
             error.hint += f" The merged checkpoint is complete; convert it with train merge {again}."
         raise
     log(f"agents: {', '.join(f'llamacpp:{file}' for file in files)}")
-    if questions is not None:
-        for line in as_lines(compare(made, files, questions, gguf, log)):
-            log(line)
+    if gguf.check:
+        check_answers(made, files, record, gguf, log)
 
 
 def _merged(base: Path, adapter: Path, out: Path, shard: str) -> Path:

@@ -65,7 +65,7 @@ class Conversion:
             raise SettingsError("--quantizer has no effect without --quantize.", "Add --quantize q8_0.")
         check_checkpoint(checkpoint, untested=True)
         _check_runnable(checkpoint)
-        if settings.compare_rows:
+        if settings.check:
             find_server(settings.llama_server)
         return cls(
             settings,

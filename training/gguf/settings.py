@@ -10,7 +10,7 @@ from .programs import CONVERTER, QUANTIZER
 
 
 class GgufSettings(BaseModel):
-    """Programs, quantization and comparison of a conversion to GGUF."""
+    """Programs, quantization and check of a conversion to GGUF."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,30 +32,19 @@ class GgufSettings(BaseModel):
         description=f"Path of {QUANTIZER}, for --quantize. Default: the one on the PATH, otherwise that of "
         "an installed Python package.",
     )
-    compare_rows: int = Field(
-        default=20,
-        ge=0,
-        le=10_000,
-        description="Questions that the safetensors and each GGUF model answer, to compare them; 0 skips the "
-        "comparison, which needs llama-server.",
-    )
-    compare_data: str | None = Field(
-        default=None,
-        description="critic_sft.json or planner_sft.json with these questions. Default: generated images of "
-        "shapes and texts, for a critic.",
-    )
-    compare_tokens: int = Field(
-        default=1024, ge=16, le=16_384, description="Maximum length of an answer, in tokens."
+    check: bool = Field(
+        default=True,
+        description="Ask the safetensors and each GGUF model the same questions, and warn if an answer "
+        "differs. Needs llama-server.",
     )
     llama_server: str | None = Field(
         default=None,
-        description="Path of llama-server for the comparison. Default: the variable LLAMA_SERVER, then the "
-        "PATH.",
+        description="Path of llama-server for the check. Default: the variable LLAMA_SERVER, then the PATH.",
     )
     gpu_layers: int | None = Field(
         default=None,
         ge=0,
         le=9999,
-        description="Layers of the GGUF model on the GPU during the comparison; 0 runs it on the CPU. "
+        description="Layers of the GGUF model on the GPU during the check; 0 runs it on the CPU. "
         "Default: as many as fit into VRAM.",
     )

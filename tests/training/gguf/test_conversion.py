@@ -41,7 +41,7 @@ def critic(tmp_path: Path) -> Path:
 def converted(critic: Path, *more: object) -> Any:
     out = critic.parent / "mine"
     named = ["train", "merge", "--model", critic, "--to", "gguf", "--out", out]
-    return call(*named, *(() if "--compare-rows" in more else ("--compare-rows", 0)), *more)
+    return call(*named, *(() if "--check" in more else ("--no-check",)), *more)
 
 
 def calls_of(converter: Path) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ def test_what_is_missing_is_said_before_any_work(
         (("--converter", converter, "--quantize", "q8_0"), "--quantize needs llama.cpp's llama-quantize"),
         (("--converter", converter, "--quantizer", converter), "no effect without --quantize"),
         (("--converter", converter, "--converter-python", "no-python"), "not an executable program"),
-        (("--converter", converter, "--compare-rows", 20), "llama-server"),
+        (("--converter", converter, "--check"), "llama-server"),
     ):
         result = converted(critic, *more)
         assert result.exit_code == 2 and said in result.output, (more, result.output)
@@ -116,7 +116,7 @@ def test_what_is_missing_is_said_before_any_work(
 
 def test_a_model_that_llama_cpp_computes_differently_is_refused(tmp_path: Path) -> None:
     converter = write_converter(tmp_path / "bin")
-    out = ("--out", tmp_path / "mine", "--converter", converter, "--compare-rows", 0)
+    out = ("--out", tmp_path / "mine", "--converter", converter, "--no-check")
     result = call("train", "merge", "--model", "tinyworld:critic", "--to", "gguf", *out)
     assert result.exit_code == 2 and "joins 1 by 1 patches" in result.output
     assert not (tmp_path / "bin" / "calls").exists()
@@ -157,7 +157,7 @@ def test_a_program_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
 
 def test_a_killed_command_leaves_no_converter(tmp_path: Path, critic: Path) -> None:
     converter = write_converter(tmp_path / "bin", "hangs")
-    out = ("--out", tmp_path / "mine", "--converter", converter, "--compare-rows", 0)
+    out = ("--out", tmp_path / "mine", "--converter", converter, "--no-check")
     command = start("train", "merge", "--model", critic, "--to", "gguf", *out)
     try:
         running = psutil.Process(_pid(converter))

