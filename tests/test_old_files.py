@@ -149,7 +149,7 @@ def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
     known = with_new_names(content(out / "training.json"), SftTraining.model_fields)
     settings = SftTraining.model_validate(
         {name: known[name] for name in SftTraining.model_fields if name in known}
-        | {"samples": 0, "tensorboard": False, "device": "cpu"}
+        | {"tensorboard": False, "device": "cpu"}
     )
     rows, lines = read_rows(DATA / "rows" / "critic_sft.json"), list[str]()
     data = SftData(RowSet(rows, DATA / "rows"))
