@@ -99,7 +99,7 @@ class ClipCritic:
         """
         message = self.question(frames, original_prompt, prompt_used)
         reply = self.critic.chat.reply([message], self.critic.settings, on_token)
-        return self.critic.verdict_in(reply, message, prompt_used, on_token)
+        return self.critic.verdict_in(reply, message, prompt_used, on_token, self.template)
 
     def question(self, frames: Sequence[Picture], original_prompt: str, prompt_used: str) -> Message:
         """Return the message about a clip, with the frames that the critic sees.
