@@ -15,7 +15,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
-from ..answers.copies import check_copies
 from ..answers.grammar import GrammarName
 from ..answers.reply_text import split_reply
 from ..chat.abilities import Constrains, MaySee, WasTrained
@@ -25,6 +24,7 @@ from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set
 from ..prompts.agent_card import Role
 from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
+from .copies import check_copies
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -19,8 +19,8 @@ from functools import lru_cache
 
 from pydantic import BaseModel
 
+from ..answers.agent_texts import ONLY_DOTS
 from ..errors import AnswerError
-from .agent_texts import ONLY_DOTS
 
 COPIED = "The answer repeats the example of the question instead of answering it."
 ENDS = re.compile(r"[.!?…。！？:：;；\n\"“”«»「」『』{}<>\[\]()|\\]+|(?<!\w)'|'(?!\w)")
