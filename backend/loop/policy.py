@@ -77,12 +77,7 @@ def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
         return False
     if accept_at is None or verdict.probability is None:
         return verdict.success
-    return digits_kept(verdict.probability) >= accept_at
-
-
-def digits_kept(probability: float) -> float:
-    """Return a probability without its last digits, which depend on the CPU, the batch and cached prompts."""
-    return round(probability, 6)
+    return verdict.probability >= accept_at
 
 
 def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str) -> Verdict:
@@ -131,7 +126,8 @@ def standing(attempt: Attempt) -> tuple[float, float, float]:
     score = attempt.score.overall if attempt.score else -1.0
     if probability is None or success is None:
         return word, score, word
-    return digits_kept(probability), score, word
+    # The last digits depend on the CPU, the batch and cached prompts.
+    return round(probability, 6), score, word
 
 
 def choose(attempts: Sequence[Attempt], settings: RunSettings, by_score: bool = False) -> int | None:
