@@ -151,7 +151,7 @@ def read_record(path: str | Path, images: Path | None = None) -> Record:
 
 def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     plan = whole.global_context.execution_plan
-    by_plan = {step.step_number: step.prompt for step in plan}
+    by_plan = {step.step_number: step.prompt or None for step in plan}
     places_of: dict[int, list[int]] = {}
     for place, entry in enumerate(whole.steps):
         places_of.setdefault(entry.step, []).append(place)

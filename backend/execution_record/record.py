@@ -92,14 +92,14 @@ class RecordEntry(BaseModel):
 
 
 class RecordStep(ValidTexts):
-    """A step of the record's plan."""
+    """A step of the record's plan. An empty prompt stays one, since only null makes a text-only step."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     step_number: int = Field(ge=0, le=10**9)
     step_name: Words = ""
     instruction: OptionalText = None
-    prompt: OptionalText = None
+    prompt: Annotated[Text | None, BeforeValidator(lambda value: None if value == "None" else value)] = None
     auxiliary_text: OptionalText = None
 
 

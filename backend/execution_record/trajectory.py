@@ -103,7 +103,7 @@ class _Pictures:
 def _steps(record: Record, entries: dict[int, list[RecordEntry]]) -> list[Step]:
     steps: dict[int, Step] = {}
     for step in record.plan:
-        prompt = step.prompt or _first_prompt(entries.get(step.step_number, []))
+        prompt = step.prompt or _first_prompt(entries.get(step.step_number, [])) or step.prompt
         instruction, words = words_of(step.instruction, prompt, step.auxiliary_text)
         steps[step.step_number] = Step(
             number=step.step_number,

@@ -71,6 +71,11 @@ class Step(Value):
 
     @model_validator(mode="after")
     def _has_content(self) -> Step:
+        if self.instruction and self.prompt is not None and not self.prompt.strip():
+            raise ValueError(
+                f"step {self.number} has an instruction and an empty prompt; write the prompt, or null for a "
+                "text-only step"
+            )
         if not self.prompt and not self.auxiliary_text:
             raise ValueError(f"step {self.number} has neither a prompt nor an auxiliary text")
         return self

@@ -25,7 +25,10 @@ def test_no_damaged_plan_is_read_as_another_plan() -> None:
         if fault := fault_of(reply):
             wrong[reply.kind, fault] += 1
     for kind in KINDS:
-        print(f"{kind:36}{made[kind]:6}", {fault: count for (one, fault), count in wrong.items() if one == kind} or "")
+        print(
+            f"{kind:36}{made[kind]:6}",
+            {fault: count for (one, fault), count in wrong.items() if one == kind} or "",
+        )
     assert sum(made.values()) == REPLIES and not wrong
 
 

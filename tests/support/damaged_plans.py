@@ -1,8 +1,8 @@
-"""Planner replies made from known steps: damaged in many ways, and harmlessly varied ones.
+"""Planner replies made from known steps: damaged ones, and harmlessly varied ones.
 
 `KINDS` is the table of kinds. The meaning of a reply never comes from the tested reader. A reply of a `whole`
-kind must be read as its steps. One without steps is not definite and must be refused. Any other may be refused,
-but if it is read, then as its steps.
+kind must be read as its steps. One without steps is not definite and must be refused. Any other may be
+refused, but if it is read, then as its steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ Steps = list[dict[str, Any]]
 
 STORIES = (
     (
-        ("The harbor", "Draw the empty bay.", "a calm bay at dawn, one red boat", "Very early, the boat sailed."),
+        (
+            "The harbor",
+            "Draw the empty bay.",
+            "a calm bay at dawn, one red boat",
+            "Very early, the boat sailed.",
+        ),
         ("Signs", 'Add a sign that says "OPEN".', 'a sign "OPEN" above the door, soft light', None),
         ("Mia's hat", None, "Mia's hat, in red: the cat's favorite", "It's Mia's, she said."),
         ("Night", "Make it night; keep the boat.", "the bay at night {wide shot}, stars [tiny]", None),
@@ -35,12 +40,22 @@ STORIES = (
         ("夜晚", None, "夜晚的海湾：满天星星，小船停泊", "小船睡着了。"),
     ),
     (
-        ("El puerto", "Dibuja la bahía vacía.", "una bahía en calma al amanecer, un barco rojo", "Muy temprano."),
+        (
+            "El puerto",
+            "Dibuja la bahía vacía.",
+            "una bahía en calma al amanecer, un barco rojo",
+            "Muy temprano.",
+        ),
         ("La señal", None, "un letrero «ABIERTO» sobre la puerta, luz suave", "¿Quién viene?"),
     ),
     (
         ("Der Hafen", "Zeichne die leere Bucht.", "eine ruhige Bucht im Morgengrauen, ein rotes Boot", None),
-        ("Das Schild", "Füge ein Schild hinzu.", "ein Schild mit „OFFEN“ über der Tür", "„Endlich“, sagte Mia."),
+        (
+            "Das Schild",
+            "Füge ein Schild hinzu.",
+            "ein Schild mit „OFFEN“ über der Tür",
+            "„Endlich“, sagte Mia.",
+        ),
     ),
     (
         ("朝の港", "空の湾を描く。", "夜明けの静かな湾、赤い船が一艘", "とても早い朝のこと。"),
@@ -96,20 +111,31 @@ def dumped(value: object) -> str:
 
 def framed(rng: random.Random, text: str) -> str:
     """Return an answer with what models write around it."""
-    frames = ("<think>Two pages.</think>\n\n<answer>{}</answer>", "<answer>{}</answer>", "```json\n{}\n```", "{}")
-    frames += ("<think>a plan</think>\n{}", "Here is the plan:\n{}\nEnjoy.", "so</think><answer>\n{}\n</answer>")
+    frames = (
+        "<think>Two pages.</think>\n\n<answer>{}</answer>",
+        "<answer>{}</answer>",
+        "```json\n{}\n```",
+        "{}",
+    )
+    frames += (
+        "<think>a plan</think>\n{}",
+        "Here is the plan:\n{}\nEnjoy.",
+        "so</think><answer>\n{}\n</answer>",
+    )
     return rng.choice(frames).replace("{}", text)
 
 
 def marks(text: str) -> dict[str, list[int]]:
-    """Return the positions of the delimiters of a JSON text by kind, without those within texts."""
-    found: dict[str, list[int]] = {key: [] for key in ("comma", "colon", "brace", "bracket", "open", "close", "key")}
-    at, depth_of_list = 0, 0
+    """Return the positions of the delimiters of JSON or Python by kind, without those within texts."""
+    found: dict[str, list[int]] = {
+        key: [] for key in ("comma", "colon", "brace", "bracket", "open", "close", "key")
+    }
+    at = 0
     while at < len(text):
         one = text[at]
-        if one == '"':
+        if one in "\"'":
             end = at + 1
-            while text[end] != '"':
+            while text[end] != one:
                 end += 2 if text[end] == "\\" else 1
             if text[end + 1 :].lstrip()[:1] == ":":
                 found["key"] += [at, end]
@@ -120,7 +146,6 @@ def marks(text: str) -> dict[str, list[int]]:
         elif one in ",:{}[]":
             name = {",": "comma", ":": "colon", "{": "brace", "}": "brace"}.get(one, "bracket")
             found[name].append(at)
-            depth_of_list += (one == "[") - (one == "]")
         at += 1
     return found
 
@@ -164,9 +189,12 @@ def truncated_and_closed(rng: random.Random) -> Reply:
     """Return a reply that ends at any character and is then closed by a program."""
     steps = story(rng)
     text = body(rng, steps)
-    end = rng.choice(("</answer>", '"}]}</answer>', "}]}</answer>", "]}</answer>", "}</answer>", '"', "\n```"))
+    end = rng.choice(
+        ("</answer>", '"}]}</answer>', "}]}</answer>", "]}</answer>", "}</answer>", '"', "\n```")
+    )
     cut = text[: rng.randint(20, len(text) - 2)] + end
-    if _loads(cut.removesuffix("</answer>")) is not None:
+    if _loads(re.sub(r",\s*(?=[\]}])", "", cut.removesuffix("</answer>"))) is not None:
+        # Complete steps with all brackets, maybe after a comma: no reader can know.
         return Reply("", f"<answer>{text[:-3]}", steps)
     return Reply("", f"<answer>{cut}", steps)
 
@@ -175,8 +203,7 @@ def damaged_python(rng: random.Random) -> Reply:
     """Return a Python literal that loses one delimiter."""
     steps = story(rng)
     text = repr({"execution_plan": steps})
-    places = [found.start() for found in re.finditer(r"(?<=[\s\]}'\"\de]),|'(?=[:,}])|: |[\[\]{}]", text)]
-    place = rng.choice(places)
+    place = rng.choice([place for found in marks(text).values() for place in found])
     return Reply("", framed(rng, text[:place] + text[place + 1 :]), steps)
 
 
@@ -185,7 +212,10 @@ def doubled_key(rng: random.Random) -> Reply:
     steps = story(rng)
     step = rng.choice(steps)
     name = rng.choice(("prompt", "auxiliary_text"))
-    other = {"prompt": ("prompt", "Prompt", "image_prompt", "imagePrompt"), "auxiliary_text": ("auxiliary_text", "caption", "text")}
+    other = {
+        "prompt": ("prompt", "Prompt", "image_prompt", "imagePrompt"),
+        "auxiliary_text": ("auxiliary_text", "caption", "text"),
+    }
     value = None if step[name] and rng.random() < 0.5 else "another boat on a lake"
     added = f'"{rng.choice(other[name])}": {dumped(value)}'
     text = dumped({"execution_plan": steps})
@@ -207,36 +237,42 @@ def plan_key_twice(rng: random.Random) -> Reply:
 def lines_cut(rng: random.Random) -> Reply:
     """Return one object for each step, in several frames, cut off at the token limit."""
     steps = story(rng)
-    frame = rng.choice(("{}", "<answer>\n{}", "```json\n{}", "The steps:\n{}", "[{}", "```\n[\n{}", "<answer>[{}", "[\n{}"))
+    frame = rng.choice(
+        ("{}", "<answer>\n{}", "```json\n{}", "The steps:\n{}", "[{}", "```\n[\n{}", "<answer>[{}", "[\n{}")
+    )
     comma = rng.choice((",\n", "\n", ", "))
     text = comma.join(map(dumped, steps[: rng.randint(2, len(steps))]))
     cut = text if rng.random() < 0.5 else text[: rng.randint(len(text) // 2, len(text))]
     end = rng.choice(("", "", comma, "\n"))
-    return Reply("", frame.replace("{}", cut + end), steps + [steps[-1] | {"step_number": len(steps) + 1}])
+    more = steps[-1] | {"step_number": len(steps) + 1}
+    return Reply("", frame.replace("{}", cut + end), [*steps, more])
 
 
 def answers_cut(rng: random.Random) -> Reply:
     """Return one answer or fence for each step, cut off at the token limit."""
     steps = story(rng)
-    frame = rng.choice(("<answer>{}</answer>", "```json\n{}\n```", '<answer>{"execution_plan": [{}]}</answer>', "```\n[{}]\n```"))
+    frame = rng.choice(
+        (
+            "<answer>{}</answer>",
+            "```json\n{}\n```",
+            '<answer>{"execution_plan": [{}]}</answer>',
+            "```\n[{}]\n```",
+        )
+    )
     text = "\n".join(frame.replace("{}", dumped(step)) for step in steps)
-    cut = text if rng.random() < 0.3 else text[: rng.randint(len(text) // 2, len(text))]
-    return Reply("", cut, steps + [steps[-1] | {"step_number": len(steps) + 1}])
+    # A first piece alone would be a whole plan of one step.
+    second = text.index('"step_name"', text.index('"step_number": 2'))
+    cut = text if rng.random() < 0.3 else text[: rng.randint(second, len(text))]
+    return Reply("", cut, [*steps, steps[-1] | {"step_number": len(steps) + 1}])
 
 
 def headless(rng: random.Random) -> Reply:
-    """Return a plan that lost its beginning, or some lines, so that only some steps are alone."""
+    """Return a plan that lost its beginning, so that only some steps are alone."""
     steps = story(rng, 8)
     lines = f'{{"execution_plan": [{dumped(steps[0])},\n' + ",\n".join(map(dumped, steps[1:])) + "\n]}"
-    kind = rng.randrange(3)
-    if kind == 0:
-        text = lines[1:]
-    elif kind == 1:
-        text = lines[rng.randint(1, len(lines) // 2) :]
-    else:
-        text = "\n".join(line for place, line in enumerate(lines.split("\n")) if place != len(steps) - 2)
+    text = lines[rng.choice((1, rng.randint(1, len(lines) // 2))) :]
     frame = rng.choice(("<answer>{}</answer>", "{}", "```json\n{}\n```"))
-    return Reply("", frame.replace("{}", text), None if kind == 2 else steps)
+    return Reply("", frame.replace("{}", text), steps)
 
 
 def lost_chunk(rng: random.Random) -> Reply:
@@ -254,7 +290,7 @@ def lost_chunk(rng: random.Random) -> Reply:
 
 def _only_text(text: str, new: str) -> bool:
     """Return whether two bodies have the same delimiters, so that only characters of texts differ."""
-    strip = re.compile(r'[^"{}\[\],:\n]')
+    strip = re.compile(r'\\.|[^"{}\[\],:\n]')
     return strip.sub("", text) == strip.sub("", new)
 
 
@@ -292,7 +328,9 @@ def misspelled(rng: random.Random) -> Reply:
     step = rng.choice(steps)
     step |= {"instruction": "Add a lantern.", "auxiliary_text": rng.choice((None, "A light!"))}
     prompt = step.pop("prompt") or "a lantern on the boat"
-    step[rng.choice(("promt", "prompt_text", "prom", "rompt", "pro_mpt", "draw", "image", "提示词", "提示"))] = prompt
+    step[
+        rng.choice(("promt", "prompt_text", "prom", "rompt", "pro_mpt", "draw", "image", "提示词", "提示"))
+    ] = prompt
     return Reply("", framed(rng, body(rng, steps)), None)
 
 
@@ -351,7 +389,9 @@ def wrong_quotes(rng: random.Random) -> Reply:
 def list_with_more(rng: random.Random) -> Reply:
     """Return a plan that leaves steps out in words."""
     steps = story(rng)
-    more = rng.choice(("...", '"..."', "// and so on", "# more steps", '"(more steps)"', "{...}", "{}", "null", "…"))
+    more = rng.choice(
+        ("...", '"..."', "// and so on", "# more steps", '"(more steps)"', "{...}", "{}", "null", "…")
+    )
     text = dumped(steps[:-1])[:-1] + f", {more}]"
     return Reply("", framed(rng, f'{{"execution_plan": {text}}}'), None)
 
@@ -375,7 +415,9 @@ def by_number_cut(rng: random.Random) -> Reply:
 def enveloped(rng: random.Random) -> tuple[Steps, str]:
     steps = story(rng)
     outer = rng.choice(("result", "plan", "data", "output"))
-    plan: Any = {rng.choice(("execution_plan", "plan", "steps")) if outer == "plan" else "execution_plan": steps}
+    plan: Any = {
+        rng.choice(("execution_plan", "plan", "steps")) if outer == "plan" else "execution_plan": steps
+    }
     if rng.random() < 0.5:
         plan = {"reasoning": "two", **plan}
     return steps, dumped({outer: plan})
@@ -473,7 +515,9 @@ def _told_in_instruction(rng: random.Random) -> Reply:
 
 
 def _closed(text: str, rng: random.Random) -> str:
-    return rng.choice(("<answer>{}</answer>", "```json\n{}\n```", "<think>a</think><answer>\n{}\n</answer>")).replace("{}", text)
+    return rng.choice(
+        ("<answer>{}</answer>", "```json\n{}\n```", "<think>a</think><answer>\n{}\n</answer>")
+    ).replace("{}", text)
 
 
 KINDS: dict[str, Callable[[random.Random], Reply]] = {
@@ -486,12 +530,15 @@ KINDS: dict[str, Callable[[random.Random], Reply]] = {
     "lost bracket": lost("bracket"),
     "two delimiters lost": lost("comma", "colon", "open", "close", "key", "brace", "bracket", times=2),
     "four delimiters lost": lost("comma", "colon", "open", "close", "key", "brace", times=4),
-    "doubled delimiter": replaced(("comma", "colon", "brace", "bracket", "open", "close", "key"), lambda _: ("{}{}",)),
+    "doubled delimiter": replaced(
+        ("comma", "colon", "brace", "bracket", "open", "close", "key"), lambda _: ("{}{}",)
+    ),
     "other bracket": replaced(("brace", "bracket"), lambda one: "][" if one in "{}" else "}{"),
     "full-width punctuation": replaced(("comma", "colon"), lambda one: "，" if one == "," else "："),
     "semicolon or equals sign": replaced(("comma", "colon"), lambda one: ";|" if one == "," else "=-"),
     "characters inserted": replaced(
-        ("comma", "colon", "open", "close"), lambda _: ("{} x", "{}\\", "{}//", "{}ok,", '{}"', "\ufffd{}", "{}</s>", "{}**")
+        ("comma", "colon", "close"),
+        lambda _: ("{} x", "{}\\", "{}//", "{}ok,", '{}"', "{}\ufffd", "{}</s>", "{}**"),
     ),
     "wrong quotes": wrong_quotes,
     "Python with a lost delimiter": damaged_python,
@@ -502,7 +549,7 @@ KINDS: dict[str, Callable[[random.Random], Reply]] = {
     "plan key twice, cut": plan_key_twice,
     "one object per line, cut": lines_cut,
     "one answer per step, cut": answers_cut,
-    "lost beginning or line": headless,
+    "lost beginning": headless,
     "lost chunk": lost_chunk,
     "swapped chunks": swapped_chunks,
     "empty prompt with an instruction": with_prompt(("", " ", "\n", "  \t")),
@@ -527,19 +574,37 @@ KINDS: dict[str, Callable[[random.Random], Reply]] = {
         lambda rng, steps: framed(rng, dumped({"execution_plan": steps}).replace("}]}", "},],}"))
     ),
     "whole: number as text": varied(
-        lambda rng, steps: framed(rng, body(rng, [one | {"step_number": f"{one['step_number']}"} for one in steps]))
+        lambda rng, steps: framed(
+            rng, body(rng, [one | {"step_number": f"{one['step_number']}"} for one in steps])
+        )
     ),
     "whole: no closing tag": varied(lambda rng, steps: f"<think>a</think><answer>{body(rng, steps)}"),
-    "whole: no last brace": varied(lambda rng, steps: f"<answer>{dumped({'execution_plan': steps})[:-1]}</answer>"),
+    "whole: no last brace": varied(
+        lambda rng, steps: f"<answer>{dumped({'execution_plan': steps})[:-1]}</answer>"
+    ),
     "whole: word None": varied(
-        lambda rng, steps: framed(rng, body(rng, [{k: "None" if v is None else v for k, v in one.items()} for one in steps]))
+        lambda rng, steps: framed(
+            rng, body(rng, [{k: "None" if v is None else v for k, v in one.items()} for one in steps])
+        )
     ),
     "whole: bare list": varied(lambda rng, steps: _closed(dumped(steps), rng)),
     "whole: one object per line": varied(lambda rng, steps: _closed("\n".join(map(dumped, steps)), rng)),
     "whole: other names": varied(
         lambda rng, steps: framed(
             rng,
-            dumped({"plan": [{{"step_number": "step", "step_name": "title", "auxiliary_text": "caption"}.get(k, k): v for k, v in one.items()} for one in steps]}),
+            dumped(
+                {
+                    "plan": [
+                        {
+                            {"step_number": "step", "step_name": "title", "auxiliary_text": "caption"}.get(
+                                k, k
+                            ): v
+                            for k, v in one.items()
+                        }
+                        for one in steps
+                    ]
+                }
+            ),
         )
     ),
     "whole: envelope": _whole_envelope,

@@ -9,5 +9,7 @@ from support.damaged_plans import KINDS, fault_of, replies
 
 def test_a_damaged_plan_is_never_read_as_another_plan() -> None:
     """A sample of `tests/stress/test_damaged_plans.py`."""
-    faults = Counter((reply.kind, fault) for reply in replies(12 * len(KINDS), seed=1) if (fault := fault_of(reply)))
+    faults = Counter(
+        (reply.kind, fault) for reply in replies(12 * len(KINDS), seed=1) if (fault := fault_of(reply))
+    )
     assert not faults
