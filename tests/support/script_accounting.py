@@ -27,6 +27,7 @@ TABLES = {
     "numbers.csv": (";", 1),
     "google-sheets.tsv": (None, 0),
     "storyboarder.csv": (",", 0),
+    "table.md": ("|", 2),
 }
 """Separator (none: tabs without quotation marks) and place of the headings."""
 SYNTAX = (
@@ -64,7 +65,7 @@ def lost_lines(lines: Iterable[str], plan: Plan) -> Iterator[str]:
 
 
 def lost_cells(text: str, separator: str | None, head: int, plan: Plan) -> Iterator[str]:
-    """Yield the cells with a word that is neither in the plan nor in a row or column that the notice names."""
+    """Yield the cells with a word that is not in the plan, nor in a line or column that the notice names."""
     told, named = _told(plan), _named(plan)
     quoting = csv.QUOTE_MINIMAL if separator else csv.QUOTE_NONE
     reader = csv.reader(text.splitlines(True), delimiter=separator or "\t", quoting=quoting)
@@ -73,8 +74,8 @@ def lost_cells(text: str, separator: str | None, head: int, plan: Plan) -> Itera
     for place, row in enumerate(reader):
         number, before = before + 1, reader.line_num
         if place == head:
-            headings = row
-        elif number not in named and not row[0].startswith("sep="):
+            headings = [one.strip() for one in row]
+        elif number not in named and row and not row[0].startswith("sep="):
             columns = dict(enumerate(headings))
             for column, cell in enumerate(row):
                 of_column = repr(columns.get(column) or "-")

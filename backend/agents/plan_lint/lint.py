@@ -84,6 +84,8 @@ RULES = (
 
 COUNTED_RULES = frozenset(("step-count", "no-images"))
 """Rules that the planner's own constraints enforce, with a warning in the plan (plan_constraints.py)."""
+PLANNER_WROTE = "the planner wrote"
+"""Words of that warning, which a warning about other things does not have."""
 
 
 def lint(plan: Plan, request: Request | str = "", asked: Asked | None = None) -> tuple[Finding, ...]:
@@ -107,7 +109,7 @@ def lint(plan: Plan, request: Request | str = "", asked: Asked | None = None) ->
 def remaining(plan: Plan, request: Request, step_count: int = 0) -> tuple[Finding, ...]:
     """Return the findings to show next to a plan: all that its own warning does not tell."""
     found = lint(plan, request, asked_in(request, step_count))
-    return tuple(one for one in found if not plan.warning or one.rule not in COUNTED_RULES)
+    return tuple(one for one in found if PLANNER_WROTE not in plan.warning or one.rule not in COUNTED_RULES)
 
 
 def step_findings(plan: Plan, request: Request | str) -> tuple[Finding, ...]:

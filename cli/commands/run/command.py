@@ -86,7 +86,7 @@ def command(
         typer.Option(
             "--plan",
             help="Carry out this plan without a planner: plan.json of a run, a planner's answer, a plan of "
-            "Edit Plan, or a script (Fountain, Markdown outline, CSV shot list).",
+            "Edit Plan, or a script (Fountain, outline in Markdown or text, CSV shot list).",
             rich_help_panel=PLANNER,
         ),
     ] = None,
