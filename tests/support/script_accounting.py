@@ -49,7 +49,8 @@ def dropped(path: Path, plan: Plan) -> list[str]:
     """Return the lines and cells of a script that are lost: not in its plan, and not named in its notice."""
     text = path.read_bytes().decode(ENCODINGS.get(path.name, "utf-8-sig")).removeprefix("\ufeff")
     if path.name in TABLES:
-        return list(lost_cells(text, *TABLES[path.name], plan))
+        separator, head = TABLES[path.name]
+        return list(lost_cells(text, separator, head, plan))
     return list(lost_lines(text.splitlines(), plan))
 
 

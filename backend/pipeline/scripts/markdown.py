@@ -188,7 +188,7 @@ def _lines(script: Script) -> Iterator[_Line]:
             continue
         if last and last.kind == "text" and _underlines(stripped, last.text):
             last.kind, last.depth = "heading", 1 if stripped[0] == "=" else 2
-        without = PICTURE.sub("", line)
+        without = PICTURE.sub("", line) if "<" in line or "![" in line else line
         if without != line:
             script.leave_out("images", number)
         if last:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -60,17 +61,19 @@ def read_shot_list(text: str) -> Plan:
     fault = None
     for separator in given[1] if given else SEPARATORS:
         # Google Sheets writes quotation marks as they are.
-        quoted = (csv.QUOTE_MINIMAL, csv.QUOTE_NONE) if separator == "\t" in text else (csv.QUOTE_MINIMAL,)
-        for quoting in quoted:
+        for quoted in (True, False) if separator == "\t" and "\t" in text else (True,):
+            found = _rows(text, separator, quoted, 1 if given else 0)
             try:
-                rows = list(_rows(text, separator, quoting, 1 if given else 0))
+                rows = list(itertools.islice(found, MAX_TITLES))
+                if (head := headings_in(rows)) is None:
+                    continue
+                rows += found
             except csv.Error as error:
                 fault = fault or error
                 continue
-            if (head := headings_in(rows)) is not None:
-                if len(rows[head][1]) == 1:
-                    rows = [(lines, [separator.join(row)]) for lines, row in rows]
-                return plan_of_table(script, rows)
+            if len(rows[head][1]) == 1:
+                rows = [(lines, [separator.join(row)]) for lines, row in rows]
+            return plan_of_table(script, rows)
     if fault:
         raise ValueError(f"it is not a table: {fault}") from fault
     known = ", ".join(COLUMNS["seen"][:3])
@@ -144,12 +147,13 @@ def _read_row(script: Script, lines: Sequence[int], row: Sequence[str], meanings
     return list(present or ())
 
 
-def _rows(text: str, separator: str, quoting: int, skipped: int) -> Iterable[Row]:
+def _rows(text: str, separator: str, quoted: bool, skipped: int) -> Iterable[Row]:
     """Yield the rows of a table.
 
     Raises:
         csv.Error: It is not a table with this separator.
     """
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     reader = csv.reader(io.StringIO(text), delimiter=separator, quoting=quoting, strict=True)
     before = 0
     for place, row in enumerate(reader):
