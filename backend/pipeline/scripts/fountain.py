@@ -26,6 +26,7 @@ HEADING = re.compile(
 )
 FORCED_HEADING = re.compile(r"\.(?![.])")
 NUMBER = re.compile(r"#[\w.-]+#$")
+CUT = {"omitted passages": ("/*", "*/"), "notes": ("[[", "]]")}
 LEFT_OUT = {
     "sections": re.compile("#"),
     "synopses": re.compile("="),
@@ -50,8 +51,7 @@ def read_fountain(text: str) -> Plan:
     Raises:
         ValueError: It has no action and no dialogue.
     """
-    script = Script(text)
-    return _Reader(script).plan()
+    return _Reader(Script(text, CUT)).plan()
 
 
 class _Reader:
@@ -65,13 +65,11 @@ class _Reader:
         self._spelled: dict[str, str] = {}
         self._speaking: list[dict[str, None]] = []
         """Those who speak in the image of each step, in order."""
-        text = script.cut(script.text, "/*", "*/", "omitted passages")
-        self._text = script.cut(text, "[[", "]]", "notes")
 
     def plan(self) -> Plan:
         """Read the text and return its plan."""
         in_title, last = True, ""
-        for paragraph in _paragraphs(self._text.split("\n"), self._script.lines):
+        for paragraph in _paragraphs(self._script.text.split("\n"), self._script.lines):
             in_title = in_title and _is_title(paragraph, last)
             last = paragraph[-1][1]
             if in_title:
@@ -82,14 +80,8 @@ class _Reader:
         return self._script.plan(self._with_cast())
 
     def _read(self, paragraph: Sequence[Line]) -> None:
-        lines: list[Line] = []
-        for number, line in paragraph:
-            line = line.strip()
-            reason = next((one for one, mark in LEFT_OUT.items() if mark.match(line)), "")
-            if reason:
-                self._script.leave_out(reason, number)
-            else:
-                lines.append((number, line))
+        stripped = [(number, line.strip()) for number, line in paragraph]
+        lines = [one for one in stripped if not self._script.is_left_out(*one, LEFT_OUT)]
         if len(lines) == 1 and TRANSITION.match(lines[0][1]):
             self._leave_out(lines, "transitions")
         elif lines and (HEADING.match(lines[0][1]) or FORCED_HEADING.match(lines[0][1])):
@@ -165,7 +157,7 @@ class _Reader:
 
     def _as_written(self, name: str) -> str:
         """Return a name with the capitals that it has elsewhere in the script; empty if there are none."""
-        for found in named_in(name, self._text):
+        for found in named_in(name, self._script.text):
             written = found.group()
             if not written.isupper() and written[0].isupper() and written.split()[-1][0].isupper():
                 return written

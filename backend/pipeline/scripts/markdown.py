@@ -26,7 +26,8 @@ ATTRIBUTES = re.compile(
     re.IGNORECASE,
 )
 """Attributes of pandoc, and HTML tags."""
-ADDRESS = re.compile(r"\[[^\[\]]{1,300}\]:\s")
+CUT = {"comments": ("<!--", "-->"), "code": ("```", "```")}
+LEFT_OUT = {"tables": re.compile(r"\|"), "link addresses and footnotes": re.compile(r"\[[^\[\]]{1,300}\]:\s")}
 HEADING = re.compile(r"(#{1,6})\s+(\S.*)$")
 UNDERLINE = re.compile(r"=+$|-{3,}$")
 NUMBERED = re.compile(
@@ -39,22 +40,26 @@ BOX = re.compile(r"\[[ xX]\]\s+")
 BOLD = re.compile(r"(\*\*|__)(?=\S)(.{1,100})\1$")
 QUOTE = re.compile(r">\s?")
 LABEL = re.compile(r"(\w[\w ]{0,20})[:：]\s*")
-FENCES = ("```", "~~~")
 FRONT_MATTER = re.compile(r"---\n(?:.*\n){0,60}?(?:---|\.\.\.)(?:\n|$)")
 KINDS = ("number", "bold", "bullet")
 """Marks of steps if there are no headings, the first one that there are several of."""
+MARKS = {"quote": QUOTE, "number": NUMBERED, "bullet": BULLET, "bold": BOLD}
 
 
 @dataclass
 class _Line:
-    """A line: what its mark makes it, its level or indentation, and its text without the mark."""
+    """A line: what its mark makes it, its level or indentation, and its text.
+
+    `text` has no mark; `whole` has one that is more than the sign of a list, such as "Shot 3:". `to` is what
+    the label of the line, such as "Caption:", makes it: seen, said or empty.
+    """
 
     number: int
     kind: str
-    depth: int
-    text: str
-    told: str
-    """The text as part of a step that begins above."""
+    depth: int = 0
+    text: str = ""
+    whole: str = ""
+    to: str = ""
 
 
 def read_markdown(text: str) -> Plan:
@@ -63,7 +68,7 @@ def read_markdown(text: str) -> Plan:
     Raises:
         ValueError: It has no text.
     """
-    script = Script(text)
+    script = Script(text, CUT)
     lines = list(_lines(script))
     title, kind = _structure(lines)
     if kind in ("paragraph", "line") and headings_in(table := list(_table(script.lines))) is not None:
@@ -72,58 +77,22 @@ def read_markdown(text: str) -> Plan:
     blank = True
     for at, block in _blocks(lines, kind):
         first = block[0]
-        if first.kind == "heading":
-            reason = "title" if first is title else _not_a_step(lines, at, kind)
-            if reason:
-                script.leave_out(reason, first.number)
-            else:
-                script.begin(first.number, plain(NUMBERED.sub("", plain(first.text), count=1)))
+        is_step = first.kind == kind and first.depth < base + 2
+        if first.kind == "heading" and (reason := _not_a_step(lines, at, kind, title)):
+            script.leave_out(reason, first.number)
+        elif first.kind == "heading" or (is_step and kind == "bold"):
+            script.begin(first.number, plain(NUMBERED.sub("", plain(first.text), count=1)))
         elif first.kind != "blank":
-            begins = first.kind == kind and first.depth < base + 2
-            if begins or (kind == "line" and first.kind != "quote") or (kind == "paragraph" and blank):
-                _begin(script, block, kind)
-            else:
-                _tell(script, [one.told for one in block], block)
+            is_free = first.to != "said" or not script.beats
+            if is_step or (is_free and (kind == "line" or (kind == "paragraph" and blank))):
+                script.begin(first.number)
+            texts = [first.text if is_step else first.whole, *(one.whole for one in block[1:])]
+            tell = script.say if first.to == "said" else script.show
+            tell(plain(" ".join(texts)), *(one.number for one in block))
         blank = first.kind == "blank"
     for beat in script.beats:
         beat.seen = beat.seen or [beat.name]
     return script.plan()
-
-
-def _begin(script: Script, block: Sequence[_Line], kind: str) -> None:
-    """Begin a step with these lines, unless they are the caption of the step before."""
-    first = block[0]
-    texts = [first.text, *(one.told for one in block[1:])]
-    if kind == "bold":
-        script.begin(first.number, plain(NUMBERED.sub("", plain(first.text), count=1)))
-    else:
-        if not script.beats or first.kind == kind or not _is_caption(first):
-            script.begin(first.number)
-        _tell(script, texts, block)
-
-
-def _tell(script: Script, texts: Sequence[str], block: Sequence[_Line]) -> None:
-    """Add lines that belong together to the image or the caption of the step."""
-    text = plain(" ".join(texts)).strip()
-    label = _label(text)
-    numbers = [one.number for one in block]
-    if label or block[0].kind == "quote":
-        text = LABEL.sub("", text, count=1) if label else text
-    if label == "said" or block[0].kind == "quote":
-        script.say(text, *numbers)
-    else:
-        script.show(text, *numbers)
-
-
-def _is_caption(line: _Line) -> bool:
-    return line.kind == "quote" or _label(plain(line.text)) == "said"
-
-
-def _label(text: str) -> str:
-    """Return what the label of a line, such as "Caption:", makes it: seen, said or nothing."""
-    found = LABEL.match(text)
-    meant = meaning(found[1]) if found else ""
-    return meant if meant in ("seen", "said") else ""
 
 
 def _structure(lines: Sequence[_Line]) -> tuple[_Line | None, str]:
@@ -144,8 +113,10 @@ def _structure(lines: Sequence[_Line]) -> tuple[_Line | None, str]:
     return title, "paragraph" if parts > 1 else "line"
 
 
-def _not_a_step(lines: Sequence[_Line], at: int, kind: str) -> str:
+def _not_a_step(lines: Sequence[_Line], at: int, kind: str, title: _Line | None) -> str:
     """Return why a heading does not begin a step: others do, or it only stands above deeper ones."""
+    if lines[at] is title:
+        return "title"
     if kind != "heading":
         return "headings"
     after = next((one for one in lines[at + 1 :] if one.kind != "blank"), None)
@@ -155,38 +126,30 @@ def _not_a_step(lines: Sequence[_Line], at: int, kind: str) -> str:
 
 def _blocks(lines: Sequence[_Line], kind: str) -> Iterator[tuple[int, list[_Line]]]:
     """Yield the lines that belong together, with the place of the first one."""
-    block: list[_Line] = []
+    alone = {"heading", "blank", "quote", "bold" if kind == "bold" else ""}
     start = 0
     for at, line in enumerate(lines):
-        continues = block and block[0].kind not in ("heading", "blank", "quote") and line.kind == "text"
-        named = kind == "bold" and block and block[0].kind == "bold"
-        if continues and kind != "line" and not named and not _label(plain(line.text)):
-            block.append(line)
-            continue
-        if block:
-            yield start, block
-        start, block = at, [line]
-    if block:
-        yield start, block
+        continues = line.kind == "text" and not line.to and kind != "line" and lines[start].kind not in alone
+        if at > start and not continues:
+            yield start, list(lines[start:at])
+            start = at
+    if lines:
+        yield start, list(lines[start:])
 
 
 def _lines(script: Script) -> Iterator[_Line]:
     """Yield the lines that can belong to a step, and the blank ones."""
-    text = script.cut(script.text, "<!--", "-->", "comments")
-    front = FRONT_MATTER.match(text)
+    front = FRONT_MATTER.match(script.text)
     hidden = front.group().count("\n") if front else 0
-    fence = ""
+    script.leave_out("metadata", *range(1, hidden + 1))
     last: _Line | None = None
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(script.text.split("\n"), 1):
         stripped = line.strip()
-        before, fence = fence, _fence(stripped, fence)
-        reason = "metadata" if number <= hidden else "code" if before or fence else ""
-        reason = reason or ("tables" if stripped.startswith("|") else "")
-        reason = reason or ("link addresses and footnotes" if ADDRESS.match(stripped) else "")
-        if reason:
-            script.leave_out(reason, number)
+        if number <= hidden or script.is_left_out(number, stripped, LEFT_OUT):
             continue
-        if last and last.kind == "text" and _underlines(stripped, last.text):
+        # Shorter hyphens only separate.
+        least = len(last.text) if last and stripped[:1] == "-" else 1
+        if last and last.kind == "text" and UNDERLINE.match(stripped) and len(stripped) >= least:
             last.kind, last.depth = "heading", 1 if stripped[0] == "=" else 2
         without = PICTURE.sub("", line) if "<" in line or "![" in line else line
         if without != line:
@@ -200,45 +163,32 @@ def _lines(script: Script) -> Iterator[_Line]:
         yield last
 
 
-def _fence(line: str, fence: str) -> str:
-    """Return the fence that is open after a line. One without its end goes to the end of the file."""
-    if fence:
-        return "" if line == fence else fence
-    return next((one for one in FENCES if line.startswith(one)), "")
-
-
-def _underlines(line: str, text: str) -> bool:
-    """Return whether a line makes the text above it a heading. Shorter hyphens only separate."""
-    return bool(UNDERLINE.match(line)) and (line[0] == "=" or len(line) >= len(text))
-
-
 def _line(number: int, line: str) -> _Line:
     if not WORD.search(line):
-        return _Line(number, "blank", 0, "", "")
+        return _Line(number, "blank")
     whole = ATTRIBUTES.sub(" ", LINK.sub(r"\1", line))
-    whole = ESCAPE.sub(lambda found: found[1] or "", whole.rstrip())
-    depth, whole = len(whole.expandtabs(4)) - len(whole.expandtabs(4).lstrip()), whole.strip()
+    whole = ESCAPE.sub(lambda found: found[1] or "", whole.rstrip()).expandtabs(4)
+    depth, whole = len(whole) - len(whole.lstrip()), whole.strip()
     if not WORD.search(whole):
-        return _Line(number, "blank", 0, "", "")
+        return _Line(number, "blank")
     if found := HEADING.match(whole):
-        text = found[2].rstrip("# ")
-        return _Line(number, "heading", len(found[1]), text, text)
-    if QUOTE.match(whole):
-        text = QUOTE.sub("", whole, count=1)
-        return _Line(number, "quote", depth, text, text)
-    if found := NUMBERED.match(whole):
+        return _Line(number, "heading", len(found[1]), found[2].rstrip("# "))
+    kind, found = next(
+        ((kind, found) for kind, mark in MARKS.items() if (found := mark.match(whole))), ("text", None)
+    )
+    text = whole
+    if found and kind != "bold":
         text = BOX.sub("", whole[found.end() :], count=1)
-        return _Line(number, "number", depth, text, text if found.group().rstrip()[-1] in ".)" else whole)
-    if found := BULLET.match(whole):
-        text = BOX.sub("", whole[found.end() :], count=1)
-        return _Line(number, "bullet", depth, text, text)
-    if found := BOLD.match(whole):
-        return _Line(number, "bold", depth, whole, whole)
-    return _Line(number, "text", depth, whole, whole)
+        whole = text if found.group().rstrip()[-1] in ".)>" or kind == "bullet" else whole
+    label = LABEL.match(plain(text))
+    to = "said" if kind == "quote" else meaning(label[1]) if label else ""
+    if label and to in ("seen", "said") and kind != "quote":
+        text = whole = plain(text)[label.end() :]
+    return _Line(number, kind, depth, text, whole, to if to in ("seen", "said") else "")
 
 
 def _table(lines: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of the tables, without the lines below headings."""
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("|") and WORD.search(line):
-            yield (number,), [plain(_line(0, cell).told) for cell in line.strip().strip("|").split("|")]
+            yield (number,), [plain(_line(0, cell).whole) for cell in line.strip().strip("|").split("|")]

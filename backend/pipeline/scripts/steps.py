@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...cast import MAX_CAST, MAX_NAME, NOT_IN_A_NAME, CastMember
@@ -46,15 +46,22 @@ class Script:
 
     Args:
         text: Content of the file.
+        cut: Passages to leave out: what they are, and the marks at their begin and end.
+
+    Attributes:
+        lines: All lines.
+        text: The lines without these passages.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, cut: Mapping[str, tuple[str, str]] | None = None) -> None:
         self.lines = text.translate(UNSEEN).splitlines()
-        self.text = "\n".join(self.lines)
         self.beats: list[Beat] = []
         self.remarks: list[str] = []
         self._used: set[int] = set()
         self._left: dict[str, list[int]] = {}
+        self.text = "\n".join(self.lines)
+        for reason, marks in (cut or {}).items():
+            self.text = self._without(self.text, *marks, reason)
 
     def begin(self, line: int, name: str = "", cast: tuple[str, ...] | None = None) -> Beat:
         """Begin a step.
@@ -86,20 +93,12 @@ class Script:
         """Name lines, of which at least a part is left out, in the notice."""
         self._left.setdefault(reason, []).extend(lines)
 
-    def cut(self, text: str, begin: str, end: str, reason: str) -> str:
-        """Return a text without the passages between two marks, with all of its line ends.
-
-        A mark without its end is part of the text.
-        """
-        kept, at, line = [], 0, 1
-        while (start := text.find(begin, at)) >= 0 and (stop := text.find(end, start + len(begin))) >= 0:
-            stop += len(end)
-            line += text.count("\n", at, start)
-            ends = text.count("\n", start, stop)
-            self.leave_out(reason, *range(line, line + ends + 1))
-            kept += [text[at:start], "\n" * ends]
-            at, line = stop, line + ends
-        return "".join([*kept, text[at:]])
+    def is_left_out(self, line: int, text: str, marks: Mapping[str, re.Pattern[str]]) -> bool:
+        """Leave a line out if it begins with one of these marks, and return whether it does."""
+        reason = next((one for one, mark in marks.items() if mark.match(text)), None)
+        if reason:
+            self.leave_out(reason, line)
+        return reason is not None
 
     def plan(self, names: Sequence[str] = ()) -> Plan:
         """Return the plan with its notice. Steps that show and tell nothing are left out.
@@ -133,6 +132,21 @@ class Script:
                 )
             )
         return Plan(steps=tuple(steps), cast=cast, warning=self._notice())
+
+    def _without(self, text: str, begin: str, end: str, reason: str) -> str:
+        """Return a text without the passages between two marks, but with their line ends.
+
+        A mark without its end is part of the text.
+        """
+        kept, at, line = [], 0, 1
+        while (start := text.find(begin, at)) >= 0 and (stop := text.find(end, start + len(begin))) >= 0:
+            stop += len(end)
+            line += text.count("\n", at, start)
+            ends = text.count("\n", start, stop)
+            self.leave_out(reason, *range(line, line + ends + 1))
+            kept += [text[at:start], "\n" * ends]
+            at, line = stop, line + ends
+        return "".join([*kept, text[at:]])
 
     def _are_in_a_step(self, lines: Sequence[int]) -> bool:
         """Return whether a step has begun; without one, the lines are left out."""
