@@ -69,21 +69,44 @@ def hashed_seed(text: str, bits: int = SEED_BITS) -> int:
 def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
     """Return whether a verdict accepts an image.
 
-    A missing verdict, or one that could not be parsed, does not. Neither does one with a failed item. With
+    A missing verdict, or one that could not be parsed, does not. Neither does one with a failed item, or with
+    one that the critic did not answer. With
     `accept_at` the probability decides, in both directions. If the critic reports no probability, its own
     yes/no verdict decides.
     """
-    if verdict is None or verdict.success is None or any(item.passed is False for item in verdict.items):
+    if verdict is None or verdict.success is None or unanswered(verdict):
+        return False
+    if any(item.passed is False for item in verdict.items):
         return False
     if accept_at is None or verdict.probability is None:
         return verdict.success
     return verdict.probability >= accept_at
 
 
+def unanswered(verdict: Verdict | None) -> tuple[str, ...]:
+    """Return the items of a verdict that the critic did not answer."""
+    return tuple(item.text for item in verdict.items if item.unanswered) if verdict else ()
+
+
+def is_read(verdict: Verdict | None) -> bool:
+    """Return whether there is a verdict that could be parsed, also if its checklist was not answered."""
+    return verdict is not None and (verdict.success is not None or bool(unanswered(verdict)))
+
+
+def unchecked(verdict: Verdict | None, accept_at: float | None) -> bool:
+    """Return whether only items that the critic did not answer keep a verdict from accepting an image."""
+    if verdict is None or not unanswered(verdict):
+        return False
+    items = tuple(item for item in verdict.items if not item.unanswered)
+    success = True if verdict.success is None else verdict.success
+    return accepted(verdict.model_copy(update={"success": success, "items": items}), accept_at)
+
+
 def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str) -> Verdict:
     """Return a verdict with the answers to the step's checklist.
 
-    A failed item rejects the image, and is added to the refined prompt unless that contains it.
+    A failed item rejects the image, and is added to the refined prompt unless that contains it. If an item
+    has no answer, an accepted image is not known to be right: the verdict has no success then.
 
     Args:
         verdict: The verdict on the whole image. One that could not be parsed stays without a success.
@@ -92,7 +115,8 @@ def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str)
     """
     failed = [item for item in items if item.passed is False]
     if not failed:
-        return verdict.model_copy(update={"items": tuple(items)})
+        success = None if verdict.success and any(item.unanswered for item in items) else verdict.success
+        return verdict.model_copy(update={"success": success, "items": tuple(items)})
     refined = verdict.refined_prompt.strip() or prompt_used
     missing = [item.text for item in failed if item.text.casefold() not in refined.casefold()]
     asked = followed_by(refined, f"Make sure of this: {'; '.join(missing)}.") if missing else refined
@@ -225,7 +249,12 @@ def waits_at(result: StepResult, settings: RunSettings) -> Waiting | None:
     Picks and skips are decisions of the user, so these steps do not wait.
     """
     reason = result.stop_reason
-    rejected = reason in (StopReason.attempts_used_up, StopReason.redrawn, StopReason.error)
+    rejected = reason in (
+        StopReason.attempts_used_up,
+        StopReason.redrawn,
+        StopReason.unchecked,
+        StopReason.error,
+    )
     asks = rejected or (
         settings.pause == "every step" and reason in (StopReason.accepted, StopReason.unjudged)
     )

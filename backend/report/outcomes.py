@@ -12,7 +12,7 @@ import re
 from enum import Enum
 from typing import Literal
 
-from ..loop.policy import accepted
+from ..loop.policy import accepted, is_read, unchecked
 from ..types import (
     Attempt,
     RunSettings,
@@ -48,6 +48,7 @@ class AttemptOutcome(str, Enum):
     accepted = "accepted"
     refused = "refused"
     not_understood = "not understood"
+    not_checked = "not checked"
     not_judged = "not judged"
     failed = "failed"
 
@@ -118,7 +119,9 @@ def outcome(attempt: Attempt, settings: RunSettings) -> AttemptOutcome:
         return AttemptOutcome.failed
     if attempt.verdict is None:
         return AttemptOutcome.not_judged
-    if attempt.verdict.success is None:
+    if unchecked(attempt.verdict, settings.accept_at):
+        return AttemptOutcome.not_checked
+    if not is_read(attempt.verdict):
         return AttemptOutcome.not_understood
     return (
         AttemptOutcome.accepted if accepted(attempt.verdict, settings.accept_at) else AttemptOutcome.refused
@@ -138,6 +141,7 @@ def stop_sentence(result: StepResult) -> str:
         StopReason.picked: f"Attempt {chosen} picked by hand",
         StopReason.redrawn: f"Generated again by hand at attempt {chosen}, not accepted",
         StopReason.unjudged: "Not judged by a critic",
+        StopReason.unchecked: "Not checked: the critic did not answer the checklist",
         StopReason.text_only: "Text only",
         StopReason.skipped: "Skipped by hand",
         StopReason.budget: f"The time budget ran out after {attempts}{kept}",
@@ -166,6 +170,7 @@ def tone_of_attempt(what: AttemptOutcome) -> Tone:
     tones: dict[AttemptOutcome, Tone] = {
         AttemptOutcome.accepted: "good",
         AttemptOutcome.refused: "open",
+        AttemptOutcome.not_checked: "open",
         AttemptOutcome.failed: "bad",
     }
     return tones.get(what, "quiet")

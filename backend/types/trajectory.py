@@ -32,6 +32,8 @@ class StopReason(str, Enum):
     """The user requested the chosen attempt, and the critic did not accept it."""
     unjudged = "unjudged"
     """Generated without a critic (a single attempt, or no critic given)."""
+    unchecked = "not checked"
+    """The critic accepted the image and did not answer the step's checklist."""
     skipped = "skipped"
     """The user skipped the step: it has no image, and later steps edit the one before it."""
     text_only = "text only"

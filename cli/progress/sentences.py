@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ...backend.journal.waiting import Waiting
-from ...backend.loop.policy import accepted
+from ...backend.loop.policy import accepted, is_read, unanswered, unchecked
 from ...backend.shown_text import shown_text
 from ...backend.types import Attempt, Plan, Score, StepResult, StopReason, UnusedSetting, Verdict
 
@@ -24,6 +24,7 @@ STOP_REASONS = {
     StopReason.picked: "picked by hand",
     StopReason.redrawn: "generated on request, not accepted",
     StopReason.unjudged: "not judged",
+    StopReason.unchecked: "not checked, the critic did not answer the checklist",
     StopReason.text_only: "text only",
     StopReason.skipped: "skipped by hand",
     StopReason.budget: "time budget used up",
@@ -82,7 +83,9 @@ def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
 
     If the acceptance threshold overrules the critic, the text gives the threshold.
     """
-    if verdict.success is None:
+    if unchecked(verdict, accept_at):
+        return f"not checked: no answer: {'; '.join(unanswered(verdict))}"
+    if not is_read(verdict):
         return "not judged (the critic's reply could not be parsed)"
     passed = accepted(verdict, accept_at)
     word = "accepted" if passed else "rejected"
