@@ -10,6 +10,7 @@ colors and unable to count (`prompts/agent_card.py` stores how reliable it is fo
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -45,20 +46,25 @@ ANATOMY = re.compile(r"\b(?:hands?|fingers?|arms?|legs?|eyes?|face|teeth|ears?|f
 
 ANSWERS = {
     True: "yes y yeah yep yup true correct 是 是的 對 对 对的 對的 正确 正確 はい ええ 正しい 네 예 "
-    "맞아요 맞습니다 oui vrai sí si verdadero cierto correcto да верно правда sim verdadeiro correto evet doğru ja wahr "
-    "richtig",
+    "맞아요 맞습니다 oui vrai sí si verdadero cierto correcto да верно правда sim verdadeiro correto evet "
+    "doğru ja wahr richtig",
     False: "no n nope nah false incorrect 否 不 不是 不对 不對 错 錯 错误 錯誤 いいえ 違います 아니요 아니오 "
     "아뇨 아닙니다 non faux falso incorrecto нет неверно неправда não nao incorreto hayır yanlış nein falsch",
 }
 """The words for yes and no in the languages of the nodes, and in German."""
-WORDS = {word: passed for passed, words in ANSWERS.items() for word in words.split()}
+
+
+def _folded(text: str) -> str:
+    """Return a text without case, full-width letters and the two kinds of i of Turkish."""
+    return unicodedata.normalize("NFKC", text).casefold().replace("ı", "i").replace("\u0307", "")
+
+
+WORDS = {_folded(word): passed for passed, words in ANSWERS.items() for word in words.split()}
 WORD = "|".join(sorted(map(re.escape, WORDS), key=len, reverse=True))
 AT_END = r"(?=\s*(?:$|[^\w\s/|]))"
 """After an answer comes nothing, or a mark: `No boats are left` and `N/A` are no answers."""
-ANSWER = re.compile(
-    rf"\W*(?:(?:the )?(?:final )?answer(?: is)?\W+)?(?:({WORD}){AT_END}|(yes)\b)", re.IGNORECASE
-)
-FURTHER = re.compile(rf"(?<!\w)({WORD}){AT_END}", re.IGNORECASE)
+ANSWER = re.compile(rf"\W*(?:(?:the )?(?:final )?answer(?: is)?\W+)?(?:({WORD}){AT_END}|(yes)\b)")
+FURTHER = re.compile(rf"(?<!\w)({WORD}){AT_END}")
 
 
 def read_yes_no(text: str) -> bool | None:
@@ -67,7 +73,7 @@ def read_yes_no(text: str) -> bool | None:
     Returns:
         `None` if there is no clear answer, or if the opposite is there too (`Yes/No`).
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in _folded(text).splitlines() if line.strip()]
     found = {said for line in lines[:1] + lines[-1:] for said in _said(line)}
     return found.pop() if len(found) == 1 else None
 
@@ -77,7 +83,7 @@ def _said(line: str) -> set[bool]:
     if first is None:
         return set()
     words = [first[1] or first[2], *(one[1] for one in FURTHER.finditer(line, first.end()))]
-    return {WORDS[word.lower()] for word in words}
+    return {WORDS[word] for word in words}
 
 
 class ChecklistItem(Value):

@@ -93,9 +93,10 @@ class StoryPart(Value):
     )
     state: State = Field(
         description="accepted (by the critic), picked (by the user), not accepted (shown anyway), "
-        "not judged, not checked (its checklist was not answered), stopped (canceled or out of time after "
-        "the first image), text (a text-only step), not drawn (stopped before the first image), failed (no image "
-        "could be generated), not reached, skipped (by the user)"
+        "not judged, not checked (its checklist was not answered), "
+        "stopped (canceled or out of time after the first image), text (a text-only step), "
+        "not drawn (stopped before the first image), failed (no image could be generated), not reached, "
+        "skipped (by the user)"
     )
     why: str = Field(description="the state as a sentence")
     attempts: tuple[StoryAttempt, ...] = Field(description="all attempts in order, including rejected ones")

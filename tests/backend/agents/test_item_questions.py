@@ -50,10 +50,12 @@ def test_a_white_image_replaces_a_missing_source() -> None:
 TRUE = (
     "Yes.|yes, two|Yes it is|Y|True|**yes**|Answer: yes|<answer>Yes</answer>|是|是的。|對|はい|네, 맞습니다"
     "|Oui.|Sí|Да|sim"
-    "|Evet|Ja.|yes, there are no boats|Correct|<think>Two or no boats?</think>Yes|Two boats are there.\nYes."
+    "|Evet|Ja.|YEſ|Ｙｅｓ|Sİ"
+    "|yes, there are no boats|Correct|<think>Two or no boats?</think>Yes|Two boats are there.\nYes."
 )
 FALSE = (
-    "**no**| no, two|N|False|Nope|nah|否|不是|不，一只|いいえ|아니요|Non|Нет|não|Hayır|nein|The answer is no."
+    "**no**| no, two|N|False|Nope|nah|否|不是|不，一只|いいえ|아니요|Non|Нет|não"
+    "|Hayır|HAYIR|nein|The answer is no."
     "|<think>yes</think> No!|No - one boat"
 )
 NEITHER = (

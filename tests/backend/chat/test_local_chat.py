@@ -15,6 +15,7 @@ import pytest
 from support import tiny_checkpoint
 from support.tiny_checkpoint import HELD, PLAIN, WATCH, page, question
 
+from interleave_thinker.backend.agents import critic
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
@@ -77,7 +78,8 @@ def test_an_answer_of_one_word_has_its_probability(chat: Any, monkeypatch: Any) 
     assert chat.reply(question(240), WATCH).text == plain.text
 
 
-def test_questions_about_one_image_read_it_once(chat: Any) -> None:
+def test_questions_about_one_image_read_it_once(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(critic, "read_yes_no", lambda text: True)
     items = [ChecklistItem(text=text) for text in ("true", "false", "True")]
     with counting() as counts:
         Critic(chat).check(page(33), page(77), "Is it light?", items)

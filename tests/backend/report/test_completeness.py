@@ -46,6 +46,7 @@ CASES: list[tuple[StopReason, list[Attempt], Lack | None]] = [
     (StopReason.text_only, [], None),
     (StopReason.skipped, [], None),
     (StopReason.unjudged, [FINE], None),
+    (StopReason.unchecked, [FINE], None),
     (StopReason.attempts_used_up, [FINE, FINE], None),
     (StopReason.attempts_used_up, [FINE, UNJUDGED], Lack.not_judged),
     (StopReason.attempts_used_up, [FINE, FAILED], Lack.attempts_failed),
