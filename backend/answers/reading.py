@@ -146,7 +146,7 @@ def write_plan(plan: Plan) -> str:
 
 
 def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
-    """Return the verdict, without the probability, as an agent's answer.
+    """Return the verdict, without the probability and the checklist, as an agent's answer.
 
     Args:
         verdict: The verdict.
@@ -162,7 +162,7 @@ def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
     if verdict_first:
         reasoning, _, answer = text.rpartition("\n\n<answer>")
         text = f"<answer>{answer}\n{reasoning}" if verdict.reasoning else f"<answer>{answer}"
-    if read_verdict(text) != verdict.model_copy(update={"probability": None}):
+    if read_verdict(text) != verdict.model_copy(update={"probability": None, "items": ()}):
         raise AnswerError(
             "The verdict cannot be written as an answer: it would be read back differently.", text
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from support.small_agents import Counting, OnePlan, Verdicts
 
-from interleave_thinker.backend.errors import ChatError
+from interleave_thinker.backend.answers.reading import write_verdict
+from interleave_thinker.backend.errors import AnswerError, ChatError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
@@ -114,6 +116,15 @@ def test_an_unanswered_item_leaves_the_step_not_checked(tmp_path: Path) -> None:
     assert not_accepted(told) and load_trajectory(tmp_path / "run") == told
     resumed = Checking([])
     assert tell(resumed, journal=Journal(tmp_path / "run")).results == told.results and not resumed.asked
+
+
+def test_a_verdict_with_a_checklist_is_an_answer_to_learn() -> None:
+    """A row contains the verdict alone."""
+    verdict = Verdict(success=True, refined_prompt="a bay", reasoning="Two boats.")
+    checked = with_items(verdict, (CheckedItem(text="two boats", passed=True),), "a bay")
+    assert write_verdict(checked) == write_verdict(verdict)
+    with pytest.raises(AnswerError, match="without a result"):
+        write_verdict(with_items(verdict, (CheckedItem(text="two boats", unanswered=True),), "a bay"))
 
 
 def test_only_an_image_that_is_accepted_otherwise_is_not_checked() -> None:
