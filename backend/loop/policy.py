@@ -70,9 +70,8 @@ def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
     """Return whether a verdict accepts an image.
 
     A missing verdict, or one that could not be parsed, does not. Neither does one with a failed item, or with
-    one that the critic did not answer. With
-    `accept_at` the probability decides, in both directions. If the critic reports no probability, its own
-    yes/no verdict decides.
+    one that the critic did not answer. With `accept_at` the probability decides, in both directions. If the
+    critic reports no probability, its own yes/no verdict decides.
     """
     if verdict is None or verdict.success is None or unanswered(verdict):
         return False
