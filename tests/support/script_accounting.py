@@ -14,6 +14,7 @@ ENCODINGS = {
     "excel-ansi.csv": "cp1252",
     "excel-sep.csv": "cp1252",
     "paragraphs.txt": "cp1252",
+    "final-draft.txt": "cp1252",
     "excel-unicode.txt": "utf-16",
     "utf16-no-bom.csv": "utf-16-be",
 }
@@ -34,7 +35,7 @@ SYNTAX = (
     r"\]\([^)]*\)|\]\[[^\]]*\]|<[^<>]*>|\{[^{}]*\}|\\(?=\W)",
     r"^\W*(?:scene|shot|panel)?\s*\d{1,3}\b",
     r"^\W*(?:caption|x)\b(?=[\W_]|$)",
-    r"^\W*(?:(?:int|ext|est|i/e)[./ ]+)+|#[\w.-]+#|\b1$|\(CONT'D\)|\((?:[VO]\.[OS]\.|OFF SCREEN)\)",
+    r"^\W*(?:(?:int|ext|est|i/e)[./ ]+)+|#[\w.-]+#|\s\d+$|\(CONT'D\)|\((?:[VO]\.[OS]\.|OFF SCREEN)\)",
 )
 """Marks of the formats that are not words of the story."""
 NAMED = re.compile(r"\blines? ((?:\d+(?:-\d+)?(?:, | and )?)+)")

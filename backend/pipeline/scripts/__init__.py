@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...errors import SettingsError
 from ...types import MAX_STEPS, Plan
-from .fountain import read_fountain
+from .fountain import SCREENPLAY, read_fountain
 from .markdown import read_markdown
 from .shot_list import is_table_of_tabs, read_shot_list
 
@@ -19,11 +19,17 @@ MAX_SCRIPT = 1_000_000
 READERS: dict[str, Callable[[str], Plan]] = {
     ".fountain": read_fountain,
     ".md": read_markdown,
-    ".txt": lambda text: (read_shot_list if is_table_of_tabs(text) else read_markdown)(text),
+    ".txt": lambda text: _reader_of_text(text)(text),
     ".csv": read_shot_list,
     ".tsv": read_shot_list,
 }
 """Readers by the ending of the file. They raise ValueError with a sentence if they find no plan."""
+
+
+def _reader_of_text(text: str) -> Callable[[str], Plan]:
+    if is_table_of_tabs(text):
+        return read_shot_list
+    return read_fountain if SCREENPLAY.search(text) else read_markdown
 
 
 def read_script(text: str, ending: str, where: str) -> Plan:

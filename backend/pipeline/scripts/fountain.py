@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ...cast import named_in
+from ...cast import MAX_NAME, named_in
 from ...types import Plan
 from .steps import Script, cast_name, plain
 
@@ -24,6 +24,8 @@ TITLE_KEY = re.compile(
 HEADING = re.compile(
     r"(?:(\d+[A-Z]?)[. ]\s*)?((?:INT\.?/EXT|EXT\.?/INT|INT|EXT|EST|I/E)[. ])\s*", re.IGNORECASE
 )
+SCREENPLAY = re.compile(r"^[ \t]*(?:\d+[A-Z]?[. ]\s*)?(?:INT|EXT)[./]\s*\S", re.MULTILINE)
+"""Heading of a scene in a text file, as programs for screenplays export them."""
 FORCED_HEADING = re.compile(r"\.(?![.])")
 NUMBER = re.compile(r"#[\w.-]+#$")
 CUT = {"omitted passages": ("/*", "*/"), "notes": ("[[", "]]")}
@@ -68,10 +70,9 @@ class _Reader:
 
     def plan(self) -> Plan:
         """Read the text and return its plan."""
-        in_title, last = True, ""
-        for paragraph in _paragraphs(self._script.text.split("\n"), self._script.lines):
-            in_title = in_title and _is_title(paragraph, last)
-            last = paragraph[-1][1]
+        in_title = True
+        for place, paragraph in enumerate(_paragraphs(self._script.text.split("\n"), self._script.lines)):
+            in_title = in_title and _is_title(paragraph, place == 0)
             if in_title:
                 self._leave_out(paragraph, "title page")
             else:
@@ -147,7 +148,7 @@ class _Reader:
         name, bracket, extension = line.partition("(")
         name = cast_name(name)
         is_cue = (forced or name.isupper()) and not line.startswith("!")
-        if not name or not is_cue or (bracket and not extension.endswith(")")):
+        if not 0 < len(name) <= MAX_NAME or not is_cue or (bracket and not extension.endswith(")")):
             return None
         key = name.casefold()
         if key not in self._spelled:
@@ -199,14 +200,14 @@ def _paragraphs(lines: Sequence[str], written: Sequence[str]) -> Iterator[list[L
         yield found
 
 
-def _is_title(paragraph: Sequence[Line], last: str) -> bool:
+def _is_title(paragraph: Sequence[Line], is_first: bool) -> bool:
     """Return whether a paragraph at the beginning belongs to the title page, which may have blank lines."""
-    first = paragraph[0][1]
-    if TITLE_KEY.match(first):
+    lines = [line for _, line in paragraph]
+    if TITLE_KEY.match(lines[0]):
         return True
-    if not all(TITLE_LINE.match(line) for _, line in paragraph):
+    if any(HEADING.match(line.strip()) for line in lines) or not all(map(TITLE_LINE.match, lines)):
         return False
-    return last.rstrip().endswith(":") if first[0].isspace() else not last
+    return is_first or lines[0][0].isspace()
 
 
 def _heading(line: str) -> str:

@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
+from ...cast import MAX_NAME
 from ...types import Plan
 from .steps import Script, cast_name
 
@@ -38,7 +39,8 @@ COLUMNS = {
 }
 """Meaning of a column: its headings, in lower case."""
 SEPARATORS = ",;\t|"
-SEPARATOR_LINE = re.compile(r"sep=(.)$", re.IGNORECASE)
+SOFT_BREAK = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+SEPARATOR_LINE = re.compile(rf"sep=([{SEPARATORS}])$", re.IGNORECASE)
 """First line of tables for Excel."""
 NAMES = re.compile(r"[,;/&+]|\band\b")
 MAX_TITLES = 10
@@ -54,6 +56,7 @@ def read_shot_list(text: str) -> Plan:
     Raises:
         ValueError: It has no column that describes the images, or no rows.
     """
+    text = SOFT_BREAK.sub(" ", text)
     script = Script(text)
     given = SEPARATOR_LINE.match(script.lines[0]) if script.lines else None
     if given:
@@ -134,7 +137,9 @@ def _read_row(script: Script, lines: Sequence[int], row: Sequence[str], meanings
             script.leave_out("rows without a description or caption", *lines)
         return []
     names = [cast_name(one) for one in NAMES.split(" , ".join(cells["cast"]))]
-    present = tuple(filter(None, names)) if "cast" in meanings else None
+    if any(len(one) > MAX_NAME for one in names):
+        script.leave_out(f"names of more than {MAX_NAME} characters", *lines)
+    present = tuple(one for one in names if 0 < len(one) <= MAX_NAME) if "cast" in meanings else None
     script.begin(lines[0], " ".join([*cells["number"], *cells["name"]]), present)
     before = [", ".join(cells["camera"]), ", ".join(cells["place"])]
     if cells["seen"]:

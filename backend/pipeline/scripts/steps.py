@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...cast import MAX_CAST, MAX_NAME, NOT_IN_A_NAME, CastMember
+from ...cast import MAX_CAST, NOT_IN_A_NAME, CastMember
 from ...types import MAX_STEPS, Plan, Step
 
 WORD = re.compile(r"\w")
@@ -205,5 +205,5 @@ def sentence(text: str) -> str:
 
 
 def cast_name(text: str) -> str:
-    """Return a name as a cast can hold it, or an empty text."""
-    return " ".join(NOT_IN_A_NAME.sub(" ", text).split())[:MAX_NAME].strip()
+    """Return a text without the characters that a name cannot have."""
+    return " ".join(NOT_IN_A_NAME.sub(" ", text).split())

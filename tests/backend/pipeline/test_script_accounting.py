@@ -2,7 +2,7 @@
 
 The files in `tests/data/scripts` are what programs write: Google Docs, pandoc, mammoth and Notion (Markdown),
 Excel, LibreOffice, Numbers, Google Sheets and Storyboarder (tables), Highland, Final Draft, WriterDuet and
-Fade In (Fountain), Word and note programs (text).
+Fade In (Fountain), Final Draft, Word and note programs (text).
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ STEPS = {
     "numbers.csv": 3,
     "storyboarder.csv": 3,
     "utf16-no-bom.csv": 3,
+    "final-draft.txt": 2,
     "lines.txt": 4,
     "notes.txt": 4,
     "paragraphs.txt": 3,

@@ -263,6 +263,21 @@ def test_a_table_with_one_column_may_have_commas(tmp_path: Path) -> None:
     assert [one.prompt for one in plan.steps] == ["A boat, red.", "A fox."]
 
 
+def test_names_that_are_too_long_are_no_names(tmp_path: Path) -> None:
+    long = "THE WHOLE TOWN OF SAINT ODILE AND ALL OF ITS DOGS AND CATS RUN"
+    plan = read(tmp_path, "a.fountain", f"INT. A\n\n{long}\nto the harbor.\n")
+    assert plan.cast == () and plan.steps[0].prompt == f"Interior, a. {long} to the harbor."
+    plan = read(tmp_path, "a.csv", f'action,cast\nrun,"{long}, Pim"\n')
+    assert plan.steps[0].cast == ("Pim",)
+    assert plan.warning.startswith("Left out of the plan: names of more than 60 characters (line 2: ")
+
+
+def test_a_table_may_have_soft_breaks(tmp_path: Path) -> None:
+    plan = read(tmp_path, "a.csv", "Action,Notes\nA fox\u2028runs,x\nA key,\n,late\n")
+    assert [one.prompt for one in plan.steps] == ["A fox runs.", "A key."]
+    assert "rows without a description or caption (line 4: ',late')" in plan.warning
+
+
 def test_names_that_differ_in_case_are_one_member(tmp_path: Path) -> None:
     plan = read(tmp_path, "a.csv", 'action,cast\nrun,"MARA, Pim"\nsit,Mara\n')
     assert [member.name for member in plan.cast] == ["MARA", "Pim"]
