@@ -45,14 +45,13 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     options = parser.parse_args()
     whole = [load_trajectory(folder) for folder, _ in find_runs([options.runs])]
-    whole = [one for one in whole if not unfit(one)]
+    whole = [one for one in whole if not unfit(one, quirks=True)]
     figures: dict[str, object] = {"ours": len(whole)}
     for name, build in (("easy", easy), ("hard", hard)):
         ours: dict[tuple[str, str, tuple[str, ...]], int] = {}
         for one in whole:
-            row, given = build(one, quirks=True), len(one.request.images)
-            images = tuple(picture.digest for picture in row.images[given:])
-            ours[one.request.text, row.text, images] = 1
+            row = build(one, quirks=True)
+            ours[row.user, row.text, tuple(picture.digest for picture in row.images)] = 1
         with tempfile.TemporaryDirectory() as place:
             script = options.checkout / "data_gen" / SCRIPTS[name]
             rows = published(script, options.runs, Path(place))

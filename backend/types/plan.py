@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import re
+from typing import Annotated, Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ..cast import Cast, Facts, Present, check_cast, pictures_of
 from ..checklist import Checklist
@@ -17,12 +18,16 @@ from .step_settings import StepSettings
 MAX_STEPS = 100
 MAX_STYLE = 2_000
 MAX_IMAGES = 1_000
+IMAGE_MARKS = re.compile("<image>", re.IGNORECASE)
 
 
 class Request(Value):
-    """The user's request: a text and the images (0..n) that its `<image>` marks refer to, in order."""
+    """The user's request: a text and the images (0..n) that its `<image>` marks refer to, in order.
 
-    text: Text
+    Marks are recognized in any capitalization and written in lower case.
+    """
+
+    text: Annotated[Text, AfterValidator(lambda text: IMAGE_MARKS.sub("<image>", text))]
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
