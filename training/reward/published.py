@@ -30,7 +30,7 @@ from ...backend.errors import AnswerError
 SIGNS = re.compile(r"([<>/])")
 OPENED = {name: re.compile(f"<{name}>", re.IGNORECASE) for name in ("think", "answer")}
 MAX_REPAIR = 8_000
-"""Maximum length in characters of an answer that json_repair reads. Its time grows with the square of the length.
+"""Maximum length in characters of an answer that json_repair reads, which takes quadratic time.
 
 A longer one is read as JSON, else with our own rules for the mistakes of models."""
 VERDICT, REFINED = "previous_step_success", "refine_prompt"

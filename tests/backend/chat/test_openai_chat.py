@@ -202,6 +202,13 @@ def test_a_server_without_top_k_raises_an_error(server: ChatServer, chat: ChatMo
     assert len(server.requests) == 1
 
 
+def test_a_model_that_the_server_no_longer_has_is_named(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(404, b'{"error": {"message": "The model `x` does not exist.", "code": 404}}')]
+    with pytest.raises(ChatError, match="does not exist") as caught:
+        chat.reply(ASK, ReplySettings())
+    assert "/models lists" in caught.value.hint
+
+
 def test_a_server_with_a_short_context_gets_a_smaller_token_limit(
     server: ChatServer, chat: ChatModel
 ) -> None:

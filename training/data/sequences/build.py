@@ -90,11 +90,9 @@ def unfit(trajectory: Trajectory, quirks: bool = False) -> str:
 
 
 def _texts(trajectory: Trajectory) -> list[str]:
-    request, given = trajectory.request.text, len(trajectory.request.images)
-    texts = [
-        request.replace(MARK, "") if request.count(MARK) == given else request,
-        trajectory.plan.reasoning,
-    ]
+    request, plan = trajectory.request, trajectory.plan
+    are_marks = request.text.count(MARK) == len(request.images)
+    texts = [request.text.replace(MARK, "") if are_marks else request.text, plan.reasoning]
     for result in trajectory.results:
         texts += [result.step.prompt or "", result.step.auxiliary_text or ""]
         texts += [
