@@ -46,7 +46,7 @@ ROLES: dict[GrammarName, Role] = {"plan": "planner", "verdict": "critic"}
 
 OTHER_SIZE = (
     "{name} was trained with images of up to {trained:,} pixels, but max_pixels is set to {given:,}."
-    " Its answers may be worse. Set max_pixels to {trained}, or do not set it."
+    " Its answers may be worse. To keep the size of the training, set max_pixels to {trained}."
 )
 ConstrainedDecoding = Literal["never", "retry", "always"]
 """When replies are decoded under the grammar of their answer, if the backend supports it.

@@ -36,7 +36,7 @@ from .protocols import ChecksItems, KnowsUnused
 
 SEED_BITS = 48
 
-SeedRule = Literal["every try", "every step"]
+SeedRule = Literal["every try", "every step", "1000 per step"]
 
 
 def attempt_seed(
@@ -52,13 +52,17 @@ def attempt_seed(
         step_number: Number of the step.
         attempt: Number of the attempt, from 0.
         rule: "every try": each attempt has its own seed. "every step": all attempts of a step have the seed
-            of the first; each of several candidates has the seed of its place in the first attempt.
+            of the first; each of several candidates has the seed of its place in the first attempt. "1000
+            per step": as "every step", with the published demo's seeds, 1000 * (step - 1) above the base.
         candidates: Number of candidates per attempt.
 
     Returns:
         A seed in the range [0, 2**48), which the random source of every generator accepts.
     """
-    return hashed_seed(f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}")
+    place = attempt if rule == "every try" else attempt % candidates
+    if rule == "1000 per step":
+        return (base + 1000 * (step_number - 1) + place) % 2**SEED_BITS
+    return hashed_seed(f"{base}/{step_number}/{place}")
 
 
 def hashed_seed(text: str, bits: int = SEED_BITS) -> int:

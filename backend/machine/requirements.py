@@ -1,9 +1,10 @@
 """Checks that the libraries for training are installed, before anything is read, loaded or written.
 
 Libraries are looked up without importing them, so the check is fast and a missing library is a one-line
-error. A version that is too old is rejected like a missing library: trl before 1.15 knows only one end token,
-so it learns from what follows another one (1.15 needs Python 3.11), before 1.14 it does not await the reward,
-before 1.6 it counts a skipped sample as 0, and up to 1.9.1 it halves the gradient with two updates per rollout.
+error. A version that is too old is rejected like a missing library: trl before 1.15 (which needs Python 3.11)
+knows only one end token, so it learns from what follows another one, before 1.14 it does not await the
+reward, before 1.6 it counts a skipped sample as 0, and up to 1.9.1 it halves the gradient with two updates
+per rollout.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from ...errors import ChatError, ServerError, SettingsError
 from ...machine.counters import count
 from ...prompts import PromptSet
-from ...prompts.trained_with import say_once
+from ...prompts.trained_with import TrainedWith, say_once, served
 from ...remote.api_keys import check_variable, key_for, read_key
 from ...remote.call import OnText, RemoteCall
 from ...remote.retrying import Retryable, moment_of, retry_after, unknown_model
@@ -102,6 +102,11 @@ class OpenAIChat:
     def prompt_set(self) -> PromptSet | None:
         """`None`: the prompt set of a served model is unknown."""
         return None
+
+    @property
+    def trained(self) -> TrainedWith:
+        """What the name of the model says about its training."""
+        return served(self._model)
 
     @property
     def constrains_replies(self) -> bool:

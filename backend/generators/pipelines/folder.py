@@ -73,8 +73,8 @@ def check_library() -> None:
 
     if is_too_old("diffusers", version):
         raise SettingsError(
-            f"diffusers {version} is too old: before 0.38 it can run code from a pipeline's folder, and before "
-            "0.40 it loads some LoRAs at a quarter of their strength.",
+            f"diffusers {version} is too old: before 0.38 it can run code from a pipeline's folder, and "
+            "before 0.40 it loads some LoRAs at a quarter of their strength.",
             f"Install version {least('diffusers')} or newer: pip install -U diffusers",
         )
 

@@ -29,7 +29,7 @@ from ...options.panels import AUTOMATION, LIMITS, PLANNER
 from ...options.teachers import TeacherOptions, run_requests
 from ...run_request import ModelOptions, carry_out
 from .decide import ask, is_interactive, say_approved
-from .published import chosen, with_published
+from .published import chosen, with_published, with_published_models
 from .resume import last_run
 
 ROLES = {
@@ -94,8 +94,8 @@ def command(
         PublishedSystem | None,
         typer.Option(
             "--as",
-            help="Set attempts, kept attempt, judgment of the last attempt and seeds as the released code or "
-            "the paper does. Other options replace its values, and the run lists them.",
+            help="Set attempts, kept attempt, judgment of the last attempt, seeds, decoding and size as "
+            "the released code or the paper does. Other options replace its values, and the run lists them.",
             rich_help_panel=LIMITS,
         ),
     ] = None,
@@ -122,6 +122,7 @@ def command(
     if request is not None and requests is not None:
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     typed = typed_options(called)
+    planning, judging, drawing = with_published_models(published, planning, judging, drawing, as_json)
     if requests is not None:
         own = (cast, rewriting, story_check, choosing) != (
             CastOptions(),
@@ -151,7 +152,7 @@ def command(
     settings = with_published(published, settings, typed, as_json)
     given = read_plan_file(plan) if plan else None
     models = ModelOptions(
-        planning, constraints, judging, drawing, local, cast, rewriting, story_check, choosing
+        planning, constraints, judging, drawing, local, cast, rewriting, story_check, choosing, published
     )
     if approve_after is not None:
         say_approved(approve_overdue(out, approve_after), as_json)
