@@ -15,8 +15,8 @@ from ..inputs.sockets import PlannedRequest
 
 SAMPLING = ("temperature", "top_p", "top_k")
 OTHER_PLANNER = (
-    "The plan was not sampled as in the released code. Set at the planner's agent: temperature {temperature}, "
-    "top_p {top_p}, top_k {top_k}."
+    "The plan was not sampled as in the released code. Set at the planner's agent: temperature "
+    "{temperature}, top_p {top_p}, top_k {top_k}."
 )
 
 
