@@ -126,7 +126,9 @@ class RemoteAgent(io.ComfyNode):
         settings, prompt_set = reply_settings("Remote Agent", replies), chosen_prompts(prompts)
         waits = {"timeout": float(timeout), "deadline": float(deadline)}
         chat = open_remote(f"{model.strip()}@{base_url.strip()}", key_variable.strip(), waits)
-        opened = ManagedChat(chat, accept_at=STRICTNESS.get(strictness), settings=settings, prompts=prompt_set)
+        opened = ManagedChat(
+            chat, accept_at=STRICTNESS.get(strictness), settings=settings, prompts=prompt_set
+        )
         if prompt_set is None and (warning := opened.trained.warning):
             say_once(opened, warning)
             host.NodeProgress().say(warning)
