@@ -15,7 +15,7 @@ from ..chat.image_limits import MAX_PIXELS_BOUND
 from ..prompts.published import WORDINGS
 from ..prompts.published_checkpoints import REPOSITORY, import_command
 from ..prompts.trained_with import FLAGS
-from ..types import RunSettings
+from ..types import Plan, RunSettings
 
 PublishedSystem = Literal["released", "paper"]
 
@@ -77,6 +77,21 @@ def published_settings(system: PublishedSystem, **others: Any) -> RunSettings:
         ValidationError: A setting is unknown or out of range.
     """
     return RunSettings.model_validate(STORY_SETTINGS[system] | others)
+
+
+def with_published_size(system: PublishedSystem, plan: Plan) -> Plan:
+    """Return the plan with the published size at every step that generates an image and has no own size."""
+    size = SIZES[system]
+    if size is None:
+        return plan
+    settings = [
+        step.settings.model_copy(update={"size": step.settings.size or (size if step.prompt else None)})
+        for step in plan.steps
+    ]
+    steps = [
+        step.model_copy(update={"settings": own}) for step, own in zip(plan.steps, settings, strict=True)
+    ]
+    return plan.model_copy(update={"steps": tuple(steps)})
 
 
 def not_as_published(system: PublishedSystem, prompts: Mapping[str, str], has_size: bool = True) -> list[str]:

@@ -8,8 +8,13 @@ from typing import Any
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.generators.protocol import Generator, TakesStepSettings
-from ...backend.pipeline.published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, not_as_published
-from ...backend.types import Step
+from ...backend.pipeline.published import (
+    REPLY_SETTINGS,
+    STORY_SETTINGS,
+    PublishedSystem,
+    not_as_published,
+    with_published_size,
+)
 from ..inputs.loop_inputs import OWN_SETTINGS
 from ..inputs.sockets import PlannedRequest
 
@@ -47,11 +52,12 @@ def published_run(
     """
     if name == OWN_SETTINGS:
         return PublishedRun(planned)
-    system = next((known for known in STORY_SETTINGS if known == name), None)
+    systems: dict[str, PublishedSystem] = {system: system for system in STORY_SETTINGS}
+    system = systems.get(name)
     if system is None:
         choices = ", ".join((OWN_SETTINGS, *STORY_SETTINGS))
         raise SettingsError(f"Critic Loop: as_published is {name!r}.", f"Choose one of: {choices}.")
-    replies, size, plan = REPLY_SETTINGS[system], SIZES[system], planned.plan
+    replies = REPLY_SETTINGS[system]
     has_size = isinstance(generator, TakesStepSettings) and "size" in generator.step_settings
     prompts = {"planner": planned.prompt_set} if planned.planner else {}
     if critic is not None:
@@ -60,14 +66,6 @@ def published_run(
     sampling = {key: replies[key] for key in SAMPLING if key in replies}
     if planned.planner and not all(f'"{key}":{value}' in planned.planner for key, value in sampling.items()):
         notes.append(OTHER_PLANNER.format(**sampling))
-    if size and has_size:
-        steps = tuple(_sized(step, size) for step in plan.steps)
-        planned = planned.model_copy(update={"plan": plan.model_copy(update={"steps": steps})})
+    if has_size:
+        planned = planned.model_copy(update={"plan": with_published_size(system, planned.plan)})
     return PublishedRun(planned, STORY_SETTINGS[system], replies, tuple(notes))
-
-
-def _sized(step: Step, size: str) -> Step:
-    """Return the step with this size, unless it has one or generates no image."""
-    if step.prompt is None or step.settings.size is not None:
-        return step
-    return step.model_copy(update={"settings": step.settings.model_copy(update={"size": size})})

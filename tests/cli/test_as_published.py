@@ -10,8 +10,14 @@ from support.cli_calls import Scripts, call
 
 from interleave_thinker import Pipeline, published_settings
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pipeline.published import BENCHMARK_SETTINGS, STORY_SETTINGS, not_as_published
+from interleave_thinker.backend.pipeline.published import (
+    BENCHMARK_SETTINGS,
+    STORY_SETTINGS,
+    not_as_published,
+    with_published_size,
+)
 from interleave_thinker.backend.prompts.published import WORDINGS
+from interleave_thinker.backend.types import Plan, Step, StepSettings
 from interleave_thinker.cli.commands.run.published import with_published_models
 from interleave_thinker.cli.options.model_options import CriticOptions, GeneratorOptions, PlannerOptions
 from interleave_thinker.evaluation.runs.settings import BenchmarkOptions
@@ -63,6 +69,14 @@ def test_released_sets_the_size_of_a_generator_that_has_one() -> None:
         drawing = GeneratorOptions(generator="diffusers:folder", size=size)
         assert with_published_models("released", *agents, drawing)[2].size == expected
     assert with_published_models("paper", *agents, drawing) == (*agents, drawing)
+
+
+def test_released_sets_the_size_of_steps_without_one() -> None:
+    own = Step(number=1, prompt="a", settings=StepSettings(size="512x512"))
+    plan = Plan(steps=(own, Step(number=2, prompt="b"), Step(number=3, auxiliary_text="c")))
+    sizes = [step.settings.size for step in with_published_size("released", plan).steps]
+    assert sizes == ["512x512", "1024x1024", None]
+    assert with_published_size("paper", plan) == plan
 
 
 def test_what_is_not_as_published_is_said() -> None:
