@@ -91,7 +91,9 @@ class _Reader:
             self._action(lines[1:])
         elif len(lines) > 1 and (cue := self._cue(lines[0][1])):
             self._dialogue(lines, *cue)
-        elif all(line.startswith("~") for _, line in lines):
+        elif lines and all(line.startswith("~") for _, line in lines):
+            if self._unused is not None:
+                self._begin(lines[0][0])
             for number, line in lines:
                 self._script.say(_spoken(line), number)
         else:

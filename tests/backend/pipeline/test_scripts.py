@@ -223,6 +223,14 @@ def test_a_title_page_may_have_blank_lines(tmp_path: Path) -> None:
     assert plan.warning == "Left out of the plan: title page (lines 1-2, 4-5, 7, 9: 'Title:')."
 
 
+def test_a_song_is_a_caption_of_its_scene(tmp_path: Path) -> None:
+    plan = read(tmp_path, "a.fountain", "INT. A\n\nA boat.\n\nEXT. B - DAY\n\n~Row, row\n~Row\n")
+    assert [(one.prompt, one.auxiliary_text) for one in plan.steps] == [
+        ("Interior, a. A boat.", None),
+        ("Exterior, b, day.", "Row, row\nRow"),
+    ]
+
+
 def test_many_speakers_take_bounded_time() -> None:
     names = [
         f"MAN {first}{second}" for first in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" for second in map(chr, range(65, 91))
