@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from interleave_thinker.backend.agents.plan_lint.lint import lint
+from interleave_thinker.backend.answers.reading import read_plan
 from interleave_thinker.backend.cast import CastMember
+from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.plan_editor.merge import apply_edits, read_edits
 from interleave_thinker.backend.types import Plan, Step
 
 GOOD = "good"
+FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OUTLINE = re.compile(r"(?:(?!1\.)[a-z]+: [^\n]*\n+|   [^\n]*\n+)*1\. [^\n]*\n\s+(?:do|draw|text): ")
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,26 +71,42 @@ def fresh_plans() -> Iterator[FreshPlan]:
 
 
 def repository_plans() -> Iterator[FreshPlan]:
-    """Yield the plans in the templates and test files of the repository, which have no faults."""
+    """Yield the plans in the workflows, documents, prompt templates and test files, which have no faults."""
     for path in sorted((ROOT / "workflows").glob("*.json")):
-        graph = json.loads(path.read_text(encoding="utf-8"))
-        nodes = [
-            *graph["nodes"],
-            *(node for one in graph.get("definitions", {}).get("subgraphs", ()) for node in one["nodes"]),
-        ]
-        texts = [
-            text
-            for node in nodes
-            if node["type"] == "InterleaveEditPlan"
-            for text in node.get("widgets_values", ())
-        ]
-        edits = [read_edits(text) for text in texts if isinstance(text, str) and "\n" in text]
-        yield from (FreshPlan(GOOD, "", apply_edits(one, None).plan) for one in edits if one is not None)
+        for text in _texts(json.loads(path.read_text(encoding="utf-8"))):
+            if OUTLINE.match(text):
+                yield _edited(text)
+    for path in sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "skills").rglob("*.md")]):
+        for block in FENCED.findall(path.read_text(encoding="utf-8")):
+            if OUTLINE.match(block):
+                yield _edited(block)
+    for path in sorted((ROOT / "backend" / "prompts" / "templates").rglob("planner*.txt")):
+        for answer in re.findall(
+            r"<answer>\{+\"execution_plan.*?</answer>", path.read_text(encoding="utf-8"), re.DOTALL
+        ):
+            try:
+                yield FreshPlan(GOOD, "", read_plan(answer))
+            except AnswerError:
+                continue  # the form of an answer, without an example
     for path in sorted((ROOT / "tests" / "data").rglob("plan.json")):
         yield FreshPlan(GOOD, "", Plan.model_validate_json(path.read_text(encoding="utf-8")))
 
 
-def counted() -> Mapping[str, Mapping[str, int]]:
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
+def _edited(text: str) -> FreshPlan:
+    edits = read_edits(text)
+    assert edits is not None
+    return FreshPlan(GOOD, "", apply_edits(edits, None).plan)
+
+
+def counted_fresh() -> Mapping[str, Mapping[str, int]]:
     """Return plans and found ones by kind, of the open and the held back half."""
     counts: dict[str, Counter[str]] = {}
     for one in (*fresh_plans(), *repository_plans()):
@@ -94,3 +115,12 @@ def counted() -> Mapping[str, Mapping[str, int]]:
         kind[half] += 1
         kind[f"{half} found"] += bool(one.found)
     return counts
+
+
+def shown_fresh() -> Iterator[str]:
+    """Yield missed faults and false alarms."""
+    for one in (*fresh_plans(), *repository_plans()):
+        if (one.kind == GOOD) == bool(one.found):
+            rules = ", ".join(one.found)
+            what = "FALSE" if one.found else "MISSED"
+            yield f"{what} {one.kind} {rules} | {one.request} | {one.plan.steps[0].prompt}"

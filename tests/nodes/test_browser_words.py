@@ -149,7 +149,9 @@ def findings_of_plans() -> Iterator[str]:
             Step(number=2, prompt="Make it blue"),
             Step(number=3, prompt="make it blue"),
             Step(number=4, prompt="a sign that says 'END', as in step 1"),
-            Step(number=5, prompt="four foxes and the", auxiliary_text="To be continued"),
+            Step(number=5, prompt="four foxes and the"),
+            Step(number=6, prompt="Sure! The fox with the red hat"),
+            Step(number=7, prompt="the fox with the blue hat", auxiliary_text="To be continued"),
         )
     )
     text_only = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
@@ -160,7 +162,9 @@ def findings_of_plans() -> Iterator[str]:
         *lint(drawn, "Draw two foxes in 3 steps. No captions. On a flag the word 'HOME'. Put a kite there."),
         *lint(drawn, "Explain without pictures."),
         *lint(text_only, "Draw a story."),
-        *lint(Plan(steps=(*drawn.steps, Step(number=6, auxiliary_text="End."))), "A story in six pictures."),
+        *lint(
+            Plan(steps=(*drawn.steps, Step(number=8, auxiliary_text="End."))), "A story in eight pictures."
+        ),
         *lint(played, "Mia visits Ben."),
     ]
     assert {one.rule for one in found} == {rule.id for rule in RULES}
