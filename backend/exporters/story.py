@@ -231,6 +231,7 @@ def _state(each: StoryStep) -> State:
     states: dict[str, State] = {
         "accepted": "accepted",
         "picked": "picked",
+        "approved by time": "not accepted",
         "redrawn": "not accepted",
         "unjudged": "not judged",
         "not checked": "not checked",

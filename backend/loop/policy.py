@@ -36,6 +36,15 @@ from .protocols import ChecksItems, KnowsUnused
 
 SEED_BITS = 48
 
+MAY_WAIT = (
+    StopReason.accepted,
+    StopReason.attempts_used_up,
+    StopReason.redrawn,
+    StopReason.unchecked,
+    StopReason.unjudged,
+)
+"""Stop reasons of a step with an image about which the user may be asked."""
+
 SeedRule = Literal["every try", "every step", "1000 per step"]
 
 
@@ -233,13 +242,24 @@ def draws_left(results: Sequence[StepResult], settings: RunSettings, step: Step 
     return max(0, settings.max_draws - given_up - sum(map(draws_of, results)))
 
 
+def passed(result: StepResult, timed: str | None) -> StepResult:
+    """Return the result of a step that a time-out let pass with the image `timed`, if it still has that.
+
+    No person saw the image, so the step does not count as accepted, whatever the critic answered: the user
+    had asked to be asked.
+    """
+    if result.image is None or result.image.digest != timed or result.stop_reason not in MAY_WAIT:
+        return result
+    return result.model_copy(update={"stop_reason": StopReason.approved_by_time})
+
+
 def waits_for_plan(plan: Plan, settings: RunSettings, approved: str | None) -> Waiting | None:
     """Return what a run waits for before its first step, if the planner's plan needs the user's approval.
 
     Args:
         plan: The plan.
         settings: The run's settings.
-        approved: Digest of the plan that the user approved.
+        approved: Digest of the plan that the user approved or a time-out let pass.
     """
     digest = plan_digest(plan)
     asks = settings.pause in ("after the plan", "every step")
@@ -252,15 +272,9 @@ def waits_at(result: StepResult, settings: RunSettings) -> Waiting | None:
     Picks and skips are decisions of the user, so these steps do not wait.
     """
     reason = result.stop_reason
-    rejected = reason in (
-        StopReason.attempts_used_up,
-        StopReason.redrawn,
-        StopReason.unchecked,
-        StopReason.error,
-    )
-    asks = rejected or (
-        settings.pause == "every step" and reason in (StopReason.accepted, StopReason.unjudged)
-    )
+    good = (StopReason.accepted, StopReason.unjudged)
+    rejected = reason is StopReason.error or (reason in MAY_WAIT and reason not in good)
+    asks = rejected or (settings.pause == "every step" and reason in good)
     if not asks or settings.pause not in ("at rejected steps", "every step"):
         return None
     return Waiting(

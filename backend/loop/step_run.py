@@ -20,6 +20,7 @@ from .policy import (
     draws_left,
     first_image,
     next_prompt,
+    passed,
     unchecked,
     user_selected,
 )
@@ -83,7 +84,7 @@ class StepRun:
         if picked is not None:
             kept = self.result(reason, redrawn).chosen
             return self.result(StopReason.picked, picked).model_copy(update={"approved": picked == kept})
-        return self.result(ended or reason, redrawn)
+        return passed(self.result(ended or reason, redrawn), store.timed(step.number))
 
     def result(self, reason: StopReason, chosen: int | None = None) -> StepResult:
         """Return the result of the attempts so far. Default of `chosen`: by the rules of the run."""

@@ -72,9 +72,11 @@ class Summary(Value):
         steps: Planned steps.
         images: Generated images.
         drawn_steps: Steps that generated an image or tried to.
-        accepted_steps: Steps whose image the critic accepted, also if the user picked or approved it.
+        accepted_steps: Steps whose image the critic accepted, also if the user picked or approved it or a
+            time-out let it pass.
         picked_steps: Steps for which the user picked another attempt.
         approved_steps: Steps whose attempt the user approved.
+        timed_steps: Steps that only a time-out let pass.
         seconds: Wall time in seconds.
         unjudged_steps: Steps of `drawn_steps` that were not judged.
         unused: Settings without effect.
@@ -89,6 +91,7 @@ class Summary(Value):
     picked_steps: int
     seconds: float
     approved_steps: int = 0
+    timed_steps: int = 0
     unjudged_steps: int = 0
     unused: Several[UnusedSetting] = ()
     incomplete_steps: int = 0
@@ -110,6 +113,8 @@ class Summary(Value):
             parts.append(f"{self.picked_steps} picked by hand")
         if self.approved_steps:
             parts.append(f"{self.approved_steps} approved by hand")
+        if self.timed_steps:
+            parts.append(f"{self.timed_steps} approved by time")
         return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
 
 
@@ -139,6 +144,7 @@ def stop_sentence(result: StepResult) -> str:
         StopReason.accepted: f"Accepted at attempt {chosen}",
         StopReason.attempts_used_up: f"Never accepted: {attempts} used up{kept}",
         StopReason.picked: f"Attempt {chosen} picked by hand",
+        StopReason.approved_by_time: f"Approved by time at attempt {chosen}",
         StopReason.redrawn: f"Generated again by hand at attempt {chosen}, not accepted",
         StopReason.unjudged: "Not judged by a critic",
         StopReason.unchecked: "Not checked: the critic did not answer the checklist",
@@ -182,7 +188,8 @@ def kept_word(result: StepResult, index: int) -> str:
         return ""
     if result.approved:
         return "approved"
-    return "picked by hand" if result.stop_reason is StopReason.picked else "kept"
+    names = {StopReason.picked: "picked by hand", StopReason.approved_by_time: "approved by time"}
+    return names.get(result.stop_reason, "kept")
 
 
 def story_steps(trajectory: Trajectory) -> list[StoryStep]:
@@ -205,6 +212,7 @@ def summarize(trajectory: Trajectory) -> Summary:
         picked_steps=sum(one.stop_reason is StopReason.picked and not one.approved for one in drawn),
         seconds=sum(attempt.seconds for attempt in attempts),
         approved_steps=sum(result.approved for result in drawn),
+        timed_steps=sum(one.stop_reason is StopReason.approved_by_time for one in drawn),
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
         unused=trajectory.unused,
         incomplete_steps=sum(len(numbers) for numbers in lacks(trajectory).values()),
@@ -213,7 +221,8 @@ def summarize(trajectory: Trajectory) -> Summary:
 
 
 def _is_accepted(result: StepResult, settings: RunSettings) -> bool:
-    if result.stop_reason is not StopReason.picked or result.chosen is None:
+    decided = (StopReason.picked, StopReason.approved_by_time)
+    if result.stop_reason not in decided or result.chosen is None:
         return result.stop_reason is StopReason.accepted
     return outcome(result.attempts[result.chosen], settings) is AttemptOutcome.accepted
 

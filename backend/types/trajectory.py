@@ -28,6 +28,8 @@ class StopReason(str, Enum):
     """No attempt was accepted. The chosen one is the best, or the last."""
     picked = "picked"
     """The user picked the chosen attempt, regardless of its verdict."""
+    approved_by_time = "approved by time"
+    """Nobody decided in time, so the run continued with the chosen attempt."""
     redrawn = "redrawn"
     """The user requested the chosen attempt, and the critic did not accept it."""
     unjudged = "unjudged"

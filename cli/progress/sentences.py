@@ -22,6 +22,7 @@ STOP_REASONS = {
     StopReason.accepted: "accepted",
     StopReason.attempts_used_up: "not accepted, no attempts left",
     StopReason.picked: "picked by hand",
+    StopReason.approved_by_time: "approved by time",
     StopReason.redrawn: "generated on request, not accepted",
     StopReason.unjudged: "not judged",
     StopReason.unchecked: "not checked, the critic did not answer the checklist",

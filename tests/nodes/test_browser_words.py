@@ -220,7 +220,8 @@ def sums(trajectory: Trajectory) -> Iterator[Trajectory]:
     picked = first.model_copy(
         update={"stop_reason": StopReason.picked, "attempts": first.attempts[1:], "chosen": 0}
     )
-    for one in (picked, picked.model_copy(update={"approved": True})):
+    timed = picked.model_copy(update={"stop_reason": StopReason.approved_by_time})
+    for one in (picked, picked.model_copy(update={"approved": True}), timed):
         yield trajectory.model_copy(update={"results": (one, *others)})
     pausing = trajectory.settings.model_copy(update={"pause": "every step"})
     for count in (1, 2):

@@ -103,8 +103,8 @@ def command(
         float | None,
         typer.Option(
             min=0.0,
-            help="If the run in --out has waited for approval for this many seconds, approve what it waits "
-            "for and continue.",
+            help="If the run in --out has waited for approval for this many seconds, continue without it. "
+            "The step is then 'approved by time', and the run ends with exit code 3.",
             rich_help_panel=LIMITS,
         ),
     ] = None,

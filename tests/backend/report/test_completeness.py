@@ -43,6 +43,7 @@ CASES: list[tuple[StopReason, list[Attempt], Lack | None]] = [
     (StopReason.accepted, [FINE], None),
     (StopReason.accepted, [FAILED, UNJUDGED, FINE], None),
     (StopReason.picked, [FAILED, UNJUDGED], None),
+    (StopReason.approved_by_time, [FAILED, UNJUDGED], None),
     (StopReason.text_only, [], None),
     (StopReason.skipped, [], None),
     (StopReason.unjudged, [FINE], None),
