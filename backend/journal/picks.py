@@ -52,18 +52,19 @@ class RedrawRequest(Value):
 
     `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
     valid as long as the plan has that prompt. One of the story check is about the image `about`, and is made
-    only while the step has it.
+    only while the step has it. `story` is a digest of the texts of the story that was checked.
     """
 
     by: RequestedBy = "user"
     planned: Text
     prompt: Annotated[Text, Field(min_length=1)]
     about: PictureDigest | None = None
+    story: PictureDigest | None = None
 
     @model_serializer(mode="wrap")
     def _without_image(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `about` if it is not set, so that earlier versions can read the request."""
-        return written_without(fields(self), self, ("about",))
+        """Omit what is not set, so that earlier versions can read the request."""
+        return written_without(fields(self), self, ("about", "story"))
 
 
 class Choices(Value):
