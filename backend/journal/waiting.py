@@ -62,13 +62,15 @@ def keep_waiting(files: RunFiles, waiting: Waiting | None) -> Waiting | None:
         files.remove(WAITING)
         _seen.pop(os.path.abspath(files.folder), None)
         return None
-    update = {"choices": choices_in(files).digest}
     before, clock = waiting_in(files), time.time()
-    same = before is not None and before.model_copy(update={"since": 0.0}) == waiting.model_copy(update=update)
-    # A time in the future is of a clock that was set back: the wait begins now.
-    if before is not None and same and before.since <= clock:
+    now = waiting.model_copy(update={"choices": choices_in(files).digest, "since": clock})
+    # If the wait began in the future, the clock was set back since. It begins now.
+    if (
+        before is not None
+        and before.since <= clock
+        and before == now.model_copy(update={"since": before.since})
+    ):
         return before
-    now = waiting.model_copy(update=update | {"since": clock})
     files.write_model(now, WAITING)
     waited(files.folder, now)
     return now

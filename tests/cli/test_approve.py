@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.cli_calls import Scripts, call, start
+from support.journal_runs import edit
 
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
@@ -71,11 +72,11 @@ def test_a_pause_is_in_the_json_events(tmp_path: Path, command: list[object]) ->
 def test_a_time_out_approves_what_waited_long_enough(tmp_path: Path, command: list[object]) -> None:
     rule = [*command, "--pause", "every step", "--approve-after", 600]
     assert call(*rule).exit_code == 4 and call(*rule).exit_code == 4 and at(tmp_path / "out") is None
-    path = tmp_path / "out" / WAITING
-    waited = json.loads(path.read_text()) | {"since": waiting_for(tmp_path / "out").since - 600}
-    path.write_text(json.dumps(waited))
+    edit(tmp_path / "out" / WAITING, lambda waiting: waiting.update(since=waiting["since"] - 600))
     later = call(*rule)
-    assert later.exit_code == 4 and "The plan is approved by time." in later.output and at(tmp_path / "out") == 1
+    assert (
+        later.exit_code == 4 and "The plan is approved by time." in later.output and at(tmp_path / "out") == 1
+    )
 
 
 @pytest.mark.parametrize("judged", [True, False])
@@ -88,7 +89,7 @@ def test_what_a_clock_approved_is_not_accepted(tmp_path: Path, judged: bool) -> 
     assert [*codes, last.exit_code] == [4] * 4 + [3, 3], "the plan, three images, the end"
     drawn = [one for one in load_trajectory(out).results if one.attempts]
     assert {(one.stop_reason, one.approved) for one in drawn} == {(StopReason.approved_by_time, False)}
-    finished, result = [json.loads(line) for line in last.stdout.splitlines()][-2:]
+    result = json.loads(last.stdout.splitlines()[-1])
     assert result["exit_code"] == 3 and "waiting" not in result
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "Approved by time at attempt" in page and "3 approved by time" in page

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.journal_runs import edit
 from support.paused_runs import PLAN, REQUEST, Paused, images
 from support.small_agents import Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
@@ -248,8 +249,7 @@ def test_a_clock_that_is_set_changes_no_wait(
 def test_a_wait_that_begins_in_the_future_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     story, clocks = Paused(tmp_path), Clocks(monkeypatch)
     story()
-    path = tmp_path / WAITING
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"since": 9e15}))
+    edit(tmp_path / WAITING, lambda waiting: waiting.update(since=9e15))
     assert approve_overdue(tmp_path, 600) == ""
     clocks.go(600)
     assert story().waiting.since == 1600.0, "also for the next process"

@@ -378,7 +378,7 @@ def test_a_run_that_is_killed_after_the_check_resumes(tmp_path: Path, at: str) -
 def test_a_run_without_a_check_is_written_as_before(tmp_path: Path) -> None:
     story(Journal(tmp_path), None)
     written = (tmp_path / "trajectory.json").read_text(encoding="utf-8")
-    assert "checks" not in written and not (tmp_path / "story_checks.json").exists()
+    assert '"checks"' not in written and not (tmp_path / "story_checks.json").exists()
     ask_redraw(tmp_path, 3)
     assert "about" not in (tmp_path / "choices.json").read_text(encoding="utf-8")
 
