@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from .cast import MAX_TRAIT, ShortText, members_in
+from .cast import MAX_TRAIT, ShortText
 from .values import MAX_TEXT, Several, Value, written_without
 
 if TYPE_CHECKING:
@@ -149,20 +149,16 @@ def kind_of(text: str) -> QuestionKind:
 
 
 def derived(
-    prompt: str,
-    cast: Sequence[CastMember] = (),
-    present: Sequence[str] | None = None,
-    facts: Sequence[str] = (),
+    prompt: str, members: Sequence[CastMember] = (), facts: Sequence[str] = ()
 ) -> tuple[ChecklistItem, ...]:
     """Return the items that follow from a step's prompt and cast.
 
-    These are the numbers of things and the texts in quotes in its prompt, the traits of the members that are
-    in it, and its facts.
+    These are the numbers of things and the texts in quotes in its prompt, the traits of its members, and its
+    facts.
 
     Args:
         prompt: The prompt from the plan.
-        cast: The plan's cast.
-        present: Names that the step lists; None: the names in its prompt decide.
+        members: The members of the cast that are in the step.
         facts: What is true after the step.
 
     Returns:
@@ -179,7 +175,7 @@ def derived(
         for one in COUNT.finditer(unquoted)
         if not NOT_COUNTED.search(one.group())
     ]
-    for member in members_in(cast, present, prompt):
+    for member in members:
         for trait in member.traits:
             kind = kind_of(trait)
             found.append(

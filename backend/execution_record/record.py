@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ..cast import Cast, Present
 from ..errors import JournalError, PictureError
 from ..pictures import Picture
 from ..types import Text
@@ -101,6 +102,7 @@ class RecordStep(ValidTexts):
     instruction: OptionalText = None
     prompt: Annotated[Text | None, BeforeValidator(lambda value: None if value == "None" else value)] = None
     auxiliary_text: OptionalText = None
+    cast: Present | None = None
 
 
 class Record(BaseModel):
@@ -116,6 +118,7 @@ class Record(BaseModel):
     user_input: str = ""
     plan: tuple[RecordStep, ...] = ()
     reasoning: str = ""
+    cast: Cast = ()
     entries: tuple[RecordEntry, ...] = ()
     ours: bool = False
 

@@ -55,7 +55,7 @@ def record_trajectory(record: Record) -> Trajectory:
         tries = max((len(result.attempts) for result in results), default=1)
         return Trajectory(
             request=Request(text=record.user_input, images=_request_images(results)),
-            plan=Plan(steps=tuple(steps), reasoning=record.reasoning),
+            plan=Plan(steps=tuple(steps), reasoning=record.reasoning, cast=record.cast),
             results=tuple(results),
             settings=RunSettings(max_attempts=min(100, max(1, tries))),
         )
@@ -111,6 +111,7 @@ def _steps(record: Record, entries: dict[int, list[RecordEntry]]) -> list[Step]:
             instruction=instruction,
             prompt=prompt,
             auxiliary_text=words,
+            cast=step.cast,
         )
     for number, found in entries.items():
         if number not in steps:

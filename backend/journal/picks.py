@@ -159,7 +159,8 @@ def plan_in(files: RunFiles) -> Plan | None:
         JournalError: The plan is damaged.
     """
     hint = "Correct the file, or delete it to plan again."
-    return files.read_model(Plan, PLAN, hint=hint)
+    plan = files.read_model(Plan, PLAN, hint=hint)
+    return plan and plan.resolved
 
 
 def planned_prompt(files: RunFiles, number: int) -> str:

@@ -147,7 +147,7 @@ def checklist_of(step: Step, plan: Plan, settings: RunSettings) -> tuple[Checkli
         return step.checklist
     # The style sentence is part of every prompt and not what a step shows.
     own = next(one for one in plan.steps if one.number == step.number)
-    return derived(own.prompt or "", plan.cast, own.cast, own.facts)
+    return derived(own.prompt or "", plan.members_in(own.number), own.facts)
 
 
 def standing(attempt: Attempt) -> tuple[float, float, float]:

@@ -3,8 +3,8 @@
     python -m benchmarks.plan_faults.presence
     python -m benchmarks.plan_faults.presence --show tuned
 
-A sentence is contradicted if a member is proposed whom its image does not show: the prompt would then say that the
-member "appears exactly once". It is incomplete if a member whom it shows is not proposed.
+A sentence is contradicted if a member is proposed whom its image does not show: the prompt would then say
+that the member "appears exactly once". It is incomplete if a member whom it shows is not proposed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from interleave_thinker.backend.cast import CastMember, members_in
+from interleave_thinker.backend.cast import CastMember
+from interleave_thinker.backend.types.presence import members_in
 
 FILE = Path(__file__).with_name("presence.txt")
 PLACES = {"mill", "磨坊"}
@@ -52,7 +53,7 @@ def sentences() -> Iterator[Sentence]:
         yield Sentence(
             language,
             kind,
-            counts[head] % 2 == 0,
+            counts[head] % 2 == 0 and not kind.startswith("+"),
             prompt,
             frozenset(() if shown == "-" else shown.split(", ")),
             frozenset(one.name for one in proposed),
@@ -60,9 +61,7 @@ def sentences() -> Iterator[Sentence]:
 
 
 def _member(name: str) -> CastMember:
-    return CastMember(
-        name=name, kind="place" if name in PLACES else "prop" if name in PROPS else "character"
-    )
+    return CastMember(name=name, kind="place" if name in PLACES else "prop" if name in PROPS else "character")
 
 
 def main() -> None:
@@ -73,7 +72,9 @@ def main() -> None:
     counts: dict[str, Counter[str]] = {}
     for one in sentences():
         part = "held-out" if one.held_out else "tuned"
-        found = counts.setdefault(f"{'present' if one.kind == 'present' else 'absent'}, {part}", Counter())
+        found = counts.setdefault(
+            f"{'present' if one.kind.endswith('present') else 'absent'}, {part}", Counter()
+        )
         found.update(sentences=1, contradicted=bool(one.proposed - one.shown))
         found.update(incomplete=bool(one.shown - one.proposed))
         if options.show == part and one.proposed != one.shown:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import typer
 
+from ...backend.agents.plan_lint.cast import found_casts
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.policy import accepted, is_read, unanswered, unchecked
 from ...backend.shown_text import shown_text
@@ -43,6 +46,7 @@ def plan_lines(plan: Plan) -> list[str]:
         images = [plural(len(member.images), "image")] if member.images else []
         looks = ", ".join([*member.traits, *images])
         lines.append(f"{member.kind} {member.name}{f': {looks}' if looks else ''}")
+    present = dict(cast_lines(plan))
     for step in plan.steps:
         title = step.name or step.instruction or ""
         lines.append(f"{step.number}. {title or step.prompt or 'text'}")
@@ -50,7 +54,18 @@ def plan_lines(plan: Plan) -> list[str]:
             lines.append(f"   prompt: {step.prompt}")
         if step.auxiliary_text:
             lines.append(f"   text: {step.auxiliary_text}")
+        if step.number in present:
+            lines.append(f"   {present[step.number]}")
     return lines
+
+
+def cast_lines(plan: Plan) -> Iterator[tuple[int, str]]:
+    """Yield the number of each step that may show members of the cast, with a line about who is in it."""
+    listed = {step.number: step.cast for step in plan.steps}
+    for one in found_casts(plan):
+        given = listed[one.step]
+        names = ", ".join(one.names if given is None else given) or "none"
+        yield one.step, f"cast{'' if one.marked or given is not None else ' by names in the prompt'}: {names}"
 
 
 def attempt_line(number: int, attempt: Attempt, reused: bool = False, accept_at: float | None = None) -> str:

@@ -172,3 +172,21 @@ def test_what_an_import_leaves_out_is_said(tmp_path: Path) -> None:
     result = call("run", "Zoë in 3 steps.", "--out", tmp_path / "out", *arguments)
     assert notice in result.stderr
     assert "another number of steps than requested: 1, not 3" in result.stderr
+
+
+def test_the_cast_of_each_step_is_shown_and_is_no_finding(tmp_path: Path) -> None:
+    file = tmp_path / "plan.txt"
+    steps = "1. One\n draw: Mia runs\n\n2. Two\n draw: a yard without Mia\n\n3. Three\n draw: the hat of @mia"
+    file.write_text(f"character: Mia\n\n{steps}\n\n4. Four\n draw: a house\n cast: -", encoding="utf-8")
+    result = call("plan", "--lint", file)
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        [
+            "Step 1, cast by names in the prompt: Mia.",
+            "Step 2, cast by names in the prompt: none.",
+            "Step 3, cast: Mia.",
+            "Step 4, cast: none.",
+            "0 findings in 4 steps.",
+        ],
+    )
+    assert json.loads(call("plan", "--lint", file, "--json").stdout) == []

@@ -156,8 +156,13 @@ def findings_of_plans() -> Iterator[str]:
     )
     text_only = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
     cast = (CastMember(name="Mia", traits=("red coat",)), CastMember(name="Tom"), CastMember(name="Ben"))
-    prompt = "Mia in a blue coat, Tom and three friends"
-    played = Plan(steps=(Step(number=1, prompt=prompt, cast=("Mia",)),), cast=cast)
+    prompt = "Mia in a blue coat, Tom and three friends, @Ida"
+    steps = (
+        Step(number=1, prompt=prompt, cast=("Mia",)),
+        Step(number=2, prompt="tom runs"),
+        Step(number=3, prompt="no Mia", cast=("Mia",)),
+    )
+    played = Plan(steps=steps, cast=cast)
     found = [
         *lint(drawn, "Draw two foxes in 3 steps. No captions. On a flag the word 'HOME'. Put a kite there."),
         *lint(drawn, "Explain without pictures."),

@@ -77,7 +77,7 @@ RULES = (
     Rule("unfinished", "No text is cut off, and the last step ends the story.", unfinished),
     Rule("unasked-words", "No lettering or captions that the request does not ask for.", unasked_words),
     Rule("head-count", "Numbers in a prompt agree with its lists and with the request.", head_count),
-    Rule("cast-left-out", "No prompt shows a member of the cast whom its step does not list.", cast_left_out),
+    Rule("cast-left-out", "Prompts show the members of the cast that their steps list.", cast_left_out),
     Rule("cast-missing", "A member of the cast whom the request names is in a step.", cast_missing),
     Rule("cast-changed", "No member of the cast changes its colors by itself.", cast_changed),
     Rule("color-changed", "Nothing that someone wears changes its color by itself.", color_changed),
@@ -101,7 +101,7 @@ def lint(plan: Plan, request: Request | str = "", asked: Asked | None = None) ->
         asked: Number of steps and images that are asked for. Default: read from the request.
     """
     request = Request(text=request) if isinstance(request, str) else request
-    checked = Checked(plan, request.text[:MAX_READ], asked or asked_in(request))
+    checked = Checked(plan.resolved, request.text[:MAX_READ], asked or asked_in(request))
     found = [
         Finding(step=step, rule=rule.id, message=message)
         for rule in RULES
