@@ -71,6 +71,8 @@ def test_p_of_yes_is_measured_at_the_first_word(server: ChatServer, chat: ChatMo
     reply = chat.reply(ASK, ReplySettings(watch_yes_no=True, max_tokens=4))
     assert reply.probability == pytest.approx(0.7 / 0.9, abs=1e-6)
     assert (reply.text, server.requests[0]["top_logprobs"] >= 5) == ("Yes", True)
+    server.text = "Yes/No"
+    assert chat.reply(ASK, ReplySettings(watch_yes_no=True)).text == "Yes/No", "the first word is not all"
     server.has_logprobs = False
     assert chat.reply(ASK, ReplySettings(watch_yes_no=True)).probability is None
 
