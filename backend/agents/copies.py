@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 
@@ -34,6 +34,10 @@ WIDE = "⺀"
 WIDTH = 3
 SENTENCE = 16
 """Letters from which on an equal text is no coincidence."""
+START = 5
+"""Letters by which sentences are looked up."""
+ALIKE = 30
+"""Maximum number of sentences of a template that begin alike, which limits the time for strange templates."""
 PHRASE = 40
 """Letters from which on a sentence of the template counts within a longer sentence too."""
 MUCH = 55
@@ -80,24 +84,27 @@ def _is_shown(name: str) -> bool:
     return "prompt" in name or name == "problem"
 
 
-def _is_copied(texts: Iterable[str], known: Mapping[str, str], given: set[str]) -> bool:
+def _is_copied(texts: Iterable[str], known: _Known, given: set[str]) -> bool:
     """Return whether `SHARE` of the letters is copied."""
     texts = list(texts)
     copied = sum(_copied(texts, known, given).values())
     return copied >= max(SENTENCE, SHARE * sum(map(_size, _sentences(texts))))
 
 
-def _copied(texts: Iterable[str], known: Mapping[str, str], given: set[str]) -> dict[str, int]:
+def _copied(texts: Iterable[str], known: _Known, given: set[str]) -> dict[str, int]:
     """Return the sentences of the template that the texts repeat, and how many letters of each."""
     found: dict[str, int] = {}
     for one in _sentences(texts):
         if one in known:
             found[one] = _size(one)
             continue
-        for other in known:
-            cut_off = _size(one) >= SENTENCE and other.startswith(one)
-            if cut_off or (_size(other) >= PHRASE and other in one):
-                found[other] = min(_size(one), _size(other))
+        for at in range(len(one)):
+            for other in known.starts.get(one[at : at + START], ()):
+                if other in found:
+                    continue
+                cut_off = not at and _size(one) >= SENTENCE and other.startswith(one)
+                if cut_off or (_size(other) >= PHRASE and one.startswith(other, at)):
+                    found[other] = min(_size(one), _size(other))
     return {one: size for one, size in found.items() if not _is_given(known[one], given)}
 
 
@@ -107,9 +114,19 @@ def _is_given(sentence: str, given: set[str]) -> bool:
     return len(words.keys() & given) >= KNOWN * len(words) > 0
 
 
-@lru_cache(maxsize=64)
-def _sentences_of(template: str) -> dict[str, str]:
-    return _sentences([template])
+class _Known(dict[str, str]):
+    """The sentences of a template by their letters, and by the first of these, for speed."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__(_sentences([template]))
+        self.starts: dict[str, list[str]] = {}
+        for one in self:
+            alike = self.starts.setdefault(one[:START], [])
+            if len(alike) < ALIKE:
+                alike.append(one)
+
+
+_sentences_of = lru_cache(maxsize=64)(_Known)
 
 
 def _sentences(texts: Iterable[str]) -> dict[str, str]:
