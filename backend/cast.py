@@ -1,7 +1,7 @@
 """The cast of a story: the characters, props and places that keep their look in every image.
 
-A member has fixed visual traits and images that show it. A step lists who is in it; without a list, the
-names in its prompt decide. The loop (loop/images/earlier_images.py) uses these functions for every step.
+A member has fixed visual traits and images that show it. A step lists who is in it; without a list, its
+prompt tells (presence.py). The loop (loop/images/earlier_images.py) uses these functions for every step.
 """
 
 from __future__ import annotations
@@ -117,20 +117,6 @@ def joined_cast(connected: Sequence[CastMember], written: Sequence[CastMember]) 
         found = own.pop(member.name.casefold(), member)
         joined.append(found if found.images else found.model_copy(update={"images": member.images}))
     return (*joined, *own.values())
-
-
-def members_in(cast: Sequence[CastMember], names: Sequence[str] | None, prompt: str) -> list[CastMember]:
-    """Return the members that are in a step, in the order of the cast.
-
-    Args:
-        cast: The members.
-        names: Names that the step lists. `None`: the names in its prompt decide.
-        prompt: Prompt of the step.
-    """
-    if names is None:
-        return [member for member in cast if any(named_in(member.name, prompt))]
-    listed = {name.casefold() for name in names}
-    return [member for member in cast if member.name.casefold() in listed]
 
 
 def cast_text(members: Sequence[CastMember], facts: Sequence[str], listed: bool) -> str:

@@ -1,5 +1,7 @@
 """Checklist of a step: short statements that the critic answers one by one with yes or no.
 
+`read_yes_no` reads such an answer, here and wherever a model is asked for yes or no.
+
 A plan may state the items of a step. Otherwise they can be derived from its prompt and its cast, with words
 alone and no model. `CheckedItem` is the critic's answer. Its kind matters, since a critic may be good at
 colors and unable to count (`prompts/agent_card.py` stores how reliable it is for each kind).
@@ -8,13 +10,14 @@ colors and unable to count (`prompts/agent_card.py` stores how reliable it is fo
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from .cast import MAX_TRAIT, ShortText, members_in
-from .values import MAX_TEXT, Several, Value
+from .cast import MAX_TRAIT, ShortText
+from .values import MAX_TEXT, Several, Value, written_without
 
 if TYPE_CHECKING:
     from .cast import CastMember
@@ -39,6 +42,48 @@ PLACE = re.compile(
     re.IGNORECASE,
 )
 ANATOMY = re.compile(r"\b(?:hands?|fingers?|arms?|legs?|eyes?|face|teeth|ears?|feet|foot)\b", re.IGNORECASE)
+
+
+ANSWERS = {
+    True: "yes y yeah yep yup true correct 是 是的 對 对 对的 對的 正确 正確 はい ええ 正しい 네 예 "
+    "맞아요 맞습니다 oui vrai sí si verdadero cierto correcto да верно правда sim verdadeiro correto evet "
+    "doğru ja wahr richtig",
+    False: "no n nope nah false incorrect 否 不 不是 不对 不對 错 錯 错误 錯誤 いいえ 違います 아니요 아니오 "
+    "아뇨 아닙니다 non faux falso incorrecto нет неверно неправда não nao incorreto hayır yanlış nein falsch",
+}
+"""The words for yes and no in the languages of the nodes, and in German."""
+
+
+def _folded(text: str) -> str:
+    """Return a text without case, full-width letters and the two kinds of i of Turkish."""
+    return unicodedata.normalize("NFKC", text).casefold().replace("ı", "i").replace("\u0307", "")
+
+
+WORDS = {_folded(word): passed for passed, words in ANSWERS.items() for word in words.split()}
+WORD = "|".join(sorted(map(re.escape, WORDS), key=len, reverse=True))
+AT_END = r"(?=\s*(?:$|[^\w\s/|]))"
+"""After an answer comes nothing, or a mark: `No boats are left` and `N/A` are no answers."""
+ANSWER = re.compile(rf"\W*(?:(?:the )?(?:final )?answer(?: is)?\W+)?(?:({WORD}){AT_END}|(yes)\b)")
+FURTHER = re.compile(rf"(?<!\w)({WORD}){AT_END}")
+
+
+def read_yes_no(text: str) -> bool | None:
+    """Return the answer at the start of the first or last line of a text without thoughts.
+
+    Returns:
+        `None` if there is no clear answer, or if the opposite is there too (`Yes/No`).
+    """
+    lines = [line.strip() for line in _folded(text).splitlines() if line.strip()]
+    found = {said for line in lines[:1] + lines[-1:] for said in _said(line)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _said(line: str) -> set[bool]:
+    first = ANSWER.match(line)
+    if first is None:
+        return set()
+    words = [first[1] or first[2], *(one[1] for one in FURTHER.finditer(line, first.end()))]
+    return {WORDS[word] for word in words}
 
 
 class ChecklistItem(Value):
@@ -66,10 +111,17 @@ class CheckedItem(ChecklistItem):
         probability: P(yes), 0..1, or None if the backend does not report it.
         passed: Whether the statement is true. None if the critic did not answer, or if it is not better than
             chance in questions of this kind. Then the item never rejects an image.
+        unanswered: Whether the critic gave no answer. An image with such an item is not checked.
     """
 
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     passed: bool | None = None
+    unanswered: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_unanswered(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit that it was answered, as earlier versions wrote items, so that they can read them."""
+        return written_without(fields(self), self, ("unanswered",))
 
 
 CheckedItems = Annotated[Several[CheckedItem], Field(max_length=MAX_ITEMS)]
@@ -97,20 +149,16 @@ def kind_of(text: str) -> QuestionKind:
 
 
 def derived(
-    prompt: str,
-    cast: Sequence[CastMember] = (),
-    present: Sequence[str] | None = None,
-    facts: Sequence[str] = (),
+    prompt: str, members: Sequence[CastMember] = (), facts: Sequence[str] = ()
 ) -> tuple[ChecklistItem, ...]:
     """Return the items that follow from a step's prompt and cast.
 
-    These are the numbers of things and the texts in quotes in its prompt, the traits of the members that are
-    in it, and its facts.
+    These are the numbers of things and the texts in quotes in its prompt, the traits of its members, and its
+    facts.
 
     Args:
         prompt: The prompt from the plan.
-        cast: The plan's cast.
-        present: Names that the step lists; None: the names in its prompt decide.
+        members: The members of the cast that are in the step.
         facts: What is true after the step.
 
     Returns:
@@ -127,7 +175,7 @@ def derived(
         for one in COUNT.finditer(unquoted)
         if not NOT_COUNTED.search(one.group())
     ]
-    for member in members_in(cast, present, prompt):
+    for member in members:
         for trait in member.traits:
             kind = kind_of(trait)
             found.append(

@@ -23,6 +23,7 @@ from ..backend.loop.events import Event, Finished, PlanReady
 from ..backend.machine.counters import Counts, counting
 from ..backend.pipeline.cast import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
+from ..backend.pipeline.published import PublishedSystem, not_as_published
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import CastMember, Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.run.resume import Before, show_changes
@@ -44,6 +45,7 @@ from .progress import JsonLines, Lines, plural, waiting_line, warn
 
 if TYPE_CHECKING:
     from ..backend.agents.constrained_planner import ConstrainedPlanner
+    from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
 
 WAITS = 4
@@ -84,6 +86,7 @@ class ModelOptions:
     rewriting: RewritingOptions = field(default_factory=RewritingOptions)
     story_check: StoryCheckOptions = field(default_factory=StoryCheckOptions)
     choosing: ScorerOptions = field(default_factory=ScorerOptions)
+    published: PublishedSystem | None = None
 
 
 def carry_out(
@@ -137,6 +140,8 @@ def carry_out(
             rewriter = opener.step_rewriter(models.rewriting)
             reviewer = opener.story_review(models.story_check, models.critic)
             opener.finish()
+            if models.published:
+                warn_not_as_published(models.published, planner, critic, models.generator)
             scorer = opened_scorer(models.choosing)
             if before is not None:
                 before.check_models(planner, critic, generator, scorer)
@@ -216,6 +221,16 @@ def warn_of(plan: Plan, request: Request, step_count: int = 0) -> None:
         warn(plan.warning)
     for one in remaining(plan, request, step_count):
         warn(one.sentence)
+
+
+def warn_not_as_published(
+    system: PublishedSystem, planner: Planner | None, critic: Critic | None, generator: GeneratorOptions
+) -> None:
+    """Print to stderr what is not as in the published system although its settings are used."""
+    agents = {"planner": planner, "critic": critic}
+    prompts = {role: agent.prompt_set_digest for role, agent in agents.items() if agent is not None}
+    for line in not_as_published(system, prompts, generator.size is not None or generator.generator == NONE):
+        warn(line)
 
 
 def exit_code(trajectory: Trajectory) -> int:

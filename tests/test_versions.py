@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators.pipelines.folder import check_library
 from interleave_thinker.backend.machine import libraries
 from interleave_thinker.nodes.inputs.requirements import REASONS
 
@@ -21,7 +23,9 @@ def bounds() -> dict[str, str]:
     parts = PROJECT.partition("dependencies = [")[2].partition("[project.scripts]")[0]
     named = re.findall(r'"([A-Za-z0-9_-]+)(?:\[[^"]*\])?([^"]*)"', parts)
     assert all(bound.startswith(">=") for name, bound in named if name != "interleave-thinker"), named
-    return {name: bound.removeprefix(">=").partition(";")[0] for name, bound in named}
+    other = "<" if sys.version_info >= (3, 11) else ">="
+    here = [(name, bound) for name, bound in named if f"python_version {other}" not in bound]
+    return {name: bound.removeprefix(">=").partition(";")[0] for name, bound in here}
 
 
 def test_a_node_pack_asks_for_the_versions_that_the_package_asks_for() -> None:
@@ -39,10 +43,16 @@ def test_the_oldest_versions_are_read_from_pyproject_and_from_the_metadata(
     }
     monkeypatch.setattr(libraries, "PROJECT", tmp_path / "pyproject.toml")
     monkeypatch.setattr(
-        libraries, "requires", lambda name: ["torch>=2.5", 'trl[vllm]>=1.14; extra == "vllm"']
+        libraries,
+        "requires",
+        lambda name: [
+            'torch>=2.5; python_version < "3.9"',
+            'trl[vllm]>=1.14; python_version >= "3.10" and extra == "vllm"',
+            'av>=16.0; extra == "video"',
+        ],
     )
     read = libraries._bounds.__wrapped__()
-    assert read == {"torch": "2.5", "trl": "1.14"}
+    assert read == {"trl": "1.14", "av": "16.0"}
 
 
 @pytest.mark.parametrize(
@@ -80,3 +90,9 @@ def test_python_versions_agree() -> None:
     assert f"Python :: {oldest}" in PROJECT
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
     assert f'"{oldest}"' in workflow
+
+
+def test_a_diffusers_that_loads_weak_loras_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffusers.__version__", "0.39.0")
+    with pytest.raises(SettingsError, match=r"quarter of their strength.*0\.40 or newer"):
+        check_library()

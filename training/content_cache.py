@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Hashable
@@ -25,6 +26,7 @@ from ..backend.pictures import Picture
 from ..backend.types import Score
 
 SCHEMA = 1
+SEALED = re.compile("[0-9a-f]{16} ")
 BUSY_SECONDS = 60.0
 
 Made = TypeVar("Made")
@@ -33,6 +35,19 @@ Made = TypeVar("Made")
 def key_of(*parts: str | int | None) -> str:
     """Return 32 hex digits over the parts, which are kept separate; None differs from the empty text."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+
+
+def _sealed(text: str) -> str:
+    """Return a text after its digest."""
+    return f"{hashlib.blake2b(text.encode('utf-8', 'replace'), digest_size=8).hexdigest()} {text}"
+
+
+def _checked(row: object) -> str | None:
+    """Return the text of `_sealed`, None if it was changed. A text of an earlier version has no digest."""
+    if not isinstance(row, str):
+        return None
+    text = row[17:] if SEALED.match(row) else row
+    return text if row in (text, _sealed(text)) else None
 
 
 class ContentCache:
@@ -95,10 +110,8 @@ class ContentCache:
     def score(self, key: str) -> Score | None:
         """Return the score under this key, or None if it is missing or damaged."""
         row = self._row("SELECT score FROM scores WHERE key = ?", key)
-        if row is None:
-            return None
         try:
-            return Score.model_validate_json(row[0])
+            return None if row is None else Score.model_validate_json(_checked(row[0]) or "")
         except (ValidationError, TypeError):
             return None
 
@@ -108,12 +121,12 @@ class ContentCache:
         Raises:
             SettingsError: The file cannot be written.
         """
-        self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", key, score.model_dump_json())
+        self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", key, _sealed(score.model_dump_json()))
 
     def text(self, key: str) -> str | None:
-        """Return the text under this key, or None."""
+        """Return the text under this key, or None if it is missing or damaged."""
         row = self._row("SELECT score FROM scores WHERE key = ?", f"text {key}")
-        return row[0] if row is not None and isinstance(row[0], str) else None
+        return None if row is None else _checked(row[0])
 
     def keep_text(self, key: str, text: str) -> None:
         """Store a text under this key; it does not replace a score.
@@ -121,7 +134,7 @@ class ContentCache:
         Raises:
             SettingsError: The file cannot be written.
         """
-        self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", f"text {key}", text)
+        self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", f"text {key}", _sealed(text))
 
     def counts(self) -> tuple[int, int]:
         """Return (number of images, number of scores)."""

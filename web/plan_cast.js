@@ -4,9 +4,6 @@ import { icon, make } from "./plan_elements.js";
 import { addressOf } from "./plan_images.js";
 import { say } from "./words.js";
 
-// The first character of the scripts that write words without spaces between them, as in backend/cast.py.
-const UNSPACED = "\u2e80";
-
 function kinds() {
   return { character: say("character"), prop: say("prop"), place: say("place") };
 }
@@ -45,65 +42,55 @@ function thumbnail({ name, images = [], thumbnail: small }) {
   return image;
 }
 
-/** Who is in a step, as buttons: {element, update(members, style)}. Without a list of its own, a step has the members that its
- *  prompt names. `edited()` is called after a change. */
+/** Who is in a step, as buttons: {element, update(members, found)}. Without a list of its own, a step has those whom the server
+ *  `found` in its prompt: {names, marked}. `edited()` is called after a change. */
 export function stepCast(step, edited) {
   const element = make("div", "itp-present");
   let shown = "";
 
-  function update(members, style) {
+  function update(members, found) {
     const isShown = Boolean(step.prompt) && (members.length > 0 || step.cast?.length > 0);
     element.hidden = !isShown;
+    const names = step.cast ?? found?.names ?? [];
     // Buttons that are replaced during a run would lose the focus, and a click that has begun.
-    const state = isShown ? JSON.stringify([members.map(({ name }) => name), step.cast, step.prompt, style]) : "";
+    const state = isShown ? JSON.stringify([members.map(({ name }) => name), step.cast, found]) : "";
     if (state === shown) return;
     shown = state;
     if (!isShown) return element.replaceChildren();
-    const present = new Set((step.cast ?? named(members, `${style} ${step.prompt}`)).map(lower));
+    const present = new Set(names.map(lower));
+    const isProposed = !step.cast && !found?.marked;
     const known = new Set(members.map(({ name }) => lower(name)));
     const unknown = (step.cast ?? []).filter((name) => !known.has(lower(name))).map((name) => ({ name, isUnknown: true }));
-    const rebuilt = [...members, ...unknown].map((member) => chip(member, present.has(lower(member.name)), () => toggle(member.name, members, style)));
-    if (step.cast) rebuilt.push(icon("pi-undo", say("Members that the prompt names"), () => set(undefined, members, style)));
+    const set = (list) => {
+      if (list) step.cast = list;
+      else delete step.cast;
+      edited();
+      update(members, found);
+    };
+    const toggle = (name) => {
+      const others = names.filter((one) => lower(one) !== lower(name));
+      set(others.length < names.length ? others : [...names, name]);
+      [...element.querySelectorAll("button")].find((one) => one.textContent === name)?.focus();
+    };
+    const rebuilt = [...members, ...unknown].map((member) => chip(member, present.has(lower(member.name)), isProposed, toggle));
+    if (step.cast) rebuilt.push(icon("pi-undo", say("Members that the prompt names"), () => set(undefined)));
+    else if (isProposed && names.length) rebuilt.push(icon("pi-check", say("Keep these members as the list of the step"), () => set(names)));
     element.replaceChildren(...rebuilt);
-  }
-
-  function toggle(name, members, style) {
-    const present = step.cast ?? named(members, `${style} ${step.prompt}`);
-    const others = present.filter((one) => lower(one) !== lower(name));
-    set(others.length < present.length ? others : [...present, name], members, style);
-    [...element.querySelectorAll("button")].find((one) => one.textContent === name)?.focus();
-  }
-
-  function set(names, members, style) {
-    if (names) step.cast = names;
-    else delete step.cast;
-    edited();
-    update(members, style);
   }
 
   return { element, update };
 }
 
-function chip({ name, isUnknown }, isPresent, onClick) {
-  const element = make("button", isUnknown ? "itp-chip itp-wrong" : "itp-chip", name);
-  const help = isPresent ? say("Is in this step. Click to leave it out.") : say("Is not in this step. Click to add it.");
+function chip({ name, isUnknown }, isPresent, isProposed, onClick) {
+  const element = make("button", `itp-chip${isUnknown ? " itp-wrong" : isProposed && isPresent ? " itp-proposed" : ""}`, name);
+  const left = isProposed ? say("Found in the prompt. Click to leave it out.") : say("Is in this step. Click to leave it out.");
+  const help = isPresent ? left : say("Is not in this step. Click to add it.");
   Object.assign(element, { type: "button", title: isUnknown ? say("Not in the cast") : help });
   element.setAttribute("aria-pressed", String(isPresent));
-  element.addEventListener("click", onClick);
+  element.addEventListener("click", () => onClick(name));
   return element;
 }
 
 function lower(name) {
   return name.toLowerCase();
-}
-
-/** The names that a text contains as whole words, by the rule of backend/cast.py. */
-function named(members, text) {
-  return members.map(({ name }) => name).filter((name) => name && patternOf(name).test(text));
-}
-
-function patternOf(name) {
-  const before = name[0] >= UNSPACED ? "" : "(?<![\\p{L}\\p{N}_])";
-  const after = name.at(-1) >= UNSPACED ? "" : "(?![\\p{L}\\p{N}_])";
-  return new RegExp(`${before}${name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}${after}`, "iu");
 }

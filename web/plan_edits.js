@@ -18,6 +18,7 @@ export class PlanEdits {
     this.show = show;
     this.checked = checked;
     this.findings = [];
+    this.casts = new Map();
     this.steps = [];
     this.madeFrom = [];
     this.style = "";
@@ -59,8 +60,8 @@ export class PlanEdits {
     clearTimeout(this.timer);
     const turn = ++this.reading;
     const text = this.text;
-    const { planned, findings } = this.display;
-    const answer = text.trim() ? await this.ask(text) : { plan: planned, findings };
+    const { planned, findings, casts } = this.display;
+    const answer = text.trim() ? await this.ask(text) : { plan: planned, findings, casts };
     if (turn !== this.reading) return;
     this.fault = answer.error ?? "";
     this.findings = answer.findings ?? [];
@@ -71,6 +72,7 @@ export class PlanEdits {
       this.madeFrom = answer.plan?.made_from ?? [];
       this.style = answer.plan?.style ?? "";
       this.cast = answer.plan?.cast ?? [];
+      this.findCasts(answer.casts);
     }
     this.forms = answer;
     // A list that is built again would lose the focus, and a click that has begun.
@@ -97,11 +99,18 @@ export class PlanEdits {
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
       const turn = ++this.reading;
-      const { findings = [] } = await this.ask(this.text);
+      const { findings = [], casts, error } = await this.ask(this.text);
       if (turn !== this.reading) return;
       this.findings = findings;
+      if (!error) this.findCasts(casts);
       this.checked();
     }, PAUSE);
+  }
+
+  /** Remember who is in each step by its prompt. */
+  findCasts(casts = []) {
+    const found = new Map(casts.map(({ step, ...cast }) => [step, cast]));
+    this.casts = new Map(this.steps.map((step) => [step, found.get(step.step_number)]));
   }
 
   /** All members: those outside of the text, replaced by the text's members of the same name, then the others of the text. */

@@ -52,8 +52,8 @@ export class PlanList {
   update() {
     const shown = runAfter(this.node);
     const style = this.edits.style || this.edits.display.planned_style || "";
-    const { findings, members } = this.edits;
-    for (const row of this.rows) row.update(shown, style, findings, members);
+    const { findings, members, casts } = this.edits;
+    for (const row of this.rows) row.update(shown, style, findings, members, casts.get(row.step));
     this.showCast(members);
     this.findings?.replaceChildren(...findingLines(findings, null));
   }

@@ -6,7 +6,7 @@ import { stepProgress } from "./plan_progress.js";
 import { stepSettings } from "./plan_settings.js";
 import { say } from "./words.js";
 
-/** The row of a step: {element, update(shown, style, findings, members)}, see stepProgress. `earlier` are the steps before this one.
+/** The row of a step: {element, update(shown, style, findings, members, cast)}, see stepProgress and stepCast. `earlier` are the steps before this one.
  *  `acts`: {edited()} after a text or the lock changed, {relocked()} to rebuild the list, {move(by)} and {remove()}. */
 export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const row = make("div", "itp-step");
@@ -50,10 +50,10 @@ export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const present = stepCast(step, acts.edited);
   row.append(head, settings.summary, settings.panel, body, present.element, found);
   mark();
-  const update = (shown, style, findings, members) => {
+  const update = (shown, style, findings, members, cast) => {
     progress.update(shown, style);
-    present.update(members, style);
+    present.update(members, cast);
     found.replaceChildren(...findingLines(findings, step.step_number));
   };
-  return { element: row, update };
+  return { element: row, step, update };
 }

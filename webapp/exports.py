@@ -14,6 +14,7 @@ from pathlib import Path
 from ..backend.errors import InterleaveError, JournalError, SettingsError
 from ..backend.exporters import export_by_name
 from ..backend.feedback.live.run_folders import known_run
+from ..backend.files.atomic import writing
 from ..backend.loop.replay import load_trajectory
 from .requests import EXPORT_NAMES, AskExport, Exported, ExportName
 
@@ -75,15 +76,9 @@ class Exports:
         if name != "markdown":
             return export_by_name(name, trajectory, folder)
         path = folder / FILES[name][0]
-        try:
-            with tempfile.TemporaryDirectory(prefix="interleave-export-") as made:
-                export_by_name(name, trajectory, made)
-                new = Path(made) / "packed.zip"
-                with zipfile.ZipFile(new, "w") as packed:
-                    for file in sorted(Path(made).rglob("*")):
-                        if file.is_file() and file != new:
-                            packed.write(file, file.relative_to(made))
-                path.write_bytes(new.read_bytes())
-        except OSError as error:
-            raise JournalError(f"{path.name} cannot be written ({error}).", "Free disk space.") from error
+        with writing(path, JournalError, "Export") as new, tempfile.TemporaryDirectory() as made:
+            export_by_name(name, trajectory, made)
+            with zipfile.ZipFile(new, "x") as packed:
+                for file in sorted(Path(made).rglob("*")):
+                    packed.write(file, file.relative_to(made))
         return path

@@ -10,12 +10,13 @@ treats both agents alike, and lets their identities contain everything that affe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
+from ..answers.reply_text import split_reply
 from ..chat.abilities import Constrains, MaySee, WasTrained
 from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ..errors import AnswerError, SettingsError
@@ -23,6 +24,7 @@ from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set
 from ..prompts.agent_card import Role
 from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
+from .copies import check_copies
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,7 +46,7 @@ ROLES: dict[GrammarName, Role] = {"plan": "planner", "verdict": "critic"}
 
 OTHER_SIZE = (
     "{name} was trained with images of up to {trained:,} pixels, but max_pixels is set to {given:,}."
-    " Its answers may be worse. Set max_pixels to {trained}, or do not set it."
+    " Its answers may be worse. To keep the size of the training, set max_pixels to {trained}."
 )
 ConstrainedDecoding = Literal["never", "retry", "always"]
 """When replies are decoded under the grammar of their answer, if the backend supports it.
@@ -61,11 +63,41 @@ OnToken = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AnswerForm(Generic[Answer]):
-    """How one kind of answer is parsed, its format as it is shown to the model, and its grammar."""
+    """How one kind of answer is parsed, its format as it is shown to the model, and its grammar.
+
+    `template` is the prompt template of the question.
+    """
 
     read: Callable[[str], Answer]
     grammar: str
     name: GrammarName
+    template: str = ""
+
+    def asked_with(self, template: str) -> AnswerForm[Answer]:
+        """Return this form for a question that was made from a template."""
+        return replace(self, template=template)
+
+    def answer(self, reply: str, question: Message) -> Answer:
+        """Return the answer in a reply to a question.
+
+        Raises:
+            AnswerError: The reply cannot be parsed, or it repeats the template.
+        """
+        return own_answer(self.read, reply, self.template, [question])
+
+
+def own_answer(
+    read: Callable[[str], Answer], reply: str, template: str, messages: Sequence[Message]
+) -> Answer:
+    """Return what `read` finds in a reply, unless it repeats the template of the question.
+
+    Raises:
+        AnswerError: The reply cannot be parsed, or it repeats the template.
+    """
+    answer = read(reply)
+    asked = " ".join(part for one in messages for part in one.content if isinstance(part, str))
+    check_copies(answer, split_reply(reply).reasoning, template, asked)
+    return answer
 
 
 class Agent:
@@ -177,12 +209,12 @@ class Agent:
             Cancelled: The run was cancelled.
         """
         try:
-            return form.read(reply.whole), reply
+            return form.answer(reply.whole, message), reply
         except AnswerError as error:
             problem = self._explained(error, reply)
         reply = self.ask_again(message, reply, problem, settings, form, on_token)
         try:
-            return form.read(reply.whole), reply
+            return form.answer(reply.whole, message), reply
         except AnswerError as error:
             raise self._explained(error, reply) from error
 

@@ -17,15 +17,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_plan, read_verdict
+from ..answers.reply_text import split_reply
 from ..chat.abilities import RepliesTogether, WasTrained
-from ..chat.protocol import Message, Reply, ReplySettings
+from ..chat.protocol import THOUGHT, Message, Reply, ReplySettings
+from ..checklist import read_yes_no
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet
 from ..prompts.agent_card import AgentCard
 from ..prompts.trained_with import NO_CARD
 from ..types import CheckedItem, ChecklistItem, Verdict
-from .asking import Agent, AnswerForm, OnToken
+from .asking import Agent, AnswerForm, OnToken, sampled_again
 from .messages import IMAGE_MARK, filled_parts, message_of
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
@@ -35,6 +37,7 @@ ABOUT_ITEMS = (
     "step. It was generated for this prompt: {prompt}"
 )
 ITEM_QUESTION = "Is this true of the second image: {item}? Answer with one word, yes or no."
+ENGLISH = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
 EVEN = 0.5
 """P(yes) from which on an item is true."""
 ONE_WORD: dict[str, Any] = {
@@ -45,7 +48,9 @@ ONE_WORD: dict[str, Any] = {
     "grammar": None,
 }
 """Reply settings for an answer of one word."""
-ANSWER = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+ITEM_AGAIN = "\n\nYour last answer was neither yes nor no. Answer with one word, yes or no."
+THINKING_TOKENS = 1024
+"""Token limit of the second reply about an item, since an agent may think before it answers."""
 PLANNER = "The critic wrote a plan instead of a verdict: its checkpoint is a planner's."
 
 
@@ -143,7 +148,8 @@ class Critic(Agent):
             on_token: Called with each new piece of text.
 
         Returns:
-            The answers. An item of a kind that the critic's agent card calls unreliable never fails.
+            The answers. An item of a kind that the critic's agent card calls unreliable never fails. An item
+            whose answer is neither yes nor no is asked once more, and then it is not answered.
 
         Raises:
             ChatError: The backend failed.
@@ -158,15 +164,24 @@ class Critic(Agent):
     def _answered(self, item: ChecklistItem, message: Message, on_token: OnToken | None) -> CheckedItem:
         settings = self.settings.model_copy(update=ONE_WORD)
         reply = self.chat.reply([message], settings, on_token)
-        passed = read_yes_no(reply.text)
-        # The probability of yes or no says nothing about an answer that is neither.
-        probability = None if passed is None else reply.probability
+        passed = _yes_no(reply)
+        if passed is None:
+            again = message.model_copy(update={"content": (*message.content, ITEM_AGAIN)})
+            settings = sampled_again(settings).model_copy(update={"max_tokens": THINKING_TOKENS})
+            reply = self.chat.reply([again], settings, on_token)
+            passed = _yes_no(reply)
+        # P(yes) is measured at the first word, and says nothing about another one.
+        probability = reply.probability if ENGLISH.match(reply.text) and passed is not None else None
         if probability is not None:
             passed = probability >= EVEN
         known = self._card.reliability.get(item.kind)
         counts = known is None or known.is_reliable
         return CheckedItem(
-            text=item.text, kind=item.kind, probability=probability, passed=passed if counts else None
+            text=item.text,
+            kind=item.kind,
+            probability=probability,
+            passed=passed if counts else None,
+            unanswered=passed is None,
         )
 
     def _question(
@@ -176,9 +191,16 @@ class Critic(Agent):
         return critic_message(self.prompt_set, pictures, original_prompt, prompt_used)
 
     def verdict_in(
-        self, first: Reply, question: Message, prompt_used: str, on_token: OnToken | None = None
+        self,
+        first: Reply,
+        question: Message,
+        prompt_used: str,
+        on_token: OnToken | None = None,
+        template: str | None = None,
     ) -> Verdict:
         """Return the verdict in a reply to a question. If it cannot be parsed, ask once more.
+
+        `template` is that of the question. Default: the critic's.
 
         Raises:
             ChatError: The backend failed.
@@ -188,6 +210,7 @@ class Critic(Agent):
             return Verdict(success=None, reasoning=PLANNER)
         try:
             form = FORM_VERDICT_FIRST if self.prompt_set.verdict_first else FORM
+            form = form.asked_with(template or self.prompt_set.critic)
             verdict, reply = self.read_reply(first, question, self.settings, form, on_token)
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic's reply could not be parsed. {problem}")
@@ -251,7 +274,11 @@ def item_message(pictures: Sequence[Picture], prompt: str, item: str) -> Message
     return message_of([f"{ABOUT_ITEMS.format(prompt=prompt)}\n\n{question}"], pictures)
 
 
-def read_yes_no(text: str) -> bool | None:
-    """Return the answer that a reply begins with; `None` if it is neither yes nor no."""
-    found = ANSWER.match(text)
-    return None if found is None else found[1].lower() == "yes"
+def _yes_no(reply: Reply) -> bool | None:
+    """Return the answer in a reply outside of its thoughts; `None` if it is neither yes nor no."""
+    text = f"{THOUGHT}{reply.text}" if reply.thinking else reply.text
+    try:
+        places = split_reply(text).places
+    except AnswerError:
+        return None
+    return read_yes_no("\n".join(place.content for place in places))

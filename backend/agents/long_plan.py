@@ -32,7 +32,7 @@ from ..errors import AnswerError, ChatError
 from ..pictures import Picture
 from ..types import MAX_TEXT, Plan, Request, Step
 from .asking import Agent, AnswerForm, OnToken
-from .planner_question import planner_message
+from .planner_question import planner_message, planner_template
 from .requested.count import AskedCount
 
 STEPS_A_PART = 10
@@ -103,15 +103,17 @@ class LongPlan:
         )
 
     def _outline(self, count: AskedCount | None) -> Outline:
-        message = self._message(self._planner.prompt_set.planner_outline, how_many=_how_many(count))
+        template = self._planner.prompt_set.planner_outline
+        message = self._message(template, how_many=_how_many(count))
+        form = OUTLINE.asked_with(planner_template(self._planner.prompt_set, self._request, template))
         kept = self.kept(message)
         if kept is not None:
             with suppress(AnswerError):
-                return read_outline(kept)
+                return form.answer(kept, message)
         settings = self._held("outline")
         with _naming("outline"):
             first = self._asked("outline", message, settings)
-            outline, reply = self._planner.read_reply(first, message, settings, OUTLINE, self._on_token)
+            outline, reply = self._planner.read_reply(first, message, settings, form, self._on_token)
         if count is None or not count.is_clear or not count.distance(len(outline.lines)):
             self.keep(message, reply)
             return outline
@@ -119,9 +121,9 @@ class LongPlan:
             f"Your outline has {len(outline.lines)} lines. The request asks for "
             f"{'exactly ' if count.exact else ''}{count.words} steps."
         )
-        second = self._planner.ask_again(message, reply, problem, settings, OUTLINE, self._on_token)
+        second = self._planner.ask_again(message, reply, problem, settings, form, self._on_token)
         try:
-            other = read_outline(second.whole)
+            other = form.answer(second.whole, message)
         except AnswerError:
             # The first outline is valid; the caller checks its number of steps.
             other = outline
@@ -132,8 +134,9 @@ class LongPlan:
     def _part(self, outline: Outline, numbers: range, written: list[PlanPart]) -> PlanPart | None:
         """Return these steps; `None` if the reply was cut off and they can be requested in halves."""
         last = numbers[-1]
+        template = self._planner.prompt_set.planner_part
         message = self._message(
-            self._planner.prompt_set.planner_part,
+            template,
             outline="\n".join(
                 f"{number}. {line}" for number, line in zip(outline.numbers, outline.lines, strict=True)
             ),
@@ -146,19 +149,20 @@ class LongPlan:
         settings = self._held("part")
         place = f"{numbers[0] - outline.first + 1}-{last - outline.first + 1}"
         name = f"steps {place} of {len(outline.lines)}"
-        form = AnswerForm(partial(read_part, numbers=numbers), GRAMMAR_OF_PARTS, "part")
+        template = planner_template(self._planner.prompt_set, self._request, template)
+        form = AnswerForm(partial(read_part, numbers=numbers), GRAMMAR_OF_PARTS, "part", template)
         kept = self.kept(message)
         with _naming(name):
             if kept is not None:
                 with suppress(AnswerError):
-                    return form.read(kept)
+                    return form.answer(kept, message)
                 if len(numbers) > 1:
                     return None
             reply = self._asked(name, message, settings)
             if reply.finish == "length" and len(numbers) > 1:
                 self.keep(message, reply)
                 try:
-                    return form.read(reply.whole)
+                    return form.answer(reply.whole, message)
                 except AnswerError:
                     return None
             part, reply = self._planner.read_reply(reply, message, settings, form, self._on_token)

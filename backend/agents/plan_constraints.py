@@ -22,7 +22,7 @@ from ..errors import AnswerError, ChatError, InterleaveError, SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
 from .messages import IMAGE_MARK
 from .plan_lint.findings import Asked, Finding, asked_in
-from .plan_lint.lint import COUNTED_RULES, lint, sentences
+from .plan_lint.lint import COUNTED_RULES, PLANNER_WROTE, lint, sentences
 from .planner import IN_ONE_REPLY, Planner
 from .requested.count import AskedCount
 
@@ -40,7 +40,7 @@ REPAIR = "\n\nA first plan for this request had problems. Write a new plan witho
 MAX_TOLD = 8
 """Maximum number of findings that the planner is told."""
 PROBLEMS = "The plan check found problems."
-NO_IMAGES = "The request asks for images, but the planner wrote only text"
+NO_IMAGES = f"The request asks for images, but {PLANNER_WROTE} only text"
 
 
 class PlanConstraints(Value):
@@ -140,7 +140,7 @@ def constrained_plan(
         return _finished(first, constraints)
     must_retry = constraints.exact_count and asked.distance(first) > 0
     if not must_retry and not asked.lacks_images(first) and _was_counted_twice(planner, asked):
-        warning = f"{_requested(asked)}, but the planner wrote {len(first.steps)}."
+        warning = f"{_requested(asked)}, but {PLANNER_WROTE} {len(first.steps)}."
         return _finished(_with_warning(first, warning), constraints)
     second_text = _second_text(request.text, constraints, asked, first) + _told(found)
     again = planner.for_second_answer() if isinstance(planner, Planner) else planner
@@ -209,7 +209,7 @@ def _requested(asked: Asked) -> str:
 
 
 def _count_problem(first: Plan, second: Plan, asked: Asked) -> str:
-    return f"{_requested(asked)}, but the planner wrote {len(first.steps)} and then {len(second.steps)}"
+    return f"{_requested(asked)}, but {PLANNER_WROTE} {len(first.steps)} and then {len(second.steps)}"
 
 
 def _warning(best: Plan, first: Plan, second: Plan, asked: Asked) -> str:
@@ -229,7 +229,7 @@ def _failed_twice(plan: Plan, asked: Asked, error: InterleaveError) -> str:
     """Return what the first plan lacks, after the request for another one failed."""
     problem = f"{NO_IMAGES}." if asked.lacks_images(plan) else PROBLEMS
     if asked.distance(plan):
-        problem = f"{_requested(asked)}, but the planner wrote {len(plan.steps)}."
+        problem = f"{_requested(asked)}, but {PLANNER_WROTE} {len(plan.steps)}."
     return f"{problem} Planning again failed: {error.message}"
 
 

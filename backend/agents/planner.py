@@ -18,7 +18,7 @@ from ..prompts import PromptSet
 from ..types import Plan, Request
 from .asking import Agent, AnswerForm, ConstrainedDecoding, OnToken
 from .long_plan import LongPlan, PartProgress, PartStore
-from .planner_question import planner_message
+from .planner_question import planner_message, planner_template
 from .requested.count import asked_count
 
 FORM = AnswerForm(read_plan, GRAMMAR_OF_PLANS, "plan")
@@ -85,7 +85,8 @@ class Planner(Agent):
             # In the same way it would be cut off again.
             in_parts.keep(message, first)
             return in_parts.write(count)
-        return self.read_reply(first, message, settings, FORM, on_token)[0]
+        form = FORM.asked_with(planner_template(self.prompt_set, request))
+        return self.read_reply(first, message, settings, form, on_token)[0]
 
     def offload(self, staying: object) -> None:
         """Move the planner's weights out of VRAM, unless the critic uses the same weights.

@@ -16,6 +16,12 @@ from .messages import IMAGE_MARK, filled_parts, message_of
 from .requested.count import asked_count
 
 
+def planner_template(prompt_set: PromptSet, request: Request, form: str | None = None) -> str:
+    """Return the template of the message to a planner; the arguments are those of `planner_message`."""
+    template = prompt_set.planner_images if request.images else prompt_set.planner_text
+    return template if form is None else template.partition(FORM_BEGINS)[0] + form
+
+
 def planner_message(
     prompt_set: PromptSet, request: Request, form: str | None = None, **values: str
 ) -> Message:
@@ -37,9 +43,7 @@ def planner_message(
             f"The request has {marks} {IMAGE_MARK} mark(s), but {given} image(s).",
             "Write one mark for each image, in their order, or no marks.",
         )
-    template = prompt_set.planner_images if given else prompt_set.planner_text
-    if form is not None:
-        template = template.partition(FORM_BEGINS)[0] + form
+    template = planner_template(prompt_set, request, form)
     # A template with its own marks has placed the images; marks in the request are then only text.
     own = template.count(IMAGE_MARK)
     if own and given and own != given and not marks:

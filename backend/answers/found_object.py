@@ -31,6 +31,9 @@ class FoundObject:
         strict: Whether it is clear what is quoted in it.
         open_depth: Number of brackets that are never closed; 0 if it is complete.
         open_string: Whether it breaks off inside a text.
+        closed: Whether a tag ends it, so that only its last bracket can be missing.
+        uncertain: Whether a text in it may have swallowed what follows it: quotes in it are not escaped and
+            not in pairs, or it has no quotes.
         alone: Whether it is not part of a sentence (reply_text.py).
     """
 
@@ -43,6 +46,8 @@ class FoundObject:
     strict: bool = False
     open_depth: int = 0
     open_string: bool = False
+    closed: bool = False
+    uncertain: bool = False
     alone: bool = True
 
     @property
@@ -50,6 +55,11 @@ class FoundObject:
         """Reasoning that the object contains as a property; empty if there is none."""
         reasoning = self.value.get(REASONING)
         return reasoning.strip() if isinstance(reasoning, str) else ""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether it breaks off where more values could follow, for example further steps of a plan."""
+        return self.open_string or self.open_depth > int(self.closed)
 
     @property
     def raw(self) -> str:

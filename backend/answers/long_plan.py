@@ -77,7 +77,7 @@ def read_outline(text: str) -> Outline:
         raise AnswerError("The reply does not contain an outline.", text or "(empty)", GRAMMAR_OF_OUTLINES)
     outlines = []
     for one in found:
-        if one.open_string or one.open_depth > 1:
+        if one.open_string or one.open_depth > 1 or one.uncertain:
             raise AnswerError("The outline is cut off.", one.raw[-200:])
         lines, first = _lines(only_value(one, OUTLINE_KEYS)[OUTLINE_KEYS[0]])
         always = _note(only_value(one, ALWAYS_KEYS), ALWAYS_KEYS[0])

@@ -45,6 +45,16 @@ CONTROL = re.compile(r"[\x00-\x1f]")
 STEP_IN_BRACKETS = re.compile(r"\[\s*[\"']step_number[\"']\s{0,30}:")
 """A step that begins with a bracket instead of its brace."""
 ENDS_REPLY = re.compile(r"\s*(?:\Z|<|```)")
+DOUBTFUL = {
+    quote: re.compile(rf"(?<!\\){quote}(?:[\s,;:=|，：；\[\]{{}}]*{quote}|[\w .-]{{1,40}}[\"'“”‘’`]\s*[:：])")
+    for quote in CLOSING.values()
+}
+"""A quote within a text that looks like its end: only delimiters are between two, or it encloses a key."""
+UNPAIRED = {
+    quote: re.compile(rf"(?<![\\\w]){quote}|(?<!\\){quote}(?!\w)" if quote in "'’" else rf"(?<!\\){quote}")
+    for quote in CLOSING.values()
+}
+"""Quotes that must be in pairs: all but apostrophes within a word."""
 ANY_TEXT = re.compile(r"([\"'])(?:[^\"'\\]|\\.|(?!\1)[\"'])*(\1|\\?\Z)", re.DOTALL)
 
 
@@ -61,8 +71,8 @@ def after_wrong_bracket(text: str, at: int, limit: int, end: str, depth: int) ->
         depth: Number of open brackets; 1 in the outermost object.
 
     Returns:
-        `at` if the expected bracket is missing and this one closes the surrounding list, the position after
-        it if it replaces the expected one, `None` if neither is certain.
+        The position after it if it replaces the expected one, `None` if the expected one may be missing: then
+        the reply may have been cut off and closed.
     """
     blank = BLANK.match(text, at + 1, limit)
     following = text[blank.end() : blank.end() + 1] if blank and blank.end() < limit else ""
@@ -71,9 +81,12 @@ def after_wrong_bracket(text: str, at: int, limit: int, end: str, depth: int) ->
         return at + 1 if following == "}" else None
     if depth == 1:
         return at + 1 if ENDS_REPLY.match(text, at + 1, limit) else None
-    if following and following in ",]":
-        return at + 1
-    return at if following == "}" else None
+    return at + 1 if following and following in ",]" else None
+
+
+def is_doubtful(content: str, quote: str) -> bool:
+    """Return whether a text with quotes that are not escaped may end at one of them."""
+    return bool(DOUBTFUL[quote].search(content)) or len(UNPAIRED[quote].findall(content)) % 2 == 1
 
 
 def unescaped(content: str, languages: set[str]) -> str:

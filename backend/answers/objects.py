@@ -30,6 +30,7 @@ from .object_patterns import (
     WORD,
     WORDS,
     after_wrong_bracket,
+    is_doubtful,
     unescaped,
 )
 
@@ -98,6 +99,7 @@ class _ObjectReader:
         self._values = 0
         self._value: dict[str, Any] = {}
         self._open_string = False
+        self._uncertain = False
         self._places: dict[str, int] = {}
         self._languages: set[str] = set()
 
@@ -123,6 +125,8 @@ class _ObjectReader:
             strict=self._strict,
             open_depth=self._depth,
             open_string=self._open_string,
+            closed=self._closed,
+            uncertain=self._uncertain,
         )
 
     def _object(self, value: dict[str, Any]) -> None:
@@ -230,8 +234,11 @@ class _ObjectReader:
         following = self._next()
         if following == ",":
             self.at += 1
-            if self._next() in ends:
+            following = self._next()
+            if following in ends:
                 self._languages.add(ONLY_PYTHON)
+            elif following in "}]":
+                self._fail()
         elif following not in ends and (self._strict or following not in "}]"):
             self._fail()
 
@@ -250,7 +257,8 @@ class _ObjectReader:
             return bare.strip("“”‘’ ")
         if single is not None:
             self._languages.add(ONLY_PYTHON)
-        return unescaped(double if single is None else single, self._languages)
+        key = unescaped(double if single is None else single, self._languages)
+        return self._fail() if NOT_IN_A_WORD.search(key) else key
 
     def _scalar(self, in_list: bool) -> object:
         quote = self._text[self.at]
@@ -270,6 +278,7 @@ class _ObjectReader:
             return int(word) if word.lstrip("-").isdigit() else float(word)
         if self._strict or not word or NOT_IN_A_WORD.search(word):
             self._fail()
+        self._uncertain = True
         return word
 
     def _quoted(self, quote: str, in_list: bool) -> str:
@@ -281,6 +290,7 @@ class _ObjectReader:
             raise _EndError
         content = self._text[self.at + 1 : end]
         self.at = end + 1
+        self._uncertain |= not self._strict and is_doubtful(content, CLOSING[quote])
         if quote == "'":
             self._languages.add(ONLY_PYTHON)
         return unescaped(content, self._languages)

@@ -1,21 +1,23 @@
 """Converts the plan formats of untrained agents to the requested one.
 
 Only unambiguous cases are converted. A list without its object, in another object or written as a text is the
-plan. Steps under their numbers are a list. A key in capitals, with spaces or under a common other name is
-that key, unless the requested key exists as well. Steps without any numbers are counted. Anything ambiguous
-stays unchanged and fails where it is checked. Two habits of published plans are understood too. Numbers from
-0 become numbers from 1, so that the first step is generated from text and no step 0 is shown. A step without
-a prompt whose text is only in `instruction` is a text-only step.
+plan. Steps under their numbers, or one by one in a tag or code fence that is closed, are a list. Without that
+end, a cut-off reply would look complete. A key in capitals, with spaces or under a common other name is that
+key. Steps without any numbers are counted. Anything ambiguous stays unchanged and fails where it is checked.
+Two habits of published plans are understood too. Numbers from 0 become numbers from 1, so that the first step
+is generated from text and no step 0 is shown. A step whose text is only in `instruction`, with the prompt
+null, is a text-only step.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..errors import AnswerError
 from .found_object import STEP_NUMBER, FoundObject, continues
 from .objects import PLAN, read_object
 from .reply_text import ReplyPart, find_objects
@@ -33,10 +35,10 @@ OTHER_NAMES = {
 STEP_KEYS = ("step_number", "step_name", "instruction", "prompt", "auxiliary_text")
 LONE_LIST = re.compile(r"\s*(\[\s*\{.*\}\s*\])\s*", re.DOTALL)
 STEP_CONTENT = {"prompt", "auxiliary_text"}
-FENCE = "```"
+FENCED = re.compile(r"```[\w+-]{0,20}(.*?)```", re.DOTALL)
+BETWEEN_STEPS = re.compile(r"[\s,\[\]]*")
 CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 BETWEEN_WORDS = re.compile(r"[\W_]+")
-LANGUAGE = re.compile(r"[\w+-]{0,20}")
 MAX_STEP_KEYS = 40
 
 
@@ -54,58 +56,53 @@ def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
         AnswerError: An object cannot be parsed.
     """
     found: list[FoundObject] = []
-    steps: list[FoundObject] = []
     for place in places:
-        lists = _lists(place.content)
-        if lists:
-            found += [_as_plan(text) for text in lists]
-            continue
-        for one in find_objects(place):
-            if one.alone:
-                within = [replace(one, value={PLAN: value}) for value in _within(one.value)]
-                found += within
-                steps += [] if within else [one]
-    return found or _as_one_plan(steps)
+        listed = [one for container in _containers(place) for one in _listed_in(container)]
+        found += listed or [
+            replace(one, value={PLAN: value})
+            for one in find_objects(place)
+            if one.alone
+            for value in _within(one.value)
+        ]
+    return found
 
 
-def _as_one_plan(steps: list[FoundObject]) -> list[FoundObject]:
-    """Return the plan of several steps that are an object each; empty if they are something else.
+def _containers(place: ReplyPart) -> Sequence[ReplyPart]:
+    """Return the code fences of a part, or the part itself if it has none."""
+    if place.content.count("```") % 2:
+        raise AnswerError("A code fence is not closed.", place.content[-200:])
+    return [
+        ReplyPart(place.text, place.begin + fenced.start(1), place.begin + fenced.end(1), closed=True)
+        for fenced in FENCED.finditer(place.content)
+    ] or [place]
 
-    A single step is refused, since others may be missing.
-    """
+
+def _listed_in(container: ReplyPart) -> Iterator[FoundObject]:
+    """Yield the plan in a container that contains only a list of steps, or steps one by one."""
+    if listed := LONE_LIST.fullmatch(container.content):
+        yield _as_plan(listed[1])
+        return
+    steps = list(find_objects(container)) if container.closed else []
+    ends = [container.begin, *(one.end for one in steps)]
+    starts = [*(one.start for one in steps), container.end]
+    between = [container.text[end:start] for end, start in zip(ends, starts, strict=True)]
     values = [one.value for one in steps]
-    if len(values) < 2 or not all(STEP_CONTENT & value.keys() for value in values):
-        return []
-    if any(one.open_depth for one in steps) or not _count_on([[value] for value in values]):
-        return []
-    return [replace(steps[-1], value={PLAN: values})]
-
-
-def joined(found: list[FoundObject]) -> list[FoundObject]:
-    """Return plans of which each counts on from the one before as one plan; others as they are."""
-    lists = [one.value.get(PLAN) for one in found]
-    if len(found) < 2 or any(one.open_depth > 1 or one.open_string for one in found):
-        return found
-    parts = [one for one in lists if isinstance(one, list)]
-    if len(parts) < len(found) or not _count_on(parts):
-        return found
-    return [replace(found[-1], value=found[-1].value | {PLAN: [step for part in parts for step in part]})]
-
-
-def _count_on(parts: list[list[Any]]) -> bool:
-    """Return whether every part of a plan counts on from the part before."""
-    return all(continues(before, after) for before, after in itertools.pairwise(parts))
-
-
-def _lists(content: str) -> list[str]:
-    """Return lists of objects that are the whole content of a part or of one of its code fences."""
-    pieces = [content, *(LANGUAGE.sub("", fenced, count=1) for fenced in content.split(FENCE)[1::2])]
-    return [found[1] for piece in pieces if (found := LONE_LIST.fullmatch(piece))]
+    if (
+        # A single step is refused, since others may be missing.
+        len(values) > 1
+        and all(STEP_CONTENT & value.keys() for value in values)
+        and all(map(BETWEEN_STEPS.fullmatch, between))
+        and all(continues([before], [after]) for before, after in itertools.pairwise(values))
+    ):
+        yield replace(steps[-1], value={PLAN: values}, uncertain=any(one.uncertain for one in steps))
 
 
 def _as_plan(text: str) -> FoundObject:
     source = f'{{"{PLAN}": {text}}}'
-    return read_object(source, 0, len(source))
+    found = read_object(source, 0, len(source))
+    if found.cut_off or found.uncertain:
+        raise AnswerError("The list of steps is damaged.", text)
+    return found
 
 
 def _within(value: dict[str, Any]) -> Iterator[Any]:
@@ -152,14 +149,19 @@ def _listed(value: dict[str, Any]) -> Any:
 
 def _named(step: dict[str, Any]) -> dict[str, Any]:
     """Return a step with the requested keys."""
-    named = dict(step)
+    named, others = dict(step), False
     if len(step) > MAX_STEP_KEYS:
         return named
     for key, value in step.items():
         name = normal_key(key)
         name = name if name in STEP_KEYS else OTHER_NAMES.get(name, name)
-        if name in STEP_KEYS:
-            named.setdefault(name, value)
+        if name in STEP_KEYS and named.setdefault(name, value) != value and name != "step_number":
+            raise AnswerError(f"A step has two different values for {name!r}.", f"{named[name]!r}, {value!r}")
+        others |= name not in STEP_KEYS
+    if "prompt" not in named and (others or named.get("instruction")):
+        raise AnswerError(
+            "A step does not have a prompt.", repr(step), "Write the prompt, or null for a text-only step."
+        )
     number = named.get("step_number")
     if isinstance(number, str) and (found := STEP_NUMBER.fullmatch(number)):
         named["step_number"] = found[1]
@@ -186,7 +188,7 @@ def shift_of(numbers: Iterable[int]) -> int:
 def words_of(
     instruction: str | None, prompt: str | None, auxiliary_text: str | None
 ) -> tuple[str | None, str | None]:
-    """Return instruction and auxiliary text of a step; a text-only step has its text in the latter."""
-    if instruction and not prompt and not auxiliary_text:
+    """Return instruction and auxiliary text of a step; a text-only step (prompt null) has only the latter."""
+    if instruction and prompt is None and not auxiliary_text:
         return None, instruction
     return instruction, auxiliary_text

@@ -31,7 +31,7 @@ from .other_verdicts import (
     check_other_verdicts,
     is_envelope_like,
 )
-from .plan_shapes import joined, normal_key, shaped_plans, shift_of, steps_in, words_of
+from .plan_shapes import STEP_KEYS, normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
 
 PLAN_KEYS = ("execution_plan",)
@@ -53,7 +53,11 @@ GRAMMAR_OF_VERDICTS_FIRST = (
 
 # A name in quotes before a colon: a piece of an object without braces.
 PIECE = re.compile(r"[\"'“][\w .-]{1,40}\\{0,99}[\"'”]\s{0,30}:")
-SWALLOWED_STEPS = re.compile(r"\}\s*,\s*\{\s*\\?[\"']step_number")
+_QUOTE, _KEY = "[\"'“”‘’`]", f"(?:{'|'.join(STEP_KEYS)})"
+SWALLOWED = re.compile(
+    rf"(?:{_QUOTE}\s*{_KEY}|\b{_KEY}\\*{_QUOTE})\\*{_QUOTE}?\s*[:：]|{_QUOTE}\s*{_KEY}\\*{_QUOTE}\s*\\*{_QUOTE}"
+)
+"""A key of a step before a colon or a quote, within a text: a delimiter before it is missing."""
 
 
 def read_plan(text: str) -> Plan:
@@ -79,7 +83,6 @@ def find_plan(text: str) -> tuple[Plan, FoundObject]:
         raise AnswerError(
             "The reply does not contain an execution_plan.", text or "(empty)", GRAMMAR_OF_PLANS
         )
-    found = joined(found)
     plans = [_plan_of(one, reply.reasoning) for one in found]
     if any(plan != plans[0] for plan in plans):
         raise AnswerError("The reply contains several different plans.", text)
@@ -143,7 +146,7 @@ def write_plan(plan: Plan) -> str:
 
 
 def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
-    """Return the verdict, without the probability, as an agent's answer.
+    """Return the verdict, without the probability and the checklist, as an agent's answer.
 
     Args:
         verdict: The verdict.
@@ -159,7 +162,7 @@ def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
     if verdict_first:
         reasoning, _, answer = text.rpartition("\n\n<answer>")
         text = f"<answer>{answer}\n{reasoning}" if verdict.reasoning else f"<answer>{answer}"
-    if read_verdict(text) != verdict.model_copy(update={"probability": None}):
+    if read_verdict(text) != verdict.model_copy(update={"probability": None, "items": ()}):
         raise AnswerError(
             "The verdict cannot be written as an answer: it would be read back differently.", text
         )
@@ -244,9 +247,12 @@ def only_value(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _plan_of(found: FoundObject, reasoning: str) -> Plan:
-    # The outermost brace may be missing. A list that is not closed may have had further steps.
-    if found.open_string or found.open_depth > 1:
+    if found.cut_off:
         raise AnswerError("The plan is cut off.", found.raw[-200:])
+    if found.uncertain:
+        raise AnswerError(
+            "A text of the plan has no end: quotes in it are missing or not escaped.", found.raw
+        )
     value = {name: steps_in(steps) for name, steps in only_value(found, PLAN_KEYS).items()}
     try:
         steps = PlanAnswer.model_validate(value).execution_plan
@@ -256,9 +262,9 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
         # A text-only step may be called Text. A copy of the answer format has types in its other fields too.
         name = None if (step.step_name or "").strip().lower() in TYPES else step.step_name
         for field in (name, step.instruction, step.prompt, step.auxiliary_text):
-            if field and (swallowed := SWALLOWED_STEPS.search(field)):
+            if field and (swallowed := SWALLOWED.search(field)):
                 raise AnswerError(
-                    f"The text of step {step.step_number} contains the steps after it.",
+                    f"The text of step {step.step_number} contains the keys after it.",
                     field[max(0, swallowed.start() - 60) : swallowed.end() + 60],
                 )
             check_text(f"Step {step.step_number} of the plan", field)

@@ -77,7 +77,7 @@ class ReplySettings(Value):
     )
     watch_yes_no: bool = Field(
         default=False,
-        description="Report P(yes) of an answer that starts with yes or no, and end the answer there.",
+        description="Report P(yes) of an answer that starts with yes or no.",
     )
     grammar: GrammarName | None = Field(
         default=None,

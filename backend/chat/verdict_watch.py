@@ -72,17 +72,19 @@ class AnswerWatch(Protocol):
 
 
 class YesNoWatch:
-    """Measures P(yes) at the first word of a reply. The reply is settled with it."""
+    """Measures P(yes) at the first word of a reply. What follows may take it back: `Yes/No`."""
+
+    settled = False
 
     def __init__(self) -> None:
-        self.settled = False
+        self._begun = False
         self._probability: float | None = None
 
     def add(self, piece: str) -> bool:
         """Append a piece, and return whether the first word starts in it."""
-        if self.settled or not piece.strip(MARKS):
+        if self._begun or not piece.strip(MARKS):
             return False
-        self.settled = True
+        self._begun = True
         return True
 
     def stop(self) -> int:

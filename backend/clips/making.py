@@ -48,7 +48,7 @@ def make_clips(
 
     Raises:
         GeneratorError: A clip cannot be generated. All clips before it are stored.
-        JournalError: A clip cannot be stored.
+        JournalError: A clip cannot be stored, or the movie of a stored one is damaged.
         SettingsError: PyAV is missing.
         Cancelled: The run was cancelled.
     """
@@ -57,6 +57,7 @@ def make_clips(
     for pair in clip_pairs(trajectory):
         clip = made.get(pair.step)
         if clip is not None and clip.maker in ("", identity) and not again:
+            clip.movie.data  # noqa: B018 - a damaged movie is an error, and not a cached clip
             yield ClipMade(pair, clip, True)
             continue
         began = time.monotonic()

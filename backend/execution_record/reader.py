@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..answers.plan_shapes import shift_of
+from ..cast import Cast
 from ..errors import JournalError
 from ..files.bounded_reader import read_json
 from ..files.image_places import ImagePlaces
@@ -82,6 +83,7 @@ class _Context(ValidTexts):
         Annotated[Several[RecordStep], Field(max_length=MAX_STEPS)], BeforeValidator(none_to_nothing)
     ] = ()
     reasoning: Words = ""
+    cast: Cast = ()
 
 
 class _Attempts(ValidTexts):
@@ -151,7 +153,7 @@ def read_record(path: str | Path, images: Path | None = None) -> Record:
 
 def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     plan = whole.global_context.execution_plan
-    by_plan = {step.step_number: step.prompt for step in plan}
+    by_plan = {step.step_number: step.prompt or None for step in plan}
     places_of: dict[int, list[int]] = {}
     for place, entry in enumerate(whole.steps):
         places_of.setdefault(entry.step, []).append(place)
@@ -178,6 +180,7 @@ def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
         user_input=whole.user_input,
         plan=tuple(step.model_copy(update={"step_number": step.step_number + shift}) for step in plan),
         reasoning=whole.global_context.reasoning,
+        cast=whole.global_context.cast,
         entries=_entries(whole.steps, prompts, entry_shift, places),
         ours=whole.refine_prompt_is is not None or meaning is Meaning.drawn_with,
     )

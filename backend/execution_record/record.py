@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ..cast import Cast, Present
 from ..errors import JournalError, PictureError
 from ..pictures import Picture
 from ..types import Text
@@ -92,15 +93,16 @@ class RecordEntry(BaseModel):
 
 
 class RecordStep(ValidTexts):
-    """A step of the record's plan."""
+    """A step of the record's plan. An empty prompt stays one, since only null makes a text-only step."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     step_number: int = Field(ge=0, le=10**9)
     step_name: Words = ""
     instruction: OptionalText = None
-    prompt: OptionalText = None
+    prompt: Annotated[Text | None, BeforeValidator(lambda value: None if value == "None" else value)] = None
     auxiliary_text: OptionalText = None
+    cast: Present | None = None
 
 
 class Record(BaseModel):
@@ -116,6 +118,7 @@ class Record(BaseModel):
     user_input: str = ""
     plan: tuple[RecordStep, ...] = ()
     reasoning: str = ""
+    cast: Cast = ()
     entries: tuple[RecordEntry, ...] = ()
     ours: bool = False
 

@@ -6,6 +6,7 @@ the k-th image. Numbers that do not match are an error: a wrong guess would put 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from os.path import isfile
@@ -13,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import JournalError
-from ..files.bounded_reader import read_text
+from ..files.bounded_reader import read_import
+from ..shown_text import shown_text
+
+LOG = logging.getLogger(__name__)
 
 TEXTS = ("story.txt", "story_00001.txt")
 """Names of the text: one written by hand, and the first one that ComfyUI's Save Text writes as `story`."""
@@ -38,7 +42,10 @@ def listed(text: Path) -> list[dict[str, Any]]:
     Raises:
         JournalError: The text cannot be read, or the numbers of paragraphs and images do not match.
     """
-    content = read_text(text, MAX_BYTES, JournalError, "Story").replace("\r\n", "\n")
+    content, notice = read_import(text, MAX_BYTES, JournalError, "Story")
+    if notice:
+        LOG.warning("%s: %s", shown_text(str(text)), notice)
+    content = content.replace("\r\n", "\n").replace("\r", "\n")
     parts = (LINE if LINE.search(content) else BLANK).split(content)
     paragraphs = [part.strip() for part in parts if part.strip()]
     images = sorted((one for one in os.listdir(text.parent) if _is_image(one)), key=_by_numbers)

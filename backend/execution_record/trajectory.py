@@ -55,7 +55,7 @@ def record_trajectory(record: Record) -> Trajectory:
         tries = max((len(result.attempts) for result in results), default=1)
         return Trajectory(
             request=Request(text=record.user_input, images=_request_images(results)),
-            plan=Plan(steps=tuple(steps), reasoning=record.reasoning),
+            plan=Plan(steps=tuple(steps), reasoning=record.reasoning, cast=record.cast),
             results=tuple(results),
             settings=RunSettings(max_attempts=min(100, max(1, tries))),
         )
@@ -103,7 +103,7 @@ class _Pictures:
 def _steps(record: Record, entries: dict[int, list[RecordEntry]]) -> list[Step]:
     steps: dict[int, Step] = {}
     for step in record.plan:
-        prompt = step.prompt or _first_prompt(entries.get(step.step_number, []))
+        prompt = step.prompt or _first_prompt(entries.get(step.step_number, [])) or step.prompt
         instruction, words = words_of(step.instruction, prompt, step.auxiliary_text)
         steps[step.step_number] = Step(
             number=step.step_number,
@@ -111,6 +111,7 @@ def _steps(record: Record, entries: dict[int, list[RecordEntry]]) -> list[Step]:
             instruction=instruction,
             prompt=prompt,
             auxiliary_text=words,
+            cast=step.cast,
         )
     for number, found in entries.items():
         if number not in steps:

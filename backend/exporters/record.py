@@ -33,7 +33,8 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
 
     `target_img` is null for an attempt without an image. `success` is null for an attempt that was not judged
     or whose verdict could not be read. `beside_imgs` is present only if the model was shown images next to
-    the source image, and `story_checks` only if the story was checked.
+    the source image, `cast` (the members without images, and the lists of steps) only if the plan has a cast,
+    and `story_checks` only if the story was checked.
 
     Raises:
         JournalError: The folder cannot be written.
@@ -88,10 +89,13 @@ def record_of(trajectory: Trajectory, keep: KeepPicture) -> dict[str, Any]:
             "instruction": step.instruction,
             "prompt": step.prompt,
             "auxiliary_text": step.auxiliary_text,
+            **({"cast": list(step.cast)} if step.cast is not None else {}),
         }
         for step in trajectory.plan.drawn_steps
     ]
     context: dict[str, Any] = {"execution_plan": plan}
+    if trajectory.plan.cast:
+        context["cast"] = [one.model_dump(mode="json", exclude={"images"}) for one in trajectory.plan.cast]
     if trajectory.plan.reasoning:
         context["reasoning"] = trajectory.plan.reasoning
     record = {

@@ -38,6 +38,7 @@ State = Literal[
     "picked",
     "not accepted",
     "not judged",
+    "not checked",
     "stopped",
     "text",
     "not drawn",
@@ -74,7 +75,7 @@ class StoryAttempt(Value):
     image: StoryImage | None = Field(description="null if the generation failed")
     outcome: AttemptOutcome = Field(
         description="accepted, refused (rejected), not understood (the critic's reply could not be read), "
-        "not judged or failed"
+        "not checked (its checklist was not answered), not judged or failed"
     )
     reasoning: Text = Field(description="the critic's reasoning")
     error: Text = Field(description="why generating or judging failed; empty if it did not")
@@ -92,7 +93,8 @@ class StoryPart(Value):
     )
     state: State = Field(
         description="accepted (by the critic), picked (by the user), not accepted (shown anyway), "
-        "not judged, stopped (canceled or out of time after the first image), text (a text-only step), "
+        "not judged, not checked (its checklist was not answered), "
+        "stopped (canceled or out of time after the first image), text (a text-only step), "
         "not drawn (stopped before the first image), failed (no image could be generated), not reached, "
         "skipped (by the user)"
     )
@@ -229,8 +231,11 @@ def _state(each: StoryStep) -> State:
     states: dict[str, State] = {
         "accepted": "accepted",
         "picked": "picked",
+        "approved by time": "not accepted",
+        "not checked": "not judged",
         "redrawn": "not accepted",
         "unjudged": "not judged",
+        "not checked": "not checked",
         "tries used up": "not accepted",
     }
     return states.get(reason, "stopped")

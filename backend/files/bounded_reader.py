@@ -11,11 +11,12 @@ import codecs
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import InterleaveError
 
@@ -24,6 +25,16 @@ MAX_JSON_VALUES = 2_000_000
 """Maximum number of values in a JSON text, estimated from brackets and commas: about 200 MB of objects."""
 MAX_KEYS = 100_000
 """Maximum number of keys in a JSON object, because every unknown key is a validation error of its own."""
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Encodings by the first bytes of a file; the mark of UTF-32 begins with that of UTF-16."""
+NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
+"""Control characters that a file has if its encoding was guessed wrong, or if it is not text."""
+SAVE_AS_TEXT = "Save it as UTF-8 text."
 OPENING = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -138,6 +149,52 @@ def read_text(path: str | Path, limit: int, kind: type[InterleaveError], what: s
     return _decoded(read_bytes(path, limit, kind, what), kind, f"{what} {str(path)!r}")
 
 
+class ImportedText(NamedTuple):
+    """A text that another program wrote. `notice` says which encoding was taken, if it is not UTF-8."""
+
+    text: str
+    notice: str
+
+
+def read_import(path: str | Path, limit: int, kind: type[InterleaveError], what: str) -> ImportedText:
+    """Return a text that people export from other programs, without its byte order mark.
+
+    The encoding is that of the byte order mark. Without one, it is UTF-16 if many bytes are zero, all of them
+    first or all of them second bytes; otherwise UTF-8; otherwise Windows-1252, as Excel writes CSV.
+
+    Raises:
+        InterleaveError: Of class `kind`, naming the path.
+    """
+    content = read_bytes(path, limit, kind, what)
+    encoding = _encoding(content)
+    try:
+        text = content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise kind(f"{what} {str(path)!r} is not text ({error.reason}).", SAVE_AS_TEXT) from error
+    if encoding.startswith("utf-8"):
+        return ImportedText(text, "")
+    if NO_TEXT.search(text):
+        raise kind(f"{what} {str(path)!r} is not text (control characters).", SAVE_AS_TEXT)
+    name = "Windows-1252" if encoding == "cp1252" else "UTF-16" if "16" in encoding else "UTF-32"
+    return ImportedText(text, f"The file is read as {name} text. If letters are wrong, save it as UTF-8.")
+
+
+def _encoding(content: bytes) -> str:
+    for mark, name in BYTE_ORDER_MARKS.items():
+        if content.startswith(mark):
+            return name
+    first, second = content[::2].count(0), content[1::2].count(0)
+    if (first + second) * 4 >= max(len(content), 1) and not (first and second):
+        return "utf-16-be" if first else "utf-16-le"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        if bool(first) != bool(second):
+            return "utf-16-be" if first else "utf-16-le"
+        return "cp1252"
+    return "utf-8"
+
+
 def read_json(
     path: str | Path,
     kind: type[InterleaveError],
@@ -193,7 +250,9 @@ def _decoded(content: bytes, kind: type[InterleaveError], where: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise kind(f"{where} is not UTF-8 text ({error.reason} at byte {error.start}).") from error
+        raise kind(
+            f"{where} is not UTF-8 text ({error.reason} at byte {error.start}).", SAVE_AS_TEXT
+        ) from error
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

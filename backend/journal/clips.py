@@ -51,9 +51,8 @@ def keep_clip(files: RunFiles, clip: Clip) -> Clip:
     Raises:
         JournalError: It cannot be written, or the folder is full.
     """
-    name = movie_name(clip.movie.digest)
-    if not files.has(CLIPS, name):
-        data = clip.movie.data
+    name, data = movie_name(clip.movie.digest), clip.movie.data
+    if files.read(CLIPS, name, limit=MAX_BYTES) != data:
         _remove_unnamed(files)
         _check_room(files, len(data))
         files.write(data, CLIPS, name)

@@ -23,7 +23,7 @@ from ..types import (
     step_identity,
 )
 from .journal import Journal
-from .picks import pick, skip_step
+from .picks import let_pass, pick, skip_step
 from .records.calls import score_key
 from .records.run_files import RunFiles
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, checked_key
@@ -98,6 +98,8 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
         )
     if result.stop_reason is StopReason.picked and result.image:
         pick(journal.folder, result.step.number, result.image.digest)
+    if result.stop_reason is StopReason.approved_by_time and result.image:
+        let_pass(journal.folder, result.step.number, result.image.digest)
     if result.stop_reason is StopReason.skipped:
         skip_step(journal.folder, result.step.number)
 

@@ -14,7 +14,8 @@ one.
     pictures/<digest>.png    the pixels, lossless
     clips/                   clips between the images (clips.py)
     choices.json             the attempts that the user picked (picks.py), and the further attempts that the
-                             user (redraws.py) or the story check requested; skipped steps, the approved plan
+                             user (redraws.py) or the story check requested; skipped steps, the approved plan,
+                             what a time-out let pass
     story_checks.json        what the story checks found, if there were any
     waiting.json             what a paused run waits for (waiting.py)
     planning/<key>.json      finished parts of a long plan until the plan is complete (plan_parts.py)
@@ -194,8 +195,12 @@ class Journal(CallRecords):
         return is_skipped(choices, step, plan.style if plan else "")
 
     def approved_plan(self) -> str | None:
-        """Return the digest of the planner's plan that the user approved."""
-        return choices_in(self._files).plan
+        """Return the digest of the planner's plan that the user approved or a time-out let pass."""
+        return self.timed(0) or choices_in(self._files).plan
+
+    def timed(self, step: int) -> str | None:
+        """Return the digest of the image of a step that a time-out let pass."""
+        return choices_in(self._files).timed.get(step)
 
     def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
         """Store what the run waits for, or remove what it waited for."""

@@ -10,20 +10,19 @@ file under a lock, so concurrent picks are not lost. Write the file by hand, wit
 Requested attempts (redraws.py) are in the same file, so that requesting one and removing the step's pick is
 one write. The story check requests its attempts there too. So are the steps that the user skipped, and the
 digest of the plan that the user approved. A file without any of these is written in the old form. To approve
-a step is to pick its image.
+a step is to pick its image. What a time-out let pass is stored separately, since no person decided it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from ..errors import JournalError
+from ..errors import JournalError, SettingsError
 from ..files.lock import SystemLock
 from ..pictures import DIGEST
 from ..types import MAX_STEPS, Plan, RequestedBy, Several, Step, Text, Value, in_style
@@ -44,30 +43,36 @@ PictureDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
 StepNumber = Annotated[int, Field(ge=1)]
 
 
+class DecidedMeanwhile(SettingsError):
+    """Another decision about the run was stored first."""
+
+
 class RedrawRequest(Value):
     """One more attempt that the user or the story check requested.
 
     `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
     valid as long as the plan has that prompt. One of the story check is about the image `about`, and is made
-    only while the step has it.
+    only while the step has it. `story` is a digest of the texts of the story that was checked.
     """
 
     by: RequestedBy = "user"
     planned: Text
     prompt: Annotated[Text, Field(min_length=1)]
     about: PictureDigest | None = None
+    story: PictureDigest | None = None
 
     @model_serializer(mode="wrap")
     def _without_image(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `about` if it is not set, so that earlier versions can read the request."""
-        return written_without(fields(self), self, ("about",))
+        """Omit what is not set, so that earlier versions can read the request."""
+        return written_without(fields(self), self, ("about", "story"))
 
 
 class Choices(Value):
     """Content of choices.json: by step number, the picked image's digest and the requested attempts.
 
     `skips` are the skipped steps with their prompts at that time. A skip is valid as long as the plan has
-    that prompt. `plan` is the digest of the planner's plan that the user approved.
+    that prompt. `plan` is the digest of the planner's plan that the user approved. `timed` are the images
+    that a time-out let pass, by step number; 0 is the plan.
     """
 
     format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
@@ -78,16 +83,34 @@ class Choices(Value):
     )
     skips: dict[StepNumber, Text] = Field(default_factory=dict, max_length=MAX_CHOICES)
     plan: PictureDigest | None = None
+    timed: dict[Annotated[int, Field(ge=0)], PictureDigest] = Field(
+        default_factory=dict, max_length=MAX_CHOICES
+    )
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit what there is none of, so that earlier versions can read the file."""
-        return written_without(fields(self), self, ("redraws", "skips", "plan"))
+        return written_without(fields(self), self, ("redraws", "skips", "plan", "timed"))
 
     @property
     def digest(self) -> str:
         """40 hex digits of BLAKE2b over all choices."""
         return hashlib.blake2b(self.model_dump_json().encode(), digest_size=20).hexdigest()
+
+    def about(self, step: int, **decision: PictureDigest | Text) -> Choices:
+        """Return the choices with the user's decision about a step, which replaces the one before.
+
+        Args:
+            step: Number of the step.
+            **decision: Field (`steps`, `skips` or `timed`) and the value for the step; none: no decision.
+        """
+        without = {
+            name: {number: one for number, one in getattr(self, name).items() if number != step}
+            for name in ("steps", "skips", "timed")
+        }
+        for name, value in decision.items():
+            without[name][step] = value
+        return self.model_copy(update=without)
 
 
 def read_choices(folder: str | Path) -> Choices:
@@ -136,7 +159,8 @@ def plan_in(files: RunFiles) -> Plan | None:
         JournalError: The plan is damaged.
     """
     hint = "Correct the file, or delete it to plan again."
-    return files.read_model(Plan, PLAN, hint=hint)
+    plan = files.read_model(Plan, PLAN, hint=hint)
+    return plan and plan.resolved
 
 
 def planned_prompt(files: RunFiles, number: int) -> str:
@@ -156,7 +180,7 @@ def planned_prompt(files: RunFiles, number: int) -> str:
     return steps[number] or ""
 
 
-def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
+def pick(folder: str | Path, step: int, picture: str | None, known: str | None = None) -> Choices:
     """Pick an image as a step's result, or leave the step to the critic again.
 
     The next run in the folder uses it: later steps are generated from it, earlier steps are reused.
@@ -165,13 +189,15 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
         folder: The run folder.
         step: Number of the step.
         picture: Digest of the image; `None` removes the pick.
+        known: As in `change_choices`.
 
     Returns:
         The choices after the change.
 
     Raises:
-        JournalError: The folder does not have the image, the plan does not have the step, choices.json is
-            damaged or full, or other programs are changing it all the time.
+        JournalError: The folder does not have the image, the plan does not have the step, or as
+            `change_choices`.
+        DecidedMeanwhile: As `change_choices`.
     """
     files = RunFiles(folder)
     if picture is not None and not (
@@ -181,61 +207,43 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
             f"Image {picture[:60]!r} is not in {str(files.folder / PICTURES)!r}.",
             "Pick one of the step's images.",
         )
-    with changing(files):
-        before = read_choices(folder)
+
+    def picked(before: Choices) -> Choices:
         # A pick of a step that is no longer in the plan can be removed.
         if picture is not None or step not in before.steps:
             planned_prompt(files, step)
-        steps = {number: digest for number, digest in before.steps.items() if number != step}
-        if picture is not None:
-            steps[step] = picture
-        if len(steps) > MAX_CHOICES:
-            raise JournalError(
-                f"{str(files.path(CHOICES))!r} has {MAX_CHOICES} choices, which is the maximum.",
-                "Remove some of them.",
-            )
-        skips = {number: planned for number, planned in before.skips.items() if number != step}
-        choices = before.model_copy(update={"steps": steps, "skips": skips})
-        files.write_model(choices, CHOICES)
-    return choices
+        return before.about(step) if picture is None else before.about(step, steps=picture)
+
+    return change_choices(files, picked, known)
 
 
-def skip_step(folder: str | Path, step: int) -> Choices:
+def skip_step(folder: str | Path, step: int, known: str | None = None) -> Choices:
     """Skip a step: it has no image, and later steps edit the image before it.
 
-    A later pick or requested attempt of the step replaces this decision, as it replaces a pick.
-
-    Raises:
-        JournalError: The plan does not have the step, or choices.json is damaged, full, or changed by other
-            programs all the time.
+    A later pick or requested attempt of the step replaces this decision, as it replaces a pick. Errors are
+    those of `pick`.
     """
     files = RunFiles(folder)
     planned = planned_prompt(files, step)
-    with changing(files):
-        before = choices_in(files)
-        steps = {number: digest for number, digest in before.steps.items() if number != step}
-        skips = before.skips | {step: planned}
-        if len(skips) > MAX_CHOICES:
-            raise JournalError(
-                f"{str(files.path(CHOICES))!r} has {MAX_CHOICES} skipped steps, which is the maximum.",
-                "Remove some of them.",
-            )
-        choices = before.model_copy(update={"steps": steps, "skips": skips})
-        files.write_model(choices, CHOICES)
-    return choices
+    return change_choices(files, lambda before: before.about(step, skips=planned), known)
 
 
-def approve_plan(folder: str | Path, digest: str) -> Choices:
+def approve_plan(folder: str | Path, digest: str, known: str | None = None) -> Choices:
     """Approve the planner's plan with this digest (see `plan_digest`). Another plan is not approved.
 
-    Raises:
-        JournalError: choices.json is damaged, or changed by other programs all the time.
+    Errors are those of `change_choices`.
     """
-    files = RunFiles(folder)
-    with changing(files):
-        choices = choices_in(files).model_copy(update={"plan": digest})
-        files.write_model(choices, CHOICES)
-    return choices
+    return change_choices(
+        RunFiles(folder), lambda before: before.about(0).model_copy(update={"plan": digest}), known
+    )
+
+
+def let_pass(folder: str | Path, step: int, digest: str, known: str | None = None) -> Choices:
+    """Let a step with this image pass without a decision of the user; step 0: the plan with this digest.
+
+    Errors are those of `change_choices`.
+    """
+    return change_choices(RunFiles(folder), lambda before: before.about(step, timed=digest), known)
 
 
 def with_request(choices: Choices, step: int, request: RedrawRequest) -> Choices:
@@ -254,34 +262,47 @@ def with_request(choices: Choices, step: int, request: RedrawRequest) -> Choices
             f"Step {step} has {MAX_REDRAWS} requested attempts, which is the maximum.",
             f"Remove some of them in {CHOICES} in the run folder.",
         )
-    steps, skips = dict(choices.steps), dict(choices.skips)
-    if request.by == "user":
-        steps.pop(step, None)
-        skips.pop(step, None)
-    return choices.model_copy(update={"steps": steps, "redraws": redraws, "skips": skips})
+    decided = choices.about(step) if request.by == "user" else choices
+    return decided.model_copy(update={"redraws": redraws})
 
 
-def add_request(files: RunFiles, step: int, request: RedrawRequest) -> Choices:
-    """Store one more requested attempt at a step, as `with_request`, and return the choices.
+def add_request(files: RunFiles, step: int, request: RedrawRequest, known: str | None = None) -> Choices:
+    """Store one more requested attempt at a step, and return the choices.
 
-    Raises:
-        JournalError: As `with_request`, or choices.json is damaged or changed by other programs all the time.
+    Errors are those of `with_request` and `change_choices`.
     """
-    with changing(files):
-        choices = with_request(choices_in(files), step, request)
-        files.write_model(choices, CHOICES)
-    return choices
+    return change_choices(files, lambda before: with_request(before, step, request), known)
 
 
-@contextmanager
-def changing(files: RunFiles) -> Iterator[None]:
-    """Lock a run's choices.json while it is changed.
+def change_choices(
+    files: RunFiles, change: Callable[[Choices], Choices], known: str | None = None
+) -> Choices:
+    """Change a run's choices.json under a lock, and return the choices.
+
+    Args:
+        files: The run folder.
+        change: Returns the new choices, given the present ones.
+        known: Digest of the choices that the decision is based on. Default: any.
 
     Raises:
-        JournalError: Other programs hold the lock all the time.
+        JournalError: choices.json is damaged or full, or other programs hold its lock all the time.
+        DecidedMeanwhile: The choices are no longer those of `known`.
     """
     busy = JournalError(
         f"{str(files.path(CHOICES))!r} is locked: other programs are changing it.", "Try again."
     )
     with SystemLock(files.path(LOCK)).held(busy, WAIT_SECONDS):
-        yield
+        before = choices_in(files)
+        if known not in (None, before.digest):
+            raise DecidedMeanwhile(
+                f"Another decision about the run in {str(files.folder)!r} was stored first. Nothing changed.",
+                "Run the same command again to see what it waits for now.",
+            )
+        choices = change(before)
+        if max(len(choices.steps), len(choices.skips), len(choices.timed)) > MAX_CHOICES:
+            raise JournalError(
+                f"{str(files.path(CHOICES))!r} has {MAX_CHOICES} choices, which is the maximum.",
+                "Remove some of them.",
+            )
+        files.write_model(choices, CHOICES)
+    return choices

@@ -24,7 +24,11 @@ Name = Annotated[str, Field(max_length=64)]
 
 
 def ask_redraw(
-    folder: str | Path, step: int, prompt: str | None = None, picture: str | None = None
+    folder: str | Path,
+    step: int,
+    prompt: str | None = None,
+    picture: str | None = None,
+    known: str | None = None,
 ) -> Choices:
     """Request one more attempt at a step of a run, with another seed.
 
@@ -33,6 +37,7 @@ def ask_redraw(
         step: Number of the step.
         prompt: The prompt to use. Default: the prompt of `picture`.
         picture: Digest of an image whose prompt is used. Default: the step's own prompt.
+        known: As in `change_choices`.
 
     Returns:
         The choices after the change.
@@ -50,7 +55,7 @@ def ask_redraw(
         raise JournalError(
             f"The prompt has {len(drawn_with)} characters; the maximum is {MAX_TEXT}.", "Shorten it."
         )
-    return add_request(files, step, RedrawRequest(planned=planned, prompt=drawn_with))
+    return add_request(files, step, RedrawRequest(planned=planned, prompt=drawn_with), known)
 
 
 def newest_redraws(folder: str | Path) -> dict[int, int]:

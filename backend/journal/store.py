@@ -120,7 +120,11 @@ class RunStore(Protocol):
         ...
 
     def approved_plan(self) -> str | None:
-        """Return the digest of the planner's plan that the user approved, if there is one."""
+        """Return the digest of the plan that the user approved or a time-out let pass, if there is one."""
+        ...
+
+    def timed(self, step: int) -> str | None:
+        """Return the digest of the image of this step that a time-out let pass, if there is one."""
         ...
 
     def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
@@ -219,6 +223,10 @@ class InMemoryStore:
 
     def approved_plan(self) -> str | None:
         """Return `None`, since the user cannot approve a plan in this store."""
+        return None
+
+    def timed(self, step: int) -> str | None:
+        """Return `None`, since a run does not wait in this store."""
         return None
 
     def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:

@@ -22,7 +22,7 @@ from ..errors import AnswerError, ChatError
 from ..journal.store import JudgeKey, JudgementRecord, RunStore, checked_key
 from ..machine.counters import count
 from ..types import Attempt, Fault, Verdict
-from .policy import with_items
+from .policy import is_read, with_items
 from .protocols import BatchCritic, ChecksItems, CriticLike
 
 IN_A_ROW = 2
@@ -98,13 +98,13 @@ class CachedJudgements:
             items: The items.
             original: The step's prompt from the plan.
             attempts: The judged attempts.
-            judged: What `judge` returned for them. Without a verdict nothing is checked.
+            judged: What `judge` returned for them. Without a verdict that could be parsed nothing is checked.
 
         Raises:
             Cancelled: The run was cancelled.
         """
         return [
-            self._checked(critic, items, original, attempt, one) if one[0].verdict else one
+            self._checked(critic, items, original, attempt, one) if is_read(one[0].verdict) else one
             for attempt, one in zip(attempts, judged, strict=True)
         ]
 
@@ -158,7 +158,7 @@ class MissingVerdicts:
             self._hear_failure(judged.error, reused)
             return
         self._failed = 0
-        self._unreadable = self._unreadable + 1 if judged.verdict.success is None else 0
+        self._unreadable = 0 if is_read(judged.verdict) else self._unreadable + 1
         if self._unreadable >= IN_A_ROW and not reused:
             raise AnswerError(
                 f"Two verdicts in a row could not be parsed. Critic: {self._name}. "

@@ -228,7 +228,11 @@ class _Run:
 
     def _ends_after(self, result: StepResult) -> bool:
         self.waiting = waits_at(result, self.settings)
-        failed = result.stop_reason in (StopReason.attempts_used_up, StopReason.error)
+        failed = result.stop_reason in (
+            StopReason.attempts_used_up,
+            StopReason.unchecked,
+            StopReason.error,
+        )
         stops = failed and self.settings.on_failure == "stop"
         return self.waiting is not None or result.stop_reason is StopReason.budget or stops
 

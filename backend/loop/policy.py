@@ -36,7 +36,16 @@ from .protocols import ChecksItems, KnowsUnused
 
 SEED_BITS = 48
 
-SeedRule = Literal["every try", "every step"]
+MAY_WAIT = (
+    StopReason.accepted,
+    StopReason.attempts_used_up,
+    StopReason.redrawn,
+    StopReason.unchecked,
+    StopReason.unjudged,
+)
+"""Stop reasons of a step with an image about which the user may be asked."""
+
+SeedRule = Literal["every try", "every step", "1000 per step"]
 
 
 def attempt_seed(
@@ -52,13 +61,17 @@ def attempt_seed(
         step_number: Number of the step.
         attempt: Number of the attempt, from 0.
         rule: "every try": each attempt has its own seed. "every step": all attempts of a step have the seed
-            of the first; each of several candidates has the seed of its place in the first attempt.
+            of the first; each of several candidates has the seed of its place in the first attempt. "1000
+            per step": as "every step", with the published demo's seeds, 1000 * (step - 1) above the base.
         candidates: Number of candidates per attempt.
 
     Returns:
         A seed in the range [0, 2**48), which the random source of every generator accepts.
     """
-    return hashed_seed(f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}")
+    place = attempt if rule == "every try" else attempt % candidates
+    if rule == "1000 per step":
+        return (base + 1000 * (step_number - 1) + place) % 2**SEED_BITS
+    return hashed_seed(f"{base}/{step_number}/{place}")
 
 
 def hashed_seed(text: str, bits: int = SEED_BITS) -> int:
@@ -69,26 +82,43 @@ def hashed_seed(text: str, bits: int = SEED_BITS) -> int:
 def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
     """Return whether a verdict accepts an image.
 
-    A missing verdict, or one that could not be parsed, does not. Neither does one with a failed item. With
-    `accept_at` the probability decides, in both directions. If the critic reports no probability, its own
-    yes/no verdict decides.
+    A missing verdict, or one that could not be parsed, does not. Neither does one with a failed item, or with
+    one that the critic did not answer. With `accept_at` the probability decides, in both directions. If the
+    critic reports no probability, its own yes/no verdict decides.
     """
-    if verdict is None or verdict.success is None or any(item.passed is False for item in verdict.items):
+    if verdict is None or verdict.success is None or unanswered(verdict):
+        return False
+    if any(item.passed is False for item in verdict.items):
         return False
     if accept_at is None or verdict.probability is None:
         return verdict.success
-    return digits_kept(verdict.probability) >= accept_at
+    return verdict.probability >= accept_at
 
 
-def digits_kept(probability: float) -> float:
-    """Return a probability without its last digits, which depend on the CPU, the batch and cached prompts."""
-    return round(probability, 6)
+def unanswered(verdict: Verdict | None) -> tuple[str, ...]:
+    """Return the items of a verdict that the critic did not answer."""
+    return tuple(item.text for item in verdict.items if item.unanswered) if verdict else ()
+
+
+def is_read(verdict: Verdict | None) -> bool:
+    """Return whether there is a verdict that could be parsed, also if its checklist was not answered."""
+    return verdict is not None and (verdict.success is not None or bool(unanswered(verdict)))
+
+
+def unchecked(verdict: Verdict | None, accept_at: float | None) -> bool:
+    """Return whether only items that the critic did not answer keep a verdict from accepting an image."""
+    if verdict is None or not unanswered(verdict):
+        return False
+    items = tuple(item for item in verdict.items if not item.unanswered)
+    success = True if verdict.success is None else verdict.success
+    return accepted(verdict.model_copy(update={"success": success, "items": items}), accept_at)
 
 
 def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str) -> Verdict:
     """Return a verdict with the answers to the step's checklist.
 
-    A failed item rejects the image, and is added to the refined prompt unless that contains it.
+    A failed item rejects the image, and is added to the refined prompt unless that contains it. If an item
+    has no answer, an accepted image is not known to be right: the verdict has no success then.
 
     Args:
         verdict: The verdict on the whole image. One that could not be parsed stays without a success.
@@ -97,7 +127,8 @@ def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str)
     """
     failed = [item for item in items if item.passed is False]
     if not failed:
-        return verdict.model_copy(update={"items": tuple(items)})
+        success = None if verdict.success and any(item.unanswered for item in items) else verdict.success
+        return verdict.model_copy(update={"success": success, "items": tuple(items)})
     refined = verdict.refined_prompt.strip() or prompt_used
     missing = [item.text for item in failed if item.text.casefold() not in refined.casefold()]
     asked = followed_by(refined, f"Make sure of this: {'; '.join(missing)}.") if missing else refined
@@ -116,7 +147,7 @@ def checklist_of(step: Step, plan: Plan, settings: RunSettings) -> tuple[Checkli
         return step.checklist
     # The style sentence is part of every prompt and not what a step shows.
     own = next(one for one in plan.steps if one.number == step.number)
-    return derived(own.prompt or "", plan.cast, own.cast, own.facts)
+    return derived(own.prompt or "", plan.members_in(own.number), own.facts)
 
 
 def standing(attempt: Attempt) -> tuple[float, float, float]:
@@ -131,7 +162,8 @@ def standing(attempt: Attempt) -> tuple[float, float, float]:
     score = attempt.score.overall if attempt.score else -1.0
     if probability is None or success is None:
         return word, score, word
-    return digits_kept(probability), score, word
+    # The last digits depend on the CPU, the batch and cached prompts.
+    return round(probability, 6), score, word
 
 
 def choose(attempts: Sequence[Attempt], settings: RunSettings, by_score: bool = False) -> int | None:
@@ -210,13 +242,24 @@ def draws_left(results: Sequence[StepResult], settings: RunSettings, step: Step 
     return max(0, settings.max_draws - given_up - sum(map(draws_of, results)))
 
 
+def passed(result: StepResult, timed: str | None) -> StepResult:
+    """Return the result of a step that a time-out let pass with the image `timed`, if it still has that.
+
+    No person saw the image, so the step does not count as accepted, whatever the critic answered: the user
+    had asked to be asked.
+    """
+    if result.image is None or result.image.digest != timed or result.stop_reason not in MAY_WAIT:
+        return result
+    return result.model_copy(update={"stop_reason": StopReason.approved_by_time})
+
+
 def waits_for_plan(plan: Plan, settings: RunSettings, approved: str | None) -> Waiting | None:
     """Return what a run waits for before its first step, if the planner's plan needs the user's approval.
 
     Args:
         plan: The plan.
         settings: The run's settings.
-        approved: Digest of the plan that the user approved.
+        approved: Digest of the plan that the user approved or a time-out let pass.
     """
     digest = plan_digest(plan)
     asks = settings.pause in ("after the plan", "every step")
@@ -229,10 +272,9 @@ def waits_at(result: StepResult, settings: RunSettings) -> Waiting | None:
     Picks and skips are decisions of the user, so these steps do not wait.
     """
     reason = result.stop_reason
-    rejected = reason in (StopReason.attempts_used_up, StopReason.redrawn, StopReason.error)
-    asks = rejected or (
-        settings.pause == "every step" and reason in (StopReason.accepted, StopReason.unjudged)
-    )
+    good = (StopReason.accepted, StopReason.unjudged)
+    rejected = reason is StopReason.error or (reason in MAY_WAIT and reason not in good)
+    asks = rejected or (settings.pause == "every step" and reason in good)
     if not asks or settings.pause not in ("at rejected steps", "every step"):
         return None
     return Waiting(

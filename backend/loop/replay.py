@@ -80,7 +80,8 @@ class _Past:
         self.drawn, self.judged = journal.draw_record, journal.judge_record
         self.user_selected, self.redraws = journal.user_selected, journal.redraws
         self.story_checks = journal.story_checks
-        self.skipped, self.approved_plan = journal.skipped, journal.approved_plan
+        self.skipped, self.timed = journal.skipped, journal.timed
+        self.approved_plan = journal.approved_plan
         self.with_clips = journal.with_clips
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:

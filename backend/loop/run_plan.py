@@ -123,7 +123,7 @@ class RunPlan:
         return plan
 
     def _stored(self, stored: Plan) -> Plan:
-        """Return a stored plan with its cast and LoRAs."""
+        """Return a stored plan with its cast, marks as lists, and LoRAs."""
         plan = self._complete(stored)
         if plan != stored:
             self._store.keep_plan(plan, self._key)
@@ -131,7 +131,7 @@ class RunPlan:
 
     def _complete(self, plan: Plan) -> Plan:
         with_cast = plan if self._cast is None else self._cast(self._request, plan)
-        return with_loras(with_cast, self._generator)
+        return with_loras(with_cast.resolved, self._generator)
 
     def _user_decided(self, result: StepResult) -> bool:
         """Return whether the user decided about a step, or edited the plan, while it was run."""

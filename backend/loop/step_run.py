@@ -13,7 +13,17 @@ from ..types import Attempt, Fault, Plan, Step, StepResult, StopReason
 from .events import AttemptDrawn, AttemptStarted, Event
 from .images.cached_draws import DrawnFrom
 from .images.earlier_images import drawn_settings
-from .policy import accepted, checklist_of, choose, draws_left, first_image, next_prompt, user_selected
+from .policy import (
+    accepted,
+    checklist_of,
+    choose,
+    draws_left,
+    first_image,
+    next_prompt,
+    passed,
+    unchecked,
+    user_selected,
+)
 from .step_attempts import StepAttempts, StepContext
 from .step_rules import max_attempts_of, step_seed, step_source
 
@@ -66,8 +76,7 @@ class StepRun:
         if self.attempts and all(attempt.image is None for attempt in self.attempts):
             reason = StopReason.error
         elif redrawn is not None:
-            otherwise = StopReason.redrawn if self.context.critic else StopReason.unjudged
-            reason = StopReason.accepted if self._is_accepted(self.attempts[redrawn]) else otherwise
+            reason = self._reason_of(self.attempts[redrawn])
         # Read again: the user may have picked an attempt in the meantime.
         picks = (store.user_selected(step.number), pick if redrawn is None else None)
         found = [user_selected(self.attempts, digest) for digest in picks]
@@ -75,7 +84,7 @@ class StepRun:
         if picked is not None:
             kept = self.result(reason, redrawn).chosen
             return self.result(StopReason.picked, picked).model_copy(update={"approved": picked == kept})
-        return self.result(ended or reason, redrawn)
+        return passed(self.result(ended or reason, redrawn), store.timed(step.number))
 
     def result(self, reason: StopReason, chosen: int | None = None) -> StepResult:
         """Return the result of the attempts so far. Default of `chosen`: by the rules of the run."""
@@ -110,6 +119,8 @@ class StepRun:
             candidates = self.attempts[first:]
             if any(map(self._is_accepted, candidates)):
                 return StopReason.accepted
+            if any(map(self._is_unchecked, candidates)):
+                return StopReason.unchecked  # another image would leave the question open too
             if stopped is not None:
                 return stopped
             prompt = next_prompt(candidates, self.plan.style)
@@ -117,6 +128,17 @@ class StepRun:
 
     def _is_accepted(self, attempt: Attempt) -> bool:
         return accepted(attempt.verdict, self.context.settings.accept_at)
+
+    def _is_unchecked(self, attempt: Attempt) -> bool:
+        return unchecked(attempt.verdict, self.context.settings.accept_at)
+
+    def _reason_of(self, redrawn: Attempt) -> StopReason:
+        """Return why a step ended with an attempt that was requested."""
+        if self._is_accepted(redrawn):
+            return StopReason.accepted
+        if self._is_unchecked(redrawn):
+            return StopReason.unchecked
+        return StopReason.redrawn if self.context.critic else StopReason.unjudged
 
     def _drawn_from(self, step: Step, earlier: Sequence[StepResult]) -> DrawnFrom:
         """Return what the attempts of a step start from, given the earlier results.

@@ -8,12 +8,16 @@ so the check is fast.
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-BOUND = re.compile(r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)""")
+BOUND = re.compile(
+    r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)(?:; \(?python_version (<|>=) ["']3\.(\d+))?"""
+)
+"""A library, its oldest version, and the versions of Python for which that holds."""
 
 
 def least(library: str) -> str:
@@ -73,4 +77,8 @@ def _bounds() -> dict[str, str]:
     else:
         named = requires("interleave-thinker") or []
     found = (BOUND.match(one) for one in named)
-    return {one[1]: one[2] for one in found if one}
+    return {one[1]: one[2] for one in found if one and _is_for_this_python(one[3], one[4])}
+
+
+def _is_for_this_python(sign: str | None, minor: str | None) -> bool:
+    return sign is None or (sys.version_info < (3, int(minor or 0))) == (sign == "<")

@@ -1,9 +1,10 @@
 """Checks that the libraries for training are installed, before anything is read, loaded or written.
 
 Libraries are looked up without importing them, so the check is fast and a missing library is a one-line
-error. A version that is too old is rejected like a missing library: trl before 1.14 does not await the
-reward, before 1.6 counts a skipped sample as 0, and up to 1.9.1 halves the gradient with two updates per
-rollout. The last two do so silently.
+error. A version that is too old is rejected like a missing library: trl before 1.15 (which needs Python 3.11)
+knows only one end token, so it learns from what follows another one, before 1.14 it does not await the
+reward, before 1.6 it counts a skipped sample as 0, and up to 1.9.1 it halves the gradient with two updates
+per rollout.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def missing(libraries: Sequence[str]) -> list[str]:
 
 
 def outdated(libraries: Sequence[str]) -> list[str]:
-    """Return the installed libraries that are too old, as "trl 1.9.0 (1.14 or newer)"."""
+    """Return the installed libraries that are too old, as "trl 1.9.0 (1.16 or newer)"."""
     found = []
     for library in libraries:
         try:

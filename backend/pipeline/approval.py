@@ -6,13 +6,13 @@ decide in the same way. The next run in the folder continues from there.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from ..errors import SettingsError
-from ..journal.picks import approve_plan, pick, skip_step
+from ..journal.journal import Journal
+from ..journal.picks import DecidedMeanwhile, approve_plan, let_pass, pick, read_choices, skip_step
 from ..journal.redraws import ask_redraw
-from ..journal.waiting import Waiting, waiting_for
+from ..journal.waiting import Waiting, waited, waiting_for
 from ..loop.replay import load_trajectory
 
 
@@ -26,7 +26,8 @@ def approve(
 ) -> str:
     """Decide about a step of a run, or approve its plan. Without other arguments approve its image.
 
-    Only the image or the plan as it is now is approved: if it is generated again, the run waits again.
+    Only the image or the plan as it is now is approved: if it is generated again, the run waits again. Of
+    several decisions at the same time one is stored, and the others raise an error.
 
     Args:
         folder: The run folder.
@@ -40,62 +41,72 @@ def approve(
         The decision as a sentence.
 
     Raises:
-        SettingsError: Several decisions are given, the run does not wait for one, or the step or attempt has
-            no image.
+        SettingsError: Several decisions are given, the run does not wait for one, the step or attempt has no
+            image, or another decision was stored first.
         JournalError: The folder does not contain a run, a file is damaged, or the plan does not have the
             step.
     """
     decisions = [redraw is not None, use is not None, skip]
     if sum(decisions) > 1:
         raise SettingsError("Only one of redraw, use and skip is possible.", "Remove the others.")
+    known = read_choices(folder).digest
     waiting = waiting_for(folder)
     if step is None:
         if waiting is None:
+            Journal(folder).record()
             raise SettingsError(
-                f"The run in {str(folder)!r} does not wait for a decision.",
+                f"The run in {str(folder)!r} does not wait for a decision: it has one, or did not pause.",
                 "Run the same command again, or name a step.",
             )
         if waiting.step is None:
-            return _approve_plan(folder, waiting, any(decisions))
+            return _approve_plan(folder, waiting, any(decisions), known)
         step = waiting.step
     if skip:
-        skip_step(folder, step)
+        skip_step(folder, step, known)
         return f"Step {step} is skipped."
     if redraw is not None:
-        ask_redraw(folder, step, redraw)
+        ask_redraw(folder, step, redraw, known=known)
         return f"One more attempt at step {step} is requested."
     if use is None and waiting is not None and waiting.step == step and waiting.digest is not None:
         image = waiting.digest
     else:
         image = _image_of(folder, step, use)
-    pick(folder, step, image)
+    pick(folder, step, image, known)
     return f"Step {step} is approved." if use is None else f"Attempt {use} of step {step} is used."
 
 
 def approve_overdue(folder: str | Path, seconds: float) -> str:
-    """Approve what a run has waited for longer than `seconds`.
+    """Let pass what a run has waited for longer than `seconds`, so that the next run continues.
 
-    A step without an image is not approved.
+    That is not the user's approval: the step ends as `approved by time`, and the story is not accepted. A
+    step without an image does not pass.
 
     Returns:
-        The decision as a sentence; empty if nothing was approved.
+        The decision as a sentence; empty if there was none.
 
     Raises:
+        SettingsError: `seconds` is not a number of at least 0.
         JournalError: A file of the run is damaged.
     """
+    if not seconds >= 0:
+        raise SettingsError(f"A run can wait for 0 or more seconds, not {seconds}.")
     waiting = waiting_for(folder)
-    if waiting is None or waiting.digest is None or time.time() - waiting.since < seconds:
+    if waiting is None or waiting.digest is None or waited(folder, waiting) < seconds:
         return ""
-    return approve(folder)
+    try:
+        let_pass(folder, waiting.step or 0, waiting.digest, waiting.choices)
+    except DecidedMeanwhile:
+        return ""
+    return f"{'The plan' if waiting.step is None else f'Step {waiting.step}'} is approved by time."
 
 
-def _approve_plan(folder: str | Path, waiting: Waiting, otherwise: bool) -> str:
+def _approve_plan(folder: str | Path, waiting: Waiting, otherwise: bool, known: str) -> str:
     if otherwise or waiting.digest is None:
         raise SettingsError(
             f"The run in {str(folder)!r} waits for the approval of its plan.",
             "Approve it, or edit plan.json and run the same command again.",
         )
-    approve_plan(folder, waiting.digest)
+    approve_plan(folder, waiting.digest, known)
     return "The plan is approved."
 
 

@@ -94,6 +94,7 @@ class PlanCast:
         """
         if self._cast and plan.cast != self._cast:
             plan = _with_members(plan, self._cast)
+        plan = plan.resolved
         if self._writer is not None and all(step.cast is None for step in plan.steps):
             plan = self._writer.write(request, plan)
         return plan

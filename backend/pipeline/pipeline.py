@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..agents.plan_constraints import PlanConstraints
 from ..chat import CHAT_BACKENDS
-from ..chat.protocol import ChatModel
+from ..chat.protocol import ChatModel, ReplySettings
 from ..errors import SettingsError
 from ..generators import GENERATORS
 from ..loop.protocols import CriticLike, PlannerLike
@@ -17,6 +17,7 @@ from ..types import CastMember, Plan, RunSettings
 from .cast import PlanCast, read_cast
 from .models import TINY_WORLD, ModelOpener, with_role
 from .prepared import PreparedRun
+from .published import REPLY_SETTINGS, SIZES, PublishedSystem, published_settings
 from .request import ImageInput, read_request
 from .story import Story, StoryStream
 
@@ -47,6 +48,8 @@ class Pipeline:
         story_checker: Like `planner`, or an object with `check` and `identity`. Default: the critic's model.
         scorer: Scorer as `NAME:ARGUMENT` or a `Scorer`. It chooses the image of a step if several attempts
             were accepted, or none of several. Default: the critic's verdicts choose.
+        published: "released" or "paper": settings of the published system for everything that is not set.
+            Decoding and image size apply to models that are given by name.
         **options: Options of the models that are given by name, such as `device`, `dtype`, `quantization`,
             `size` or `steps`. Each is passed to every model that accepts it.
 
@@ -65,9 +68,16 @@ class Pipeline:
         check_story: int = 0,
         story_checker: str | ChatModel | StoryCheckerLike | None = None,
         scorer: str | Scorer | None = None,
+        published: PublishedSystem | None = None,
         **options: object,
     ) -> None:
         self._scorer = scorer
+        self._replies = REPLY_SETTINGS[published] if published else {}
+        if published and SIZES[published] and isinstance(generator, str):
+            accepts_size = "size" in GENERATORS.option_names(generator)
+            options = ({"size": SIZES[published]} if accepts_size else {}) | options
+        if published and settings is None:
+            settings = published_settings(published)
         self._planner, self._generator, self._critic = planner, generator, critic
         self._check_story, self._story_checker = check_story, story_checker or critic
         self._settings = settings or RunSettings()
@@ -141,14 +151,15 @@ class Pipeline:
         from ..agents.planner import Planner
 
         if isinstance(self._planner, str):
-            return self._models.planner(self._planner)
+            return self._models.planner(self._planner, settings=ReplySettings(**self._replies))
         return Planner(self._planner) if isinstance(self._planner, ChatModel) else self._planner
 
     def _open_critic(self) -> CriticLike | None:
         from ..agents.critic import Critic
 
         if isinstance(self._critic, str):
-            return self._models.critic(self._critic)
+            replies = ReplySettings(watch_verdict=True, **self._replies)
+            return self._models.critic(self._critic, settings=replies)
         return Critic(self._critic) if isinstance(self._critic, ChatModel) else self._critic
 
     def _open_scorer(self) -> Scorer | None:

@@ -120,7 +120,7 @@ def make_step(fields: dict[str, object], line: int) -> Step:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = f", {named(first['loc'])}" if first["loc"] else ""
-        reason = reason_of(first) if where else "it has neither a prompt nor a text"
+        reason = reason_of(first) if where else reason_of(first).replace(f"step {fields['number']}", "it", 1)
         raise PlanTextError(
             f", step {fields['number']}{where}: {reason}.",
             "" if where else "Add a line that starts with draw: or text:.",

@@ -92,7 +92,7 @@ def apply_edits(
                 "Connect a Planner, or write steps like this: 1. A red house in a meadow",
             )
         base = editable(planned)
-        plan = planned
+        plan = planned.resolved
         if connected:
             plan = _plan(base.steps, {**dict(planned), "cast": tuple(connected)})
         return MergedPlan(plan=plan, edited=base, note="The planner's plan, unchanged.")
@@ -135,7 +135,7 @@ def _plan(steps: Sequence[EditedStep], rest: Mapping[str, Any]) -> Plan:
             "Delete some of your steps.",
         )
     try:
-        return Plan(**{**rest, "steps": tuple(one.step for one in steps)})
+        return Plan(**{**rest, "steps": tuple(one.step for one in steps)}).resolved
     except ValidationError as error:
         reason = reason_of(error.errors(include_url=False)[0])
         raise PlanTextError(f"The steps are not a valid plan: {reason}.", "Correct them.") from error

@@ -236,7 +236,9 @@ class _Reader:
 
 def _edited(draft: _Draft) -> EditedStep:
     values: dict[str, object] = {
-        name: "\n".join(lines) if lines else None for name, lines in draft.values.items()
+        # With an instruction, an empty prompt is an error; without its line, the step is text-only.
+        name: "\n".join(lines) if lines or (name == "prompt" and draft.values.get("instruction")) else None
+        for name, lines in draft.values.items()
     }
     settings = {
         name: _setting(name, value) for name in SETTINGS if (value := values.pop(name, None)) is not None

@@ -70,7 +70,7 @@ def published_checkpoint(folder: Path, file: str | None = None) -> PublishedChec
     titles = [title or name for title, name in TITLE.findall(card)]
     cached = [part for part in folder.parts if part.startswith(HUB_FOLDER)]
     for text in (file or "", folder.name, *cached, str(config.get("_name_or_path", "")), *titles):
-        found = _named(text)
+        found = named_checkpoint(text)
         if found is not None:
             return found
     return UNNAMED if DATASET.search(card) else None
@@ -88,7 +88,8 @@ def import_command(folder: Path, published: bool = True) -> str:
     return " ".join(map(_quoted, words))
 
 
-def _named(text: str) -> PublishedCheckpoint | None:
+def named_checkpoint(text: str) -> PublishedCheckpoint | None:
+    """Return the published checkpoint that a name or a path names, `None` for another one."""
     last = re.split(r"[\\/]|--", text[-300:].rstrip("\\/"))[-1]
     plain = re.sub(r"[\s_.-]+", "-", last.strip().lower())
     return next((one for pattern, one in PUBLISHED.items() if re.match(pattern, plain)), None)

@@ -24,6 +24,7 @@ from .published_checkpoints import (
     REPOSITORY,
     PublishedCheckpoint,
     import_command,
+    named_checkpoint,
     published_checkpoint,
 )
 
@@ -46,6 +47,11 @@ PUBLISHED_WORDING = (
     "this pack's default prompt set is used. Import them once: git clone {repository}, then {command}. "
     "Or name their prompt set: {flags}."
 )
+SERVED_WORDING = (
+    "{name} is a {about}. A server does not pass on the authors' prompts, which it was trained with, so this "
+    "pack's default prompt set is used. Import them once: git clone {repository}, then mkdir PROMPTS and "
+    "{command}. Then name the folder PROMPTS: {flags}."
+)
 OTHER_WORDING = (
     "{name} was trained with prompt set {trained}, but its folder has {found}. Copy the folder "
     "{folder!r} from where it was trained, or name the prompt set: {flags}."
@@ -65,7 +71,7 @@ class TrainedWith:
         image_pixels: Maximum number of pixels of an image in training.
         elsewhere: Whether another program trained the checkpoint, and it has no prompt set.
         card: Its agent card, empty if there is none.
-        folder: Its folder, `None` before it is saved.
+        folder: Its folder, `None` before it is saved, and for a model on a server.
         published: The published checkpoint that it is.
     """
 
@@ -152,13 +158,14 @@ class TrainedWith:
             return OTHER_WORDING.format(
                 name=self.name, trained=self.card.prompt_set, found=found, folder=folder, flags=FLAGS
             )
-        if not self.elsewhere or self.folder is None:
+        if not self.elsewhere:
             return None
         known = self.published
-        return (OWN_WORDING if known is None else PUBLISHED_WORDING).format(
+        wording = OWN_WORDING if known is None else PUBLISHED_WORDING
+        return (wording if self.folder else SERVED_WORDING).format(
             name=self.name,
             about=known.about if known else "",
-            command=import_command(self.folder, known is not None),
+            command=import_command(self.folder or Path("PROMPTS"), known is not None),
             repository=REPOSITORY,
             flags=FLAGS,
         )
@@ -189,6 +196,12 @@ def trained_with(folder: str | Path, adapter: bool = False, file: str | None = N
     pixels = card.image_pixels or _pixels(folder)
     elsewhere = was_trained and prompt_set is None and pixels is None
     return TrainedWith(name, prompt_set, pixels, elsewhere, card, folder, published)
+
+
+def served(model: str) -> TrainedWith:
+    """Return the record of a model on a server, of which only the name is known."""
+    published = named_checkpoint(model)
+    return TrainedWith(model, elsewhere=published is not None, published=published)
 
 
 def critic_card(folder: Path) -> AgentCard:

@@ -13,6 +13,7 @@ request fails at once and reports when the server would be free. `call.py` appli
 from __future__ import annotations
 
 import math
+import re
 import time
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Literal
@@ -36,6 +37,12 @@ DOWN = frozenset({*range(500, 600)} - {501, 505}) - BUSY - LATE
 OUT_OF_CREDIT = "insufficient_quota"
 """Error code of hosted models for an exhausted quota. A retry cannot help."""
 
+UNKNOWN_MODEL = re.compile(
+    r"model.{0,250}(?:not found|not exist|no longer|shut ?down|retired|deprecated)|model_not_found",
+    re.IGNORECASE | re.DOTALL,
+)
+"""In the answers of servers that do not have the requested model."""
+
 Moment = Literal["busy", "late", "down"]
 
 
@@ -51,6 +58,16 @@ class Retryable(Exception):
     def __init__(self, error: InterleaveError, moment: Moment = "down", after: float | None = None) -> None:
         super().__init__(error.message)
         self.error, self.moment, self.after = error, moment, after
+
+
+def unknown_model(status: int, said: str, url: str) -> str:
+    """Return the hint for an answer that the requested model does not exist, or an empty string."""
+    if status not in (400, 404, 410) or UNKNOWN_MODEL.search(said) is None:
+        return ""
+    return (
+        "This server does not have the model, or no longer: hosted models are renamed and shut down. Choose "
+        f"a model that {url}/models lists."
+    )
 
 
 def moment_of(status: int, said: str) -> Moment | None:

@@ -87,7 +87,7 @@ def _deciding(result: StepResult) -> list[Attempt]:
 
     If the user requested attempts, this is the newest of them.
     """
-    if result.stop_reason in (StopReason.picked, StopReason.text_only):
+    if result.stop_reason in (StopReason.picked, StopReason.approved_by_time, StopReason.text_only):
         return []
     by_user = [one.redraw.number for one in result.attempts if one.redraw and one.redraw.by == "user"]
     if by_user:

@@ -12,7 +12,7 @@ import re
 from enum import Enum
 from typing import Literal
 
-from ..loop.policy import accepted
+from ..loop.policy import accepted, is_read, unchecked
 from ..types import (
     Attempt,
     RunSettings,
@@ -48,6 +48,7 @@ class AttemptOutcome(str, Enum):
     accepted = "accepted"
     refused = "refused"
     not_understood = "not understood"
+    not_checked = "not checked"
     not_judged = "not judged"
     failed = "failed"
 
@@ -71,9 +72,11 @@ class Summary(Value):
         steps: Planned steps.
         images: Generated images.
         drawn_steps: Steps that generated an image or tried to.
-        accepted_steps: Steps whose image the critic accepted, also if the user picked or approved it.
+        accepted_steps: Steps whose image the critic accepted, also if the user picked or approved it or a
+            time-out let it pass.
         picked_steps: Steps for which the user picked another attempt.
         approved_steps: Steps whose attempt the user approved.
+        timed_steps: Steps that only a time-out let pass.
         seconds: Wall time in seconds.
         unjudged_steps: Steps of `drawn_steps` that were not judged.
         unused: Settings without effect.
@@ -88,6 +91,7 @@ class Summary(Value):
     picked_steps: int
     seconds: float
     approved_steps: int = 0
+    timed_steps: int = 0
     unjudged_steps: int = 0
     unused: Several[UnusedSetting] = ()
     incomplete_steps: int = 0
@@ -109,6 +113,8 @@ class Summary(Value):
             parts.append(f"{self.picked_steps} picked by hand")
         if self.approved_steps:
             parts.append(f"{self.approved_steps} approved by hand")
+        if self.timed_steps:
+            parts.append(f"{self.timed_steps} approved by time")
         return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
 
 
@@ -118,7 +124,9 @@ def outcome(attempt: Attempt, settings: RunSettings) -> AttemptOutcome:
         return AttemptOutcome.failed
     if attempt.verdict is None:
         return AttemptOutcome.not_judged
-    if attempt.verdict.success is None:
+    if unchecked(attempt.verdict, settings.accept_at):
+        return AttemptOutcome.not_checked
+    if not is_read(attempt.verdict):
         return AttemptOutcome.not_understood
     return (
         AttemptOutcome.accepted if accepted(attempt.verdict, settings.accept_at) else AttemptOutcome.refused
@@ -136,8 +144,10 @@ def stop_sentence(result: StepResult) -> str:
         StopReason.accepted: f"Accepted at attempt {chosen}",
         StopReason.attempts_used_up: f"Never accepted: {attempts} used up{kept}",
         StopReason.picked: f"Attempt {chosen} picked by hand",
+        StopReason.approved_by_time: f"Approved by time at attempt {chosen}",
         StopReason.redrawn: f"Generated again by hand at attempt {chosen}, not accepted",
         StopReason.unjudged: "Not judged by a critic",
+        StopReason.unchecked: "Not checked: the critic did not answer the checklist",
         StopReason.text_only: "Text only",
         StopReason.skipped: "Skipped by hand",
         StopReason.budget: f"The time budget ran out after {attempts}{kept}",
@@ -166,6 +176,7 @@ def tone_of_attempt(what: AttemptOutcome) -> Tone:
     tones: dict[AttemptOutcome, Tone] = {
         AttemptOutcome.accepted: "good",
         AttemptOutcome.refused: "open",
+        AttemptOutcome.not_checked: "open",
         AttemptOutcome.failed: "bad",
     }
     return tones.get(what, "quiet")
@@ -177,7 +188,8 @@ def kept_word(result: StepResult, index: int) -> str:
         return ""
     if result.approved:
         return "approved"
-    return "picked by hand" if result.stop_reason is StopReason.picked else "kept"
+    names = {StopReason.picked: "picked by hand", StopReason.approved_by_time: "approved by time"}
+    return names.get(result.stop_reason, "kept")
 
 
 def story_steps(trajectory: Trajectory) -> list[StoryStep]:
@@ -200,6 +212,7 @@ def summarize(trajectory: Trajectory) -> Summary:
         picked_steps=sum(one.stop_reason is StopReason.picked and not one.approved for one in drawn),
         seconds=sum(attempt.seconds for attempt in attempts),
         approved_steps=sum(result.approved for result in drawn),
+        timed_steps=sum(one.stop_reason is StopReason.approved_by_time for one in drawn),
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
         unused=trajectory.unused,
         incomplete_steps=sum(len(numbers) for numbers in lacks(trajectory).values()),
@@ -208,7 +221,8 @@ def summarize(trajectory: Trajectory) -> Summary:
 
 
 def _is_accepted(result: StepResult, settings: RunSettings) -> bool:
-    if result.stop_reason is not StopReason.picked or result.chosen is None:
+    decided = (StopReason.picked, StopReason.approved_by_time)
+    if result.stop_reason not in decided or result.chosen is None:
         return result.stop_reason is StopReason.accepted
     return outcome(result.attempts[result.chosen], settings) is AttemptOutcome.accepted
 

@@ -33,6 +33,7 @@ def tick_line(item: CheckedItem) -> str:
     """Return an item with its tick and P(yes): whether it is true, or that the critic cannot judge it."""
     known = "" if item.probability is None else f" (P(yes) {item.probability:.2f})"
     if item.passed is None:
-        why = "no answer" if item.probability is None else f"cannot judge {item.kind}"
+        no_answer = item.unanswered or item.probability is None
+        why = "no answer" if no_answer else f"cannot judge {item.kind}"
         return f"{UNKNOWN} {item.text}{known}: {why}"
     return f"{PASSED if item.passed else FAILED} {item.text}{known}"

@@ -18,7 +18,8 @@ class Verdict(Value):
 
     None never counts as accepted. An empty `refined_prompt` keeps the prompt. `probability` is P(success),
     0..1, from the logits at the verdict, or None if the backend does not report it. `items` are the answers
-    to the step's checklist; `success` is False if one of them failed.
+    to the step's checklist; `success` is False if one of them failed, and None instead of True if one has no
+    answer.
     """
 
     success: bool | None

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import re
+from typing import Annotated, Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ..cast import Cast, Facts, Present, check_cast, pictures_of
+from ..cast import Cast, CastMember, Facts, Present, check_cast, pictures_of
 from ..checklist import Checklist
 from ..pictures import Picture
 from ..values import MAX_TEXT, Several, StepImage, Text, Value, written_without
+from .presence import members_in, without_marks
 from .run_settings import MAX_ATTEMPTS
 from .step_settings import StepSettings
 
 MAX_STEPS = 100
 MAX_STYLE = 2_000
 MAX_IMAGES = 1_000
+IMAGE_MARKS = re.compile("<image>", re.IGNORECASE)
 
 
 class Request(Value):
-    """The user's request: a text and the images (0..n) that its `<image>` marks refer to, in order."""
+    """The user's request: a text and the images (0..n) that its `<image>` marks refer to, in order.
 
-    text: Text
+    Marks are recognized in any capitalization and written in lower case.
+    """
+
+    text: Annotated[Text, AfterValidator(lambda text: IMAGE_MARKS.sub("<image>", text))]
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
@@ -43,7 +49,7 @@ class Rewritten(Value):
 class Step(Value):
     """One step of a plan. If `prompt` is None, the step is text-only and `auxiliary_text` is its content.
 
-    `cast` names the members of the plan's cast that are in the step; None: the names in its prompt decide.
+    `cast` names the members of the plan's cast that are in the step; None: its prompt tells (presence.py).
     `facts` state what is true after it. The critic answers each item of `checklist` with yes or no.
     `rewritten` is set if the run wrote the prompt, to generate the step from text.
     """
@@ -71,6 +77,11 @@ class Step(Value):
 
     @model_validator(mode="after")
     def _has_content(self) -> Step:
+        if self.instruction and self.prompt is not None and not self.prompt.strip():
+            raise ValueError(
+                f"step {self.number} has an instruction and an empty prompt; write the prompt, or null for a "
+                "text-only step"
+            )
         if not self.prompt and not self.auxiliary_text:
             raise ValueError(f"step {self.number} has neither a prompt nor an auxiliary text")
         return self
@@ -128,6 +139,23 @@ class Plan(Value):
             raise ValueError(f"style and prompt together exceed {MAX_TEXT} characters")
         check_cast(self.cast, ((step.number, step.cast) for step in self.steps))
         return self
+
+    def members_in(self, number: int) -> list[CastMember]:
+        """Return the members that are in a step: by its list, else by its prompt without the style."""
+        step = next(one for one in self.steps if one.number == number)
+        return members_in(self.cast, step.cast, step.prompt or "")
+
+    @property
+    def resolved(self) -> Plan:
+        """The plan with the `@Name` marks of its prompts as the lists of their steps."""
+        steps = []
+        for step in self.steps:
+            prompt, marked = without_marks(self.cast, step.prompt or "")
+            if marked:
+                listed = marked if step.cast is None else step.cast
+                step = step.model_copy(update={"prompt": prompt, "cast": listed})
+            steps.append(step)
+        return self if tuple(steps) == self.steps else self.model_copy(update={"steps": tuple(steps)})
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

@@ -63,9 +63,10 @@ class RunSettings(Value):
         le=2**48,
         description="Base seed; every step and attempt derives its own seed from it.",
     )
-    seed_rule: Literal["every try", "every step"] = Field(
+    seed_rule: Literal["every try", "every step", "1000 per step"] = Field(
         default="every try",
-        description=("A new seed for every attempt, or one seed per step, so that only the prompt changes."),
+        description="A new seed for every attempt, or one seed per step, so that only the prompt changes. "
+        "1000 per step: seed + 0, seed + 1000, seed + 2000 and so on, as in the released code.",
     )
     on_failure: Literal["keep", "stop"] = Field(
         default="keep",

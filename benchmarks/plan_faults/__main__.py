@@ -2,6 +2,7 @@
 
     python -m benchmarks.plan_faults
     python -m benchmarks.plan_faults --show tuned
+    python -m benchmarks.plan_faults --fresh
     python -m benchmarks.plan_faults --plans FILE.jsonl
 
 A line of FILE.jsonl is `{"text": REQUEST, "plan": [[PROMPT, CAPTION], ...]}`.
@@ -19,6 +20,7 @@ from pathlib import Path
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
 from interleave_thinker.backend.types import Plan, Step
 
+from .fresh import counted_fresh, shown_fresh
 from .planting import planted_faults
 
 
@@ -74,9 +76,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--show", choices=("tuned", "held-out"))
     parser.add_argument("--plans", type=Path)
+    parser.add_argument("--fresh", action="store_true", help="Plans of fresh.txt and of the repository.")
     options = parser.parse_args()
     if options.plans:
         show_plans(options.plans)
+    elif options.fresh:
+        print("\n".join(shown_fresh()))
+        print(json.dumps(counted_fresh()))
     elif options.show:
         show(options.show)
     else:

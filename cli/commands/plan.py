@@ -17,7 +17,7 @@ from ...backend.shown_text import shown_text
 from ..open_models import Opener
 from ..options.model_options import LocalOptions, PlannerOptions
 from ..options.models import with_model_options
-from ..progress import Lines, plan_lines, plural
+from ..progress import Lines, cast_lines, plan_lines, plural, warn
 from ..run_request import check_words, constrained, warn_of
 
 CHECK = "Check a plan"
@@ -90,10 +90,14 @@ def command(
 def _check(path: Path, request: str | None, as_json: bool) -> int:
     """Print the findings for a plan, and return the exit code."""
     plan, found_request = read_plan_and_request(path)
+    if plan.warning:
+        warn(plan.warning)
     findings = lint_plan(plan, read_text("--request", request) if request is not None else found_request)
     if as_json:
         print(json.dumps([one.model_dump() for one in findings], ensure_ascii=False, indent=2))
     else:
+        for number, line in cast_lines(plan):
+            typer.echo(shown_text(f"Step {number}, {line}."))
         for one in findings:
             typer.echo(f"{shown_text(one.sentence)} ({one.rule})")
         typer.echo(f"{plural(len(findings), 'finding')} in {plural(len(plan.steps), 'step')}.")

@@ -20,7 +20,11 @@ def command(
         Path, typer.Option(help="Output folder for sequences_easy.json, sequences_hard.json and images.")
     ],
     published_quirks: Annotated[
-        bool, typer.Option("--published-quirks", help="Close <plan> with <plan>, as the published data does.")
+        bool,
+        typer.Option(
+            "--published-quirks",
+            help="As the published data: close <plan> with <plan>, and leave out the request's images.",
+        ),
     ] = False,
     guard: Annotated[
         Path | None, typer.Option(help="Benchmark index (`data guard`). Matching items are left out.")

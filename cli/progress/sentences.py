@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import typer
 
+from ...backend.agents.plan_lint.cast import found_casts
 from ...backend.journal.waiting import Waiting
-from ...backend.loop.policy import accepted
+from ...backend.loop.policy import accepted, is_read, unanswered, unchecked
 from ...backend.shown_text import shown_text
 from ...backend.types import Attempt, Plan, Score, StepResult, StopReason, UnusedSetting, Verdict
 
@@ -22,8 +25,10 @@ STOP_REASONS = {
     StopReason.accepted: "accepted",
     StopReason.attempts_used_up: "not accepted, no attempts left",
     StopReason.picked: "picked by hand",
+    StopReason.approved_by_time: "approved by time",
     StopReason.redrawn: "generated on request, not accepted",
     StopReason.unjudged: "not judged",
+    StopReason.unchecked: "not checked, the critic did not answer the checklist",
     StopReason.text_only: "text only",
     StopReason.skipped: "skipped by hand",
     StopReason.budget: "time budget used up",
@@ -41,6 +46,7 @@ def plan_lines(plan: Plan) -> list[str]:
         images = [plural(len(member.images), "image")] if member.images else []
         looks = ", ".join([*member.traits, *images])
         lines.append(f"{member.kind} {member.name}{f': {looks}' if looks else ''}")
+    present = dict(cast_lines(plan))
     for step in plan.steps:
         title = step.name or step.instruction or ""
         lines.append(f"{step.number}. {title or step.prompt or 'text'}")
@@ -48,7 +54,18 @@ def plan_lines(plan: Plan) -> list[str]:
             lines.append(f"   prompt: {step.prompt}")
         if step.auxiliary_text:
             lines.append(f"   text: {step.auxiliary_text}")
+        if step.number in present:
+            lines.append(f"   {present[step.number]}")
     return lines
+
+
+def cast_lines(plan: Plan) -> Iterator[tuple[int, str]]:
+    """Yield the number of each step that may show members of the cast, with a line about who is in it."""
+    listed = {step.number: step.cast for step in plan.steps}
+    for one in found_casts(plan):
+        given = listed[one.step]
+        names = ", ".join(one.names if given is None else given) or "none"
+        yield one.step, f"cast{'' if one.marked or given is not None else ' by names in the prompt'}: {names}"
 
 
 def attempt_line(number: int, attempt: Attempt, reused: bool = False, accept_at: float | None = None) -> str:
@@ -82,7 +99,9 @@ def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
 
     If the acceptance threshold overrules the critic, the text gives the threshold.
     """
-    if verdict.success is None:
+    if unchecked(verdict, accept_at):
+        return f"not checked: no answer: {'; '.join(unanswered(verdict))}"
+    if not is_read(verdict):
         return "not judged (the critic's reply could not be parsed)"
     passed = accepted(verdict, accept_at)
     word = "accepted" if passed else "rejected"

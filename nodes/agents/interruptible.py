@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
@@ -64,9 +64,20 @@ def review_with(chat: ChatModel, most: int, on_start: Callable[[], None]) -> Sto
     return StoryReview(ListenedChecker(checker, on_start), most)
 
 
-def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: None) -> ListenedCritic:
-    """Return the critic that uses this agent. `listener` receives its text as it is generated."""
+def critic_with(
+    chat: ChatModel,
+    listener: Callable[[str], None] = lambda text: None,
+    replies: Mapping[str, Any] | None = None,
+) -> ListenedCritic:
+    """Return the critic that uses this agent.
+
+    Args:
+        chat: The agent.
+        listener: Receives its text as it is generated.
+        replies: Reply settings that replace those of the agent.
+    """
     from ...backend.agents.critic import Critic
 
-    critic = Critic(chat, settings=settings_of(chat, watch_verdict=True))
+    settings = settings_of(chat, watch_verdict=True).model_copy(update=replies)
+    critic = Critic(chat, settings=settings)
     return ListenedCritic(critic, listener, host.stop_if_interrupted)

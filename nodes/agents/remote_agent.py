@@ -12,7 +12,9 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
+from ...backend.prompts.trained_with import say_once
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
+from .. import host
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
@@ -124,8 +126,13 @@ class RemoteAgent(io.ComfyNode):
         settings, prompt_set = reply_settings("Remote Agent", replies), chosen_prompts(prompts)
         waits = {"timeout": float(timeout), "deadline": float(deadline)}
         chat = open_remote(f"{model.strip()}@{base_url.strip()}", key_variable.strip(), waits)
-        accept_at = STRICTNESS.get(strictness)
-        return io.NodeOutput(ManagedChat(chat, accept_at=accept_at, settings=settings, prompts=prompt_set))
+        opened = ManagedChat(
+            chat, accept_at=STRICTNESS.get(strictness), settings=settings, prompts=prompt_set
+        )
+        if prompt_set is None and (warning := opened.trained.warning):
+            say_once(opened, warning)
+            host.NodeProgress().say(warning)
+        return io.NodeOutput(opened)
 
 
 def open_remote(spec: str, key_variable: str, waits: dict[str, float]) -> ChatModel:

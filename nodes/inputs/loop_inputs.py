@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
+from ...backend.pipeline.published import STORY_SETTINGS
 from ...backend.pipeline.story_check.review import MAX_REOPENED
 from ...backend.types import MAX_BATCH
 from .sockets import AgentSocket
 from .strictness import CHOICES, CUSTOM
 
+OWN_SETTINGS = "off"
+"""Value of `as_published` that leaves the node's settings as they are."""
 AGENTS_CHOICE = 0.0
 """Value of `accept_at` that leaves the decision to the agent: its strictness, else its own verdict."""
 
@@ -123,6 +126,20 @@ def check_story_input() -> io.Int.Input:
         advanced=True,
         tooltip="After the last step, show the critic all images together, and generate up to this number of "
         "images that do not fit the story again, each with the later steps that depend on it. 0: no check.",
+    )
+
+
+def published_input() -> io.Combo.Input:
+    """Return the input for the settings of the published system. Default: none of them."""
+    return io.Combo.Input(
+        "as_published",
+        options=[OWN_SETTINGS, *STORY_SETTINGS],
+        default=OWN_SETTINGS,
+        optional=True,
+        advanced=True,
+        tooltip="released: the settings of the released code (3 attempts, the last one kept, seeds 0, 1000, "
+        "2000..., images of 1024x1024, sampling of the critic). paper: those of the paper (5 attempts). They "
+        "replace the values of this node. The report says what they cannot set.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from .. import host
 from ..inputs.connected import AGENT, GENERATOR, PLAN, check_connected, check_optional
 from ..inputs.images import to_batch
 from ..inputs.loop_inputs import (
+    OWN_SETTINGS,
     accept_at_input,
     candidates_input,
     check_story_input,
@@ -30,6 +32,7 @@ from ..inputs.loop_inputs import (
     keep_input,
     max_attempts_input,
     pause_input,
+    published_input,
     strictness_input,
 )
 from ..inputs.run_folder import RUNS, RunWatch, run_folder
@@ -43,6 +46,7 @@ from ..inputs.sockets import (
 from ..inputs.strictness import CUSTOM, accept_at_of
 from ..inputs.validation import checked, in_range, only_text
 from ..plan.outline_text import step_text
+from .as_published import published_run
 from .live_loop import carry_out
 
 NO_LIMIT = 0.0
@@ -127,6 +131,7 @@ class CriticLoop(io.ComfyNode):
                 derive_checklist_input(),
                 pause_input(),
                 check_story_input(),
+                published_input(),
             ],
             outputs=[
                 io.Image.Output(
@@ -167,13 +172,14 @@ class CriticLoop(io.ComfyNode):
         time_budget: float = NO_LIMIT,
         strictness: str = CUSTOM,
         check_story: int = 0,
+        as_published: str = OWN_SETTINGS,
         **settings: Any,
     ) -> io.NodeOutput:
         """Run the loop."""
         check_connected("Critic Loop", PLAN, plan=plan)
         check_optional("Critic Loop", GENERATOR, generator=generator)
         check_optional("Critic Loop", AGENT, critic=critic)
-        only_text("Critic Loop", strictness=strictness)
+        only_text("Critic Loop", strictness=strictness, as_published=as_published)
         in_range("Critic Loop", 0, MAX_REOPENED, check_story=check_story)
         if check_story and critic is None:
             raise SettingsError(
@@ -184,25 +190,38 @@ class CriticLoop(io.ComfyNode):
             "accept_at": accept_at_of(critic, strictness, accept_at),
             "time_budget": time_budget or None,
         }
-        policy = checked(RunSettings, "Critic Loop", **own, **settings)
+        preset = published_run(as_published, plan, generator, critic)
+        policy = checked(RunSettings, "Critic Loop", **{**own, **settings, **preset.settings})
         folder = run_folder(host.output_folder(), plan.request, policy.seed)
         node = cls.hidden.unique_id or ""
         watch.runs(node, folder)
         with host.host_interrupts():
-            ended = carry_out(plan, generator, critic, policy, folder, workflow_of(cls.hidden), check_story)
+            ended = carry_out(
+                preset.plan,
+                generator,
+                critic,
+                policy,
+                folder,
+                workflow_of(cls.hidden),
+                check_story,
+                preset.replies,
+            )
         checks = ended.trajectory.checks
         if ended.waiting or not is_complete(ended.trajectory) or (checks and checks[-1].warning):
             watch.incomplete(node)
-        return results(ended.trajectory, folder, ended.waiting)
+        return results(ended.trajectory, folder, ended.waiting, preset.notes)
 
 
-def results(trajectory: Trajectory, folder: Path, waiting: Waiting | None = None) -> io.NodeOutput:
+def results(
+    trajectory: Trajectory, folder: Path, waiting: Waiting | None = None, notes: Sequence[str] = ()
+) -> io.NodeOutput:
     """Return the outputs and the display of a run whose journal is in `folder`.
 
     Args:
         trajectory: The run.
         folder: Its folder.
         waiting: What the run waits for. It may then have no image yet.
+        notes: Lines at the beginning of the report.
 
     Raises:
         GeneratorError: The plan has steps to generate, and none has an image or was skipped.
@@ -215,7 +234,7 @@ def results(trajectory: Trajectory, folder: Path, waiting: Waiting | None = None
         [to_batch(picture.image) for picture in images] or host.nothing(),
         [step_text_of(result) for result in trajectory.results],
         trajectory,
-        report(trajectory),
+        "\n".join([*notes, report(trajectory)]),
         image_texts(trajectory.results) if images else host.nothing(),
         ui={
             **host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),

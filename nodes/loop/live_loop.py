@@ -6,7 +6,9 @@ button reaches the loop through the generator and the critic.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget
@@ -34,10 +36,12 @@ def carry_out(
     folder: Path,
     workflow: str | None = None,
     check_story: int = 0,
+    replies: Mapping[str, Any] | None = None,
 ) -> Finished:
     """Run the loop with its journal in `folder`, show it on the node, and return how it ended.
 
     `check_story`: maximum number of images that are generated again because they do not fit the story.
+    `replies`: reply settings of the critic that replace those of its agent.
 
     Raises:
         Cancelled: The user pressed cancel.
@@ -59,7 +63,7 @@ def carry_out(
     reviewer = review_with(chat, check_story, live.check) if chat is not None and check_story else None
     offload_others(chat)
     LIVE_RUNS.begin(live)
-    critic = None if chat is None else critic_with(chat, live.hear)
+    critic = None if chat is None else critic_with(chat, live.hear, replies)
     bar = _Bar(progress, live, max_attempts if judged else 1)
     ended = None
     try:

@@ -57,8 +57,9 @@ class CastNode(io.ComfyNode):
                     "name",
                     default="",
                     placeholder="Mia",
-                    tooltip="The word that prompts use, such as Mia. Each name once. Without further "
-                    "settings, the member is in every step whose prompt contains the name.",
+                    tooltip="The word that prompts use, such as Mia. Each name once. Without a list in Edit "
+                    "Plan, the member is in each step whose prompt shows it by this name (not 'without Mia' "
+                    "or 'Mia's dog') or marks it with @Mia.",
                 ),
                 io.Combo.Input(
                     "kind",

@@ -12,12 +12,13 @@ from typing import Any
 from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...backend.agents.plan_lint.cast import found_casts
 from ...backend.agents.plan_lint.lint import step_findings
 from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
 from ...backend.files.step_images import with_step_images
 from ...backend.plan_editor.cast_lines import checked_cast
-from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, PlanTextError
+from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
 from ...backend.plan_editor.json_form import plan_object, write_json
 from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
 from ...backend.plan_editor.outline import write_outline
@@ -153,7 +154,7 @@ def _planner_of(plan: PlannedRequest | None, outcome: MergedPlan, cast: tuple[Ca
     if plan is None or not plan.planner:
         return ""
     unchanged = plan.plan.model_copy(update={"cast": cast}) if cast else plan.plan
-    return plan.planner if outcome.plan == unchanged else f"{plan.planner}|edited by hand"
+    return plan.planner if outcome.plan == unchanged.resolved else f"{plan.planner}|edited by hand"
 
 
 def named_request(request: Request, plan: Plan) -> Request:
@@ -170,9 +171,9 @@ def display(
 ) -> dict[str, Any]:
     """Return the data of the list editor.
 
-    It has the note, the planner's plan with its findings, the result if it differs, the cast that is not in
-    the text, and the request, with which the editor has later edits checked. Without a planner, the request
-    is only a name.
+    It has the note, the planner's plan with what its check shows, the result if it differs, the cast that is
+    not in the text, and the request, with which the editor has later edits checked. Without a planner, the
+    request is only a name.
     """
     shown: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
     plans: dict[str, Any] = {}
@@ -185,6 +186,7 @@ def display(
         plans["planned_style"] = incoming.plan.style
         planned = incoming.plan.model_copy(update={"cast": connected}) if connected else incoming.plan
         plans["findings"] = found_in(planned, incoming.request.text)
+        plans["casts"] = casts_in(planned)
     if outcome.is_stale:
         plans["result"] = plan_object(outcome.edited)
     if len(json.dumps(plans)) > MAX_SHOWN:
@@ -195,6 +197,11 @@ def display(
 def found_in(plan: Plan, request: str) -> list[dict[str, Any]]:
     """Return the findings for a plan as JSON values."""
     return [one.model_dump() for one in step_findings(plan, request)]
+
+
+def casts_in(plan: Plan) -> list[dict[str, Any]]:
+    """Return who is in each step by its prompt as JSON values."""
+    return [one._asdict() for one in found_casts(plan)]
 
 
 class AskPlanText(BaseModel):
@@ -214,9 +221,9 @@ class AskPlanText(BaseModel):
 
 
 class PlanTextRead(BaseModel):
-    """A parsed plan text: its steps (as in the JSON form), both text forms and the findings.
+    """A parsed plan text: its steps (as in the JSON form), both text forms, and what the plan check shows.
 
-    If it could not be parsed: the error and its line.
+    These are findings, and who is in each step by its prompt. If it could not be parsed: the error, its line.
     """
 
     plan: dict[str, Any] | None = None
@@ -225,6 +232,7 @@ class PlanTextRead(BaseModel):
     error: str = ""
     line: int | None = None
     findings: list[dict[str, Any]] = []
+    casts: list[dict[str, Any]] = []
 
 
 def plan_text_read(asked: AskPlanText) -> PlanTextRead:
@@ -243,7 +251,13 @@ def plan_text_read(asked: AskPlanText) -> PlanTextRead:
         outline=write_outline(edits),
         json_text=write_json(edits),
         findings=found_in(styled, asked.request),
+        casts=casts_in(_as_written(edits, plan)),
     )
+
+
+def _as_written(edits: EditedPlan, plan: Plan) -> Plan:
+    """Return the plan with the steps of its text, whose prompts have marks."""
+    return plan.model_copy(update={"steps": tuple(one.step for one in edits.steps)})
 
 
 class AskImages(BaseModel):

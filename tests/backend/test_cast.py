@@ -8,9 +8,10 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from interleave_thinker.backend.cast import cast_text, followed_by, members_in, newest_images
+from interleave_thinker.backend.cast import cast_text, followed_by, newest_images
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import CastMember, Plan, Step, StepImage
+from interleave_thinker.backend.types.presence import members_in
 
 MIA = CastMember(name="Mia", traits=("girl of seven", "red coat"))
 TOM = CastMember(name="Tom")
@@ -65,24 +66,6 @@ def test_invalid_casts_raise(fields: dict, reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         step = {"number": 1, "prompt": "a", "cast": fields.get("step")}
         Plan.model_validate({"steps": [step], "cast": fields["cast"]})
-
-
-@pytest.mark.parametrize(
-    ("prompt", "found"),
-    [
-        ("mia's house", ["Mia"]),
-        ("Miami at night", []),
-        ("TOM lights the old lamp", ["Tom", "Old lamp"]),
-        ("an atom", []),
-    ],
-)
-def test_names_in_a_prompt_are_whole_words_regardless_of_case(prompt: str, found: list[str]) -> None:
-    assert names(prompt) == found
-
-
-def test_names_in_scripts_without_spaces_are_found() -> None:
-    (found,) = members_in((CastMember(name="米娅"),), None, "清晨米娅走在街上")
-    assert found.name == "米娅"
 
 
 def test_a_list_replaces_the_names_in_the_prompt() -> None:

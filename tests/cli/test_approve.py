@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.cli_calls import Scripts, call
+from support.cli_calls import Scripts, call, start
+from support.journal_runs import edit
 
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
@@ -64,18 +65,55 @@ def test_a_pause_is_in_the_json_events(tmp_path: Path, command: list[object]) ->
     assert result["exit_code"] == 4 and result["waiting"]["step"] is None and result["page"] is None
     output = call(*command, "--json", "--approve-after", 0).stdout
     events = [json.loads(line) for line in output.splitlines()]
-    assert events[0] == {"event": "decided", "decision": "The plan is approved."}
+    assert events[0] == {"event": "decided", "decision": "The plan is approved by time."}
     assert "waiting" not in events[-1] and "waiting" not in events[-2] and events[-1]["exit_code"] == 0
 
 
 def test_a_time_out_approves_what_waited_long_enough(tmp_path: Path, command: list[object]) -> None:
     rule = [*command, "--pause", "every step", "--approve-after", 600]
     assert call(*rule).exit_code == 4 and call(*rule).exit_code == 4 and at(tmp_path / "out") is None
-    path = tmp_path / "out" / WAITING
-    waited = json.loads(path.read_text()) | {"since": waiting_for(tmp_path / "out").since - 600}
-    path.write_text(json.dumps(waited))
+    edit(tmp_path / "out" / WAITING, lambda waiting: waiting.update(since=waiting["since"] - 600))
     later = call(*rule)
-    assert later.exit_code == 4 and "The plan is approved." in later.output and at(tmp_path / "out") == 1
+    assert (
+        later.exit_code == 4 and "The plan is approved by time." in later.output and at(tmp_path / "out") == 1
+    )
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_what_a_clock_approved_is_not_accepted(tmp_path: Path, judged: bool) -> None:
+    out = tmp_path / "out"
+    command = ["run", "a house", "--out", out, *Scripts(tmp_path).story(*[judged] * 40)]
+    rule = [*command, "--max-attempts", 2, "--pause", "every step", "--approve-after", 0]
+    codes = [call(*rule).exit_code for _ in range(5)]
+    last = call(*rule, "--json")
+    assert [*codes, last.exit_code] == [4] * 4 + [3, 3], "the plan, three images, the end"
+    drawn = [one for one in load_trajectory(out).results if one.attempts]
+    assert {(one.stop_reason, one.approved) for one in drawn} == {(StopReason.approved_by_time, False)}
+    result = json.loads(last.stdout.splitlines()[-1])
+    assert result["exit_code"] == 3 and "waiting" not in result
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "Approved by time at attempt" in page and "3 approved by time" in page
+    assert "approved by hand" not in page
+    sequences = call("data", "sequences", out, "--out", tmp_path / "rows")
+    assert sequences.exit_code == 2 and "not every step was accepted" in sequences.output
+    assert call("approve", out, "--step", 1).exit_code == 0 and call(*rule).exit_code == 3
+    first = load_trajectory(out).results[0]
+    assert (first.stop_reason, first.approved) == (StopReason.picked, True), "a person may approve it later"
+
+
+def test_of_five_decisions_at_a_time_one_is_stored(tmp_path: Path, command: list[object]) -> None:
+    assert call(*command, "--pause", "every step").exit_code == 4
+    several = [start("approve", tmp_path / "out") for _ in range(5)]
+    ended = [(*one.communicate(), one.returncode) for one in several]
+    assert sorted(code for *_, code in ended) == [0, 2, 2, 2, 2], ended
+    said = [error for _, error, code in ended if code]
+    assert all("was stored first" in one or "does not wait for a decision" in one for one in said)
+
+
+def test_only_a_run_can_wait(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused = call("approve", tmp_path / "empty")
+    assert refused.exit_code == 1 and "does not contain a run" in refused.stderr
 
 
 def test_a_resumed_run_keeps_its_pause(tmp_path: Path, command: list[object]) -> None:

@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 from support.cli_calls import Scripts, call
 
-from interleave_thinker import published_settings
+from interleave_thinker import Pipeline, published_settings
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pipeline.published import BENCHMARK_SETTINGS, STORY_SETTINGS
+from interleave_thinker.backend.pipeline.published import (
+    BENCHMARK_SETTINGS,
+    STORY_SETTINGS,
+    not_as_published,
+    with_published_size,
+)
+from interleave_thinker.backend.prompts.published import WORDINGS
+from interleave_thinker.backend.types import Plan, Step, StepSettings
+from interleave_thinker.cli.commands.run.published import with_published_models
+from interleave_thinker.cli.options.model_options import CriticOptions, GeneratorOptions, PlannerOptions
 from interleave_thinker.evaluation.runs.settings import BenchmarkOptions
 
 
@@ -27,7 +36,7 @@ def test_released_keeps_the_last_of_three_attempts_that_share_a_seed(
     result = call("run", "a house", "--as", "released", "--out", out, *rejected)
     assert result.exit_code == 3, result.output
     assert (
-        'Settings as in the released code: --max-attempts 3, --keep last, --seed-rule "every step".'
+        'Settings as in the released code: --max-attempts 3, --keep last, --seed-rule "1000 per step".'
         in result.output
     )
     trajectory = load_trajectory(out)
@@ -36,6 +45,56 @@ def test_released_keeps_the_last_of_three_attempts_that_share_a_seed(
     assert len(attempts) == 3 and len({one.seed for one in attempts}) == 1
     assert trajectory.results[0].chosen == 2
     assert all(one.verdict is not None for one in attempts)
+
+
+SAMPLED = ('"temperature":0.7', '"top_p":0.8', '"top_k":20', '"max_tokens":4096', '"max_pixels":16777216')
+
+
+def test_released_has_the_published_seed_numbers_and_decoding(tmp_path: Path, rejected: list[str]) -> None:
+    command = ["run", "a house", "--as", "released", "--out", tmp_path / "out", *rejected]
+    result = call(*command, "--critic-top-k", 5)
+    told = load_trajectory(tmp_path / "out")
+    assert [{one.seed for one in step.attempts} for step in told.results] == [{0}, set(), {2000}, {3000}]
+    assert all(setting in told.identities.planner for setting in SAMPLED)
+    assert '"top_k":5' in told.identities.critic and '"top_p":0.8' in told.identities.critic
+    assert "--planner-top-k 20" in result.stdout and "--critic-top-k" not in result.stdout
+    assert "The planner and the critic are not asked with the authors' prompts" in result.stderr
+    image = told.results[0].image
+    assert "--size 1024x1024" in result.stdout and image is not None and image.size == (1024, 1024)
+
+
+def test_released_sets_the_size_of_a_generator_that_has_one() -> None:
+    agents = PlannerOptions(), CriticOptions()
+    for size, expected in ((None, "1024x1024"), ("512x512", "512x512")):
+        drawing = GeneratorOptions(generator="diffusers:folder", size=size)
+        assert with_published_models("released", *agents, drawing)[2].size == expected
+    assert with_published_models("paper", *agents, drawing) == (*agents, drawing)
+
+
+def test_released_sets_the_size_of_steps_without_one() -> None:
+    own = Step(number=1, prompt="a", settings=StepSettings(size="512x512"))
+    plan = Plan(steps=(own, Step(number=2, prompt="b"), Step(number=3, auxiliary_text="c")))
+    sizes = [step.settings.size for step in with_published_size("released", plan).steps]
+    assert sizes == ["512x512", "1024x1024", None]
+    assert with_published_size("paper", plan) == plan
+
+
+def test_what_is_not_as_published_is_said() -> None:
+    (published,) = WORDINGS
+    assert not_as_published("released", {"planner": published, "critic": published}) == []
+    (line,) = not_as_published("released", {"planner": published, "critic": "other"})
+    assert line.startswith("The critic is not asked with the authors' prompts") and "prompts import" in line
+    (size,) = not_as_published("released", {}, has_size=False)
+    assert "1024x1024" in size and not not_as_published("paper", {}, has_size=False)
+
+
+def test_a_pipeline_has_the_same_values(tmp_path: Path, rejected: list[str]) -> None:
+    planner, critic, generator = rejected[1::2]
+    told = Pipeline(planner, generator, critic, published="released")("a house").trajectory
+    assert told.settings == published_settings("released")
+    assert all(
+        setting in told.identities.planner and setting in told.identities.critic for setting in SAMPLED
+    )
 
 
 def test_paper_keeps_the_last_of_five_attempts_and_does_not_judge_it(

@@ -157,3 +157,36 @@ def test_findings_of_a_new_plan_are_warnings_and_can_be_repaired(tmp_path: Path)
     repaired = call("plan", "a boat", *planner, "--json", "--repair-plan")
     assert Plan.model_validate_json(repaired.stdout).steps == good.steps
     assert "Warning" not in repaired.stderr
+
+
+def test_what_an_import_leaves_out_is_said(tmp_path: Path) -> None:
+    """The notice does not hide that the number of steps is not the requested one."""
+    file = tmp_path / "shots.csv"
+    file.write_bytes("Description;Länge\nZoë rennt.;3 s\n".encode("cp1252"))
+    notice = (
+        "Warning: The file is read as Windows-1252 text. If letters are wrong, save it as UTF-8. "
+        "Left out of the plan: columns 'Länge'."
+    )
+    assert notice in call("plan", "--lint", file).stderr
+    arguments = ["--plan", file, "--critic", "none", "--generator", "fake:16"]
+    result = call("run", "Zoë in 3 steps.", "--out", tmp_path / "out", *arguments)
+    assert notice in result.stderr
+    assert "another number of steps than requested: 1, not 3" in result.stderr
+
+
+def test_the_cast_of_each_step_is_shown_and_is_no_finding(tmp_path: Path) -> None:
+    file = tmp_path / "plan.txt"
+    steps = "1. One\n draw: Mia runs\n\n2. Two\n draw: a yard without Mia\n\n3. Three\n draw: the hat of @mia"
+    file.write_text(f"character: Mia\n\n{steps}\n\n4. Four\n draw: a house\n cast: -", encoding="utf-8")
+    result = call("plan", "--lint", file)
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        [
+            "Step 1, cast by names in the prompt: Mia.",
+            "Step 2, cast by names in the prompt: none.",
+            "Step 3, cast: Mia.",
+            "Step 4, cast: none.",
+            "0 findings in 4 steps.",
+        ],
+    )
+    assert json.loads(call("plan", "--lint", file, "--json").stdout) == []

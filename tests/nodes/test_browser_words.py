@@ -149,18 +149,27 @@ def findings_of_plans() -> Iterator[str]:
             Step(number=2, prompt="Make it blue"),
             Step(number=3, prompt="make it blue"),
             Step(number=4, prompt="a sign that says 'END', as in step 1"),
-            Step(number=5, prompt="four foxes and the", auxiliary_text="To be continued"),
+            Step(number=5, prompt="four foxes and the"),
+            Step(number=6, prompt="Sure! The fox with the red hat"),
+            Step(number=7, prompt="the fox with the blue hat", auxiliary_text="To be continued"),
         )
     )
     text_only = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
     cast = (CastMember(name="Mia", traits=("red coat",)), CastMember(name="Tom"), CastMember(name="Ben"))
-    prompt = "Mia in a blue coat, Tom and three friends"
-    played = Plan(steps=(Step(number=1, prompt=prompt, cast=("Mia",)),), cast=cast)
+    prompt = "Mia in a blue coat, Tom and three friends, @Ida"
+    steps = (
+        Step(number=1, prompt=prompt, cast=("Mia",)),
+        Step(number=2, prompt="tom runs"),
+        Step(number=3, prompt="no Mia", cast=("Mia",)),
+    )
+    played = Plan(steps=steps, cast=cast)
     found = [
         *lint(drawn, "Draw two foxes in 3 steps. No captions. On a flag the word 'HOME'. Put a kite there."),
         *lint(drawn, "Explain without pictures."),
         *lint(text_only, "Draw a story."),
-        *lint(Plan(steps=(*drawn.steps, Step(number=6, auxiliary_text="End."))), "A story in six pictures."),
+        *lint(
+            Plan(steps=(*drawn.steps, Step(number=8, auxiliary_text="End."))), "A story in eight pictures."
+        ),
         *lint(played, "Mia visits Ben."),
     ]
     assert {one.rule for one in found} == {rule.id for rule in RULES}
@@ -216,7 +225,8 @@ def sums(trajectory: Trajectory) -> Iterator[Trajectory]:
     picked = first.model_copy(
         update={"stop_reason": StopReason.picked, "attempts": first.attempts[1:], "chosen": 0}
     )
-    for one in (picked, picked.model_copy(update={"approved": True})):
+    timed = picked.model_copy(update={"stop_reason": StopReason.approved_by_time})
+    for one in (picked, picked.model_copy(update={"approved": True}), timed):
         yield trajectory.model_copy(update={"results": (one, *others)})
     pausing = trajectory.settings.model_copy(update={"pause": "every step"})
     for count in (1, 2):

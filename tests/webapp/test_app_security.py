@@ -7,7 +7,6 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from starlette.testclient import TestClient
 from support.cli_calls import call
 from support.web_app import CHOSEN, Client, app_of, served
 
+from interleave_thinker.backend.journal.records.run_files import RunFiles
 from interleave_thinker.cli.options.model_options import (
     CriticOptions,
     GeneratorOptions,
@@ -210,7 +210,5 @@ def test_a_started_story_names_its_models_only(http: TestClient, tmp_path: Path)
     client = Client(http)
     run = client.start()
     client.ended()
-    written: dict[str, Any] = command.Chosen.model_validate_json(
-        (tmp_path / "runs" / run / "webapp.json").read_text()
-    ).model_dump()
-    assert written == CHOSEN
+    written = RunFiles(tmp_path / "runs" / run).read_model(command.Chosen, "webapp.json", hint="")
+    assert written and written.model_dump() == CHOSEN

@@ -264,6 +264,24 @@ def test_exports_are_files_to_save(client: Client) -> None:
     assert client.post("export", run=run, to="record").status_code == 400
 
 
+def test_an_export_that_fails_leaves_the_one_before(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = client.start()
+    client.ended()
+    assert client.post("export", run=run, to="markdown").status_code == 200
+    before = client.get("export", run=run, to="markdown").content
+    files = {path.name for path in (tmp_path / "runs" / run).iterdir()}
+
+    def full(*given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "write", full)
+    assert "No space left" in client.post("export", run=run, to="markdown").json()["error"]
+    assert client.get("export", run=run, to="markdown").content == before
+    assert {path.name for path in (tmp_path / "runs" / run).iterdir()} == files
+
+
 def test_one_export_at_a_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     from interleave_thinker.webapp import exports
 

@@ -20,13 +20,19 @@ answers and never rewards an answer that the running system cannot parse. The di
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
+
+from ...backend.answers.objects import read_object
+from ...backend.errors import AnswerError
 
 SIGNS = re.compile(r"([<>/])")
 OPENED = {name: re.compile(f"<{name}>", re.IGNORECASE) for name in ("think", "answer")}
 MAX_REPAIR = 8_000
-"""Maximum length of an answer that is repaired, in characters; a critic's answer has a few hundred."""
+"""Maximum length in characters of an answer that json_repair reads, which takes quadratic time.
+
+A longer one is read as JSON, else with our own rules for the mistakes of models."""
 VERDICT, REFINED = "previous_step_success", "refine_prompt"
 
 
@@ -84,10 +90,25 @@ def _value_in(text: str) -> object:
     if start < 0 or end < 0:
         return None
     held = text[start + len("<answer>") : end].strip()
-    # The time of a repair grows with the square of the length.
-    if len(held) > MAX_REPAIR:
-        return None
     try:
-        return json_repair.loads(held)
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError, RecursionError):
+        if len(held) <= MAX_REPAIR:
+            return json_repair.loads(held)
+        return _value_in_long(held)
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, RecursionError, AnswerError):
         return None
+
+
+def _value_in_long(held: str) -> object:
+    """Return the value of a long answer in linear time; a list is returned as its text.
+
+    Raises:
+        ValueError: It contains neither an object nor a list.
+        AnswerError: The object cannot be read.
+    """
+    try:
+        return json.loads(held)
+    except ValueError:
+        start = re.search(r"[{\[]", held)
+        if start is None:
+            raise
+    return held if start[0] == "[" else read_object(held, start.start(), len(held)).value

@@ -10,20 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ...cast import members_in, named_in
+from ...cast import CastMember, named_in
+from ...checklist import LETTERING
+from ...types import Plan
+from ...types.presence import Manner, Mention, members_in, mentions, without_marks
 from .findings import Checked, Found
 from .texts import HAN, HAN_NUMBER, NUMBER, number_of, shown
 
-ELSEWHERE = re.compile(
-    r"(?:\b(?:to|for|of|about|from|without|like|an|für|von|vom|über|ohne|wie|para|de|sobre|sin|como|a)"
-    r"\s(?:the |el |la |der |dem |den |die )?|[给为写像])$",
-    re.IGNORECASE,
-)
-"""Words before the name of somebody who need not be seen: a letter to Tom, a photo of Tom."""
-LONGEST = 20
-"""Maximum length of such words, in characters."""
-OWNED = re.compile(r"['’]s?\b|的")
-"""What follows the name of somebody whose thing is seen: Tom's house."""
+MARK = re.compile(r"(?<![\w@])@(\w+)")
 COLORS = {
     "red": r"red|roj[oa]s?|rot(?:e[nmrs]?)?|红",
     "blue": r"blue|azul(?:es)?|blau(?:e[nmrs]?)?|蓝",
@@ -73,39 +67,71 @@ class Colored(NamedTuple):
     words: str
 
 
+class StepCast(NamedTuple):
+    """Who is in a step by its prompt, in the order of the cast. `marked`: by `@Name` marks, not by name."""
+
+    step: int
+    names: tuple[str, ...]
+    marked: bool
+
+
+def found_casts(plan: Plan) -> list[StepCast]:
+    """Return who is in each step with a prompt, if the step had no list. It is shown next to the findings."""
+    found = []
+    for step in plan.steps if plan.cast else ():
+        prompt, marked = without_marks(plan.cast, step.prompt or "")
+        if prompt:
+            members = members_in(plan.cast, marked or None, prompt)
+            found.append(StepCast(step.number, tuple(one.name for one in members), bool(marked)))
+    return found
+
+
 def cast_left_out(checked: Checked) -> Found:
-    """Find prompts that name a member who is not in the list of the step."""
+    """Find prompts that differ from the list of the step, or mark a member who does not exist."""
     for step, prompt in checked.drawn:
-        if step.cast is None:
-            continue
         listed = members_in(checked.plan.cast, step.cast, prompt)
+        manners: dict[str, set[Manner]] = {}
+        for one in mentions(checked.plan.cast, prompt):
+            manners.setdefault(one.member.name, set()).add(one.manner)
         for member in checked.plan.cast:
-            if member not in listed and _is_seen(member.name, prompt):
+            found = manners.get(member.name, set())
+            if "seen" in found and member not in listed:
                 yield step.number, f"The prompt names '{member.name}', who is not in the step's cast."
+            if found == {"gone"} and member in listed:
+                yield step.number, f"The prompt leaves out '{member.name}', who is in the step's cast."
+        for found in MARK.finditer(LETTERING.sub("", prompt)) if checked.plan.cast else ():
+            yield step.number, f"The prompt marks '{shown(found.group())}', who is not in the cast."
 
 
 def cast_missing(checked: Checked) -> Found:
-    """Find members that the request names and no step shows."""
-    seen = {
-        member.name
-        for step, prompt in checked.drawn
-        for member in members_in(checked.plan.cast, step.cast, prompt)
-    }
-    for member in checked.plan.cast:
-        if checked.drawn and member.name not in seen and any(named_in(member.name, checked.request)):
+    """Find members that no step shows although the request names them, or prompts with other capitals."""
+    cast = checked.plan.cast
+    seen = [one for step, prompt in checked.drawn for one in members_in(cast, step.cast, prompt)]
+    asked = [one.member for one in mentions(cast, checked.request) if one.manner != "gone"]
+    for member in cast:
+        if not checked.drawn or member in seen:
+            continue
+        if member in asked:
             yield None, f"The request names '{member.name}', but no step shows it."
+            continue
+        for step, prompt in checked.drawn:
+            other = next((one.group() for one in named_in(member.name, prompt) if step.cast is None), "")
+            if other not in ("", member.name):
+                yield step.number, f"'{shown(other)}' is not read as a member: capitals count in names."
+                break
 
 
 def cast_changed(checked: Checked) -> Found:
     """Find members in another color than their traits say, without a change in a prompt or a fact."""
+    steps = [(*one, list(mentions(checked.plan.cast, one[1]))) for one in checked.drawn]
     for member in checked.plan.cast:
         known: dict[str, set[str]] = {}
         for one in _colored_in(member.traits):
             known.setdefault(one.nouns[-1], set()).add(one.color)
-        for step, prompt in checked.drawn:
+        for step, prompt, places in steps:
             for one in _colored_in(step.facts):
                 known.setdefault(one.nouns[-1], set()).add(one.color)
-            for one in _worn(member.name, prompt):
+            for one in _worn(places, member, prompt):
                 noun = next((noun for noun in one.nouns if noun in known), None)
                 if noun is None or one.color in known[noun]:
                     continue
@@ -131,22 +157,13 @@ def cast_count(checked: Checked) -> Found:
                 break
 
 
-def _is_seen(name: str, prompt: str) -> bool:
-    """Return whether a prompt names somebody who is to be seen, not only spoken of."""
-    return any(
-        not ELSEWHERE.search(prompt, max(0, found.start() - LONGEST), found.start())
-        and not OWNED.match(prompt, found.end())
-        for found in named_in(name, prompt)
-    )
-
-
-def _worn(name: str, prompt: str) -> Iterator[Colored]:
+def _worn(places: Sequence[Mention], member: CastMember, prompt: str) -> Iterator[Colored]:
     """Yield the colored things directly after a name."""
-    for found in named_in(name, prompt):
-        if verb := WEARS.match(prompt, found.end()):
+    for found in places:
+        if found.member == member and (verb := WEARS.match(prompt, found.end)):
             clause = CLAUSE_END.split(prompt[verb.end() : verb.end() + 60])[0]
             for one in _colored(clause):
-                words = prompt[found.start() : verb.end() + clause.index(one.words) + len(one.words)]
+                words = prompt[found.start : verb.end() + clause.index(one.words) + len(one.words)]
                 yield one._replace(words=words)
 
 

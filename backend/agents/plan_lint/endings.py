@@ -8,16 +8,27 @@ from .findings import Checked, Found
 from .texts import language_of, shown
 
 CUT_OFF = {
-    "en": re.compile(r"\s(?:and|or|the|an?|of|but|while|into|its|their|because)$", re.IGNORECASE),
-    "es": re.compile(r"\s(?:y|el|la|los|las|una?|del|con|que|pero)$", re.IGNORECASE),
-    "de": re.compile(r"\s(?:und|oder|der|die|das|den|dem|eine?[nmrs]?|aber|weil)$", re.IGNORECASE),
-    "zh": re.compile(r"(?:和|与|以及|并且|而且|然后|但是|因为|旁边有)$"),
+    "en": re.compile(
+        r"\s(?:and|or|the|an?|of|but|while|into|its|their|his|my|our|your|with|from|than|very|because)$",
+        re.IGNORECASE,
+    ),
+    "es": re.compile(r"\s(?:y|el|la|los|las|una?|del?|con|que|pero|en|por|para|sus?|al|muy)$", re.IGNORECASE),
+    "de": re.compile(
+        r"\s(?:und|oder|der|die|das|den|dem|eine?[nmrs]?|aber|weil|ihre[nmrs]?|neben|für|von|vom|zum)$",
+        re.IGNORECASE,
+    ),
+    "zh": re.compile(
+        r"(?:和|与|以及|并且|而且|然后|但是|因为|旁边有|一[个只条座张本把件艘棵](?:[^，。]{0,6}的))$"
+    ),
 }
 """Last words after which something is missing. Those that can end a sentence ("walks in") are not listed."""
+NO_END = re.compile(r"[:;：；、(\[（„«]$|[(（][^()（）]{0,80}$")
+"""The end of a prompt that is none. A caption may end in this way: "To the moon:"."""
 CONTINUED = re.compile(
-    r"to be continued|(?:find out|see|read|more|continues?|continued) (?:in|on) (?:the )?(?:next|part)\b|"
+    r"to be continued|stay tuned|keep reading|read on\b|sigue leyendo|bleibt? dran|lest weiter|"
+    r"(?:find out|see|read|more|continues?|continued) (?:in|on) (?:the )?(?:next|part)\b|"
     r"next (?:part|episode|chapter)\W*$|continuará|(?:próxim[oa]|siguiente) (?:parte|entrega|capítulo)|"
-    r"fortsetzung folgt|nächste[nrs]? (?:teil|folge|kapitel)|未完待续|待续|下集|下回|下一集|敬请期待",
+    r"fortsetzung folgt|nächste[nrs]? (?:teil|folge|kapitel)|未完待续|待续|下一?[集回章篇页]|敬请期待",
     re.IGNORECASE,
 )
 MAX_END = 300
@@ -40,7 +51,7 @@ def unfinished(checked: Checked) -> Found:
     for step in checked.plan.steps:
         for name, text in (("prompt", step.prompt), ("text", step.auxiliary_text)):
             end = (text or "").rstrip()[-MAX_END:]
-            if _is_cut_off(end):
+            if _is_cut_off(end) or (name == "prompt" and NO_END.search(end)):
                 end = end[-30:]
                 yield step.number, f"The {name} is cut off: it ends with '{shown(end)}'."
     last = checked.plan.steps[-1]

@@ -52,11 +52,32 @@ WELCOME = re.compile(
     re.IGNORECASE,
 )
 """Words of a request for images that may contain lettering."""
+TEXT = (
+    r"(?:captions?|texts?|descriptions|subtitles|bildunterschriften|bildtexte?|texte?|subtítulos|textos?|"
+    r"leyendas?)\b"
+)
+NOT_WITHIN = r"(?!\s(?:in|on|inside|within|im|auf|en)\b)"
 NO_CAPTIONS = re.compile(
-    r"\bno captions?\b|\bwithout (?:any )?captions?\b|\bsin (?:subtítulos|textos?)\b|\bohne "
-    r"(?:bildunterschriften|bildtexte|texte|text)\b|(?:不要|不需要|没有|无)(?:文字|说明|字幕|配文)",
+    rf"\b(?:no|without(?: any)?|sin(?: ning[uú]n)?|ohne(?: jeden)?|keine?) {TEXT}{NOT_WITHIN}|"
+    r"(?:^|[.,;:(]\s?|\b(?:and|with|ganz|e|und)\s)(?:no|without|sin|ohne|keine) (?:any )?"
+    r"(?:words|palabras|worte)\b|"
+    r"\b(?:don't|do not|never) (?:add|write|include|put|use|want|need) (?:any )?"
+    rf"(?:{TEXT}|words\b){NOT_WITHIN}|"
+    rf"\b(?:leave out|omit|skip|avoid) (?:any |the )?{TEXT}{NOT_WITHIN}|\b(?:wordless|textless)\b|"
+    r"\b(?:(?:just|only) (?:the )?(?:pictures|images)|nur bilder|s[oó]lo imágenes)(?=\W*$|[,.;!])|"
+    r"(?:不要|不需要|没有|无|不用|不加|不带)(?:配)?(?:任何)?(?:文字|说明|字幕|配文)|只要(?:图片|图像|图)",
     re.IGNORECASE,
 )
+"""A request without captions. "No text in the image" forbids lettering alone."""
+NAMED = r"(?-i:[A-ZÄÖÜ][^\W\d_]*(?: (?:[A-ZÄÖÜ][^\W\d_]*|of|the|and|und|de|la|y)){0,6})"
+BARE = re.compile(
+    rf"(?:{OBJECTS})(?: (?:that |which )?(?:reading|reads|says|saying)|"
+    r"[^.!?,\"'“„«‘]{0,25}? (?:with the (?:words?|text)|que dice|mit der aufschrift)) "
+    rf"(?P<named>{NAMED})|"
+    r"(?P<capitals>(?-i:[A-Z]{2,}(?: [A-Z]{2,}){0,5})) (?:is |are )?(?:written|painted|in (?:big|bold))",
+    re.IGNORECASE,
+)
+"""Lettering without quotes. In Chinese, what is written and what it is about look the same."""
 
 
 def missing_text(checked: Checked) -> Found:
@@ -89,7 +110,7 @@ def unasked_words(checked: Checked) -> Found:
         for step in checked.plan.steps:
             if step.prompt and step.auxiliary_text:
                 yield step.number, "The step has a caption, but the request asks for none."
-    if WELCOME.search(checked.request):
+    if WELCOME.search(NO_CAPTIONS.sub("", checked.request)):
         return
     asked = plain(checked.request)
     for step, prompt in checked.drawn:
@@ -100,7 +121,9 @@ def unasked_words(checked: Checked) -> Found:
 
 
 def _lettering(text: str, before: re.Pattern[str]) -> Iterator[Quote]:
-    """Yield the quotes that words around them make lettering."""
+    """Yield the texts without quotes, and the quotes that words around them make lettering."""
+    for bare in BARE.finditer(text):
+        yield Quote(bare["named"] or bare["capitals"], *bare.span())
     for quote in quotes(text):
         around = text[max(0, quote.start - AROUND) : quote.start], text[quote.end : quote.end + AROUND]
         if before.search(around[0]) or AFTER.match(around[1]):

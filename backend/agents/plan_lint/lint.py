@@ -13,12 +13,14 @@ from ...types import Plan, Request
 from ..requested.count import asked_images
 from ..requested.images import asks_for_none
 from .cast import cast_changed, cast_count, cast_left_out, cast_missing
+from .colors import color_changed
 from .counts import head_count
 from .endings import unfinished
 from .findings import MAX_READ, Asked, Checked, Finding, Found, Rule, asked_in
 from .goals import missing_goal
 from .lettering import missing_text, unasked_words
 from .meta_words import meta_words
+from .prompt_form import prompt_form
 from .subjects import no_subject
 from .texts import plain
 
@@ -66,6 +68,7 @@ RULES = (
     Rule("no-images", "A plan for a request that asks for images has prompts.", no_images),
     Rule("missing-images", "Each image that the request counts has a step with a prompt.", missing_images),
     Rule("unasked-images", "A plan for a request without images has no prompts.", unasked_images),
+    Rule("prompt-form", "Each prompt only describes an image: no talk, lists, labels or slots.", prompt_form),
     Rule("meta-words", "No prompt refers to another step ('as before', 'step 3').", meta_words),
     Rule("no-subject", "Each prompt names its subject, not only a pronoun ('make it blue').", no_subject),
     Rule("missing-text", "A text in quotes that the request wants in an image is in a prompt.", missing_text),
@@ -74,9 +77,10 @@ RULES = (
     Rule("unfinished", "No text is cut off, and the last step ends the story.", unfinished),
     Rule("unasked-words", "No lettering or captions that the request does not ask for.", unasked_words),
     Rule("head-count", "Numbers in a prompt agree with its lists and with the request.", head_count),
-    Rule("cast-left-out", "No prompt shows a member of the cast whom its step does not list.", cast_left_out),
+    Rule("cast-left-out", "Prompts show the members of the cast that their steps list.", cast_left_out),
     Rule("cast-missing", "A member of the cast whom the request names is in a step.", cast_missing),
     Rule("cast-changed", "No member of the cast changes its colors by itself.", cast_changed),
+    Rule("color-changed", "Nothing that someone wears changes its color by itself.", color_changed),
     Rule("cast-count", "No prompt has more people than its step's list has characters.", cast_count),
 )
 """All rules, in the order of their findings."""
@@ -84,6 +88,8 @@ RULES = (
 
 COUNTED_RULES = frozenset(("step-count", "no-images"))
 """Rules that the planner's own constraints enforce, with a warning in the plan (plan_constraints.py)."""
+PLANNER_WROTE = "the planner wrote"
+"""Words of that warning, which a warning about other things does not have."""
 
 
 def lint(plan: Plan, request: Request | str = "", asked: Asked | None = None) -> tuple[Finding, ...]:
@@ -95,7 +101,7 @@ def lint(plan: Plan, request: Request | str = "", asked: Asked | None = None) ->
         asked: Number of steps and images that are asked for. Default: read from the request.
     """
     request = Request(text=request) if isinstance(request, str) else request
-    checked = Checked(plan, request.text[:MAX_READ], asked or asked_in(request))
+    checked = Checked(plan.resolved, request.text[:MAX_READ], asked or asked_in(request))
     found = [
         Finding(step=step, rule=rule.id, message=message)
         for rule in RULES
@@ -107,7 +113,7 @@ def lint(plan: Plan, request: Request | str = "", asked: Asked | None = None) ->
 def remaining(plan: Plan, request: Request, step_count: int = 0) -> tuple[Finding, ...]:
     """Return the findings to show next to a plan: all that its own warning does not tell."""
     found = lint(plan, request, asked_in(request, step_count))
-    return tuple(one for one in found if not plan.warning or one.rule not in COUNTED_RULES)
+    return tuple(one for one in found if PLANNER_WROTE not in plan.warning or one.rule not in COUNTED_RULES)
 
 
 def step_findings(plan: Plan, request: Request | str) -> tuple[Finding, ...]:

@@ -14,6 +14,7 @@ STAIRS = re.compile(r"\b(?:stair\w*|ladder|staircase|porch|doorsteps?|stepping)\
 """With these, "the last step" is a thing in the image."""
 STEP_WORDS = (
     r"(?:step|prompt) (?:no\. ?|number |#)?\d{1,3}\b(?! of (?:the|a) (?:stair|ladder|porch))",
+    r"(?:using|based on|build(?:ing)? on|from|keep(?:ing)?|take) the last (?:image|picture|frame|scene)\b",
     r"(?:previous|preceding|earlier|prior) (?:step|prompt|instruction|panel|scene|frame|shot|image|"
     r"picture)s?\b",
     r"(?:from|in|since|like|as|than|see|after|of) the (?:last|next|first|second|third) (?:step|prompt|"
@@ -42,7 +43,7 @@ GERMAN = (
     r"(?:vorige|vorherige|vorangegangene|vorhergehende)[nmrs]? (?:Schritt|Bild|Szene|Panel|Prompt|"
     r"Anweisung)\w{0,2}\b",
     r"(?:im|vom|aus dem) letzten (?:Schritt|Bild)\b",
-    r"wie (?:zuvor|vorher|vorhin|bisher|oben)(?=\s*(?:[,.;:!)]|$|aber\b|nur\b))",
+    r"wie (?:zuvor|vorher|vorhin|bisher|oben|eben|gehabt)(?=\s*(?:[,.;:!)]|$|aber\b|nur\b))",
     r"(?:oben|zuvor|vorher|bereits) (?:beschrieben|erwähnt|genannt)\w{0,3}\b",
     r"siehe oben\b",
 )
@@ -50,6 +51,7 @@ CHINESE = (
     r"(?<!迈出)(?<!走出)(?<!迈开)第\s?[0-9一二三四五六七八九十]{1,3}\s?步",
     r"步骤\s?[0-9一二三四五六七八九十]{1,3}",
     r"(?<![走迈登])(?:上|前)一步(?:骤|中|的|所|里|一样|相同)?",
+    r"[上前]一[张幅](?:图片?|画面)(?:的基础|的画面|里|中|一样|相同|不变)",
     r"(?:如|正如)(?:上|前|之前|上文|前文|上面|前面)所(?:述|说|示)",
     r"同上|同前(?![^，。]{0,2}行)",
     r"(?:和|与|跟|同|像|如)(?:之前|前面|上面|上次|先前|上一(?:张|幅|步|格)(?:图)?)(?:的[^，。]{0,8})?(?:一样|相同|一致|那样)",

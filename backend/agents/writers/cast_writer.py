@@ -88,31 +88,37 @@ class CastWriter(Writer):
             ChatError: The backend failed, or the plan is too long for a message.
             Cancelled: The run was cancelled.
         """
-        question = bounded(_question(request, plan), READER, HINT)
+        template = read_template(TEMPLATE)
+        message = Message(role="user", content=(bounded(_question(template, request, plan), READER, HINT),))
+
+        def read(reply: str) -> CastAnswer:
+            answer = read_cast_answer(reply)
+            _cast_of(plan, answer)
+            return answer
+
         try:
-            message = Message(role="user", content=(question,))
-            return self.written([message], lambda reply: _with_answer(plan, reply), AGAIN)
+            answer = self.written([message], read, AGAIN, template)
         except AnswerError as error:
             told = UNUSABLE.format(problem=error.problem)
             return plan.model_copy(update={"warning": f"{plan.warning} {told}".strip()[:MAX_TEXT]})
+        return _with_answer(plan, answer)
 
 
-def _question(request: Request, plan: Plan) -> str:
+def _question(template: str, request: Request, plan: Plan) -> str:
     steps = "\n".join(f"{step.number}. {' '.join(step.prompt.split())}" for step in plan.steps if step.prompt)
     members = "\n".join(
         f"- {member.name} ({member.kind}): {', '.join(member.traits)}" for member in plan.cast
     )
     given = GIVEN.format(members=members) if members else ""
-    return fill(read_template(TEMPLATE), request=request.text, plan=steps, given=given)
+    return fill(template, request=request.text, plan=steps, given=given)
 
 
-def _with_answer(plan: Plan, reply: str) -> Plan:
-    """Return the plan with the cast in a reply.
+def _cast_of(plan: Plan, answer: CastAnswer) -> tuple[CastMember, ...]:
+    """Return the cast of a plan with an answer.
 
     Raises:
-        AnswerError: The reply does not contain a cast that fits the plan.
+        AnswerError: The cast is not valid.
     """
-    answer = read_cast_answer(reply)
     try:
         cast = plan.cast or tuple(CastMember(**one.model_dump()) for one in answer.cast)
         check_cast(cast, ())
@@ -121,6 +127,11 @@ def _with_answer(plan: Plan, reply: str) -> Plan:
         raise AnswerError(
             f"A member of the cast is not valid: {reason.removeprefix('Value error, ')}."
         ) from error
+    return cast
+
+
+def _with_answer(plan: Plan, answer: CastAnswer) -> Plan:
+    cast = _cast_of(plan, answer)
     if not cast:
         return plan
     known = {member.name.casefold(): member.name for member in cast}

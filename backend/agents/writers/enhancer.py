@@ -71,9 +71,10 @@ class PromptEnhancer(Writer):
             ChatError: The backend failed, or the prompt is too long for a message.
             Cancelled: The run was cancelled.
         """
-        messages = _messages(self.prompts.edit if is_edit else self.prompts.text, prompt)
+        template = self.prompts.edit if is_edit else self.prompts.text
+        messages = _messages(template, prompt)
         try:
-            return Enhancement(prompt=self.written(messages, read_prompt, AGAIN))
+            return Enhancement(prompt=self.written(messages, read_prompt, AGAIN, template))
         except AnswerError as error:
             return Enhancement(prompt=prompt, warning=UNUSABLE.format(problem=error.problem))
 

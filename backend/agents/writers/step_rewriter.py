@@ -40,14 +40,15 @@ class StepRewriter(Writer):
             ChatError: The backend failed, or the plan is too long for a message.
             Cancelled: The run was cancelled.
         """
-        question = bounded(_question(plan, step, problem), READER, HINT)
+        template = read_template(TEMPLATE)
+        question = bounded(_question(template, plan, step, problem), READER, HINT)
         try:
-            return self.written([Message(role="user", content=(question,))], read_prompt, AGAIN)
+            return self.written([Message(role="user", content=(question,))], read_prompt, AGAIN, template)
         except AnswerError:
             return None
 
 
-def _question(plan: Plan, step: Step, problem: str) -> str:
+def _question(template: str, plan: Plan, step: Step, problem: str) -> str:
     steps = "\n".join(f"{one.number}. {' '.join(one.prompt.split())}" for one in plan.steps if one.prompt)
     reason = " ".join(problem.split())[:MAX_PROBLEM] or "It did not show what the step asks for."
-    return fill(read_template(TEMPLATE), plan=steps, number=str(step.number), problem=reason)
+    return fill(template, plan=steps, number=str(step.number), problem=reason)

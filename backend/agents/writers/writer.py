@@ -9,7 +9,7 @@ from ...answers.grammar import GrammarName
 from ...chat.abilities import OnDevice
 from ...chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ...errors import AnswerError
-from ..asking import sampled_again
+from ..asking import own_answer, sampled_again
 
 Written = TypeVar("Written")
 
@@ -37,7 +37,9 @@ class Writer:
         self.settings = given.model_copy(update={"max_tokens": given.max_tokens or self.max_tokens})
         self._staying = staying
 
-    def written(self, messages: Sequence[Message], read: Callable[[str], Written], again: str) -> Written:
+    def written(
+        self, messages: Sequence[Message], read: Callable[[str], Written], again: str, template: str
+    ) -> Written:
         """Return what `read` finds in the reply.
 
         A reply that cannot be used is asked for once more, sampled.
@@ -46,6 +48,7 @@ class Writer:
             messages: The question.
             read: Parses a reply. It raises AnswerError if the reply cannot be used.
             again: Added to the question for the second reply, with the error in place of `{problem}`.
+            template: The prompt template of the question.
 
         Raises:
             AnswerError: The second reply cannot be used either.
@@ -54,7 +57,7 @@ class Writer:
         """
         try:
             try:
-                return read(_whole(self.chat.reply(messages, self.settings)))
+                return own_answer(read, _whole(self.chat.reply(messages, self.settings)), template, messages)
             except AnswerError as error:
                 reason = again.format(problem=error.problem)
             last = messages[-1]
@@ -62,7 +65,7 @@ class Writer:
             settings = sampled_again(self.settings)
             if self.second_grammar is not None:
                 settings = settings.model_copy(update={"grammar": self.second_grammar})
-            return read(_whole(self.chat.reply(asked, settings)))
+            return own_answer(read, _whole(self.chat.reply(asked, settings)), template, messages)
         finally:
             self._offload()
 

@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 from ...errors import ChatError, ServerError, SettingsError
 from ...machine.counters import count
 from ...prompts import PromptSet
-from ...prompts.trained_with import say_once
+from ...prompts.trained_with import TrainedWith, say_once, served
 from ...remote.api_keys import check_variable, key_for, read_key
 from ...remote.call import OnText, RemoteCall
-from ...remote.retrying import Retryable, moment_of, retry_after
+from ...remote.retrying import Retryable, moment_of, retry_after, unknown_model
 from ...remote.server import RemoteServer
 from ..protocol import Message, Reply, ReplySettings
 from .request_fields import (
@@ -102,6 +102,11 @@ class OpenAIChat:
     def prompt_set(self) -> PromptSet | None:
         """`None`: the prompt set of a served model is unknown."""
         return None
+
+    @property
+    def trained(self) -> TrainedWith:
+        """What the name of the model says about its training."""
+        return served(self._model)
 
     @property
     def constrains_replies(self) -> bool:
@@ -232,10 +237,12 @@ class OpenAIChat:
         text = self._server.refusal(response)
         if response.status_code in (400, 422) and (fields := rejected_fields(body, text)):
             raise FieldsRejected(fields)
-        hint = f"Set {self._key_variable} to a valid key." if response.status_code == 401 else ""
+        hint = unknown_model(response.status_code, text, self._url)
+        if response.status_code == 401:
+            hint = f"Set {self._key_variable} to a valid key."
         error = ServerError(f"{self._url} answered with status {response.status_code}: {text}", hint)
         if response.status_code in (400, 413, 422) and "top_k" in text:
-            error.hint = "This server does not support top_k: do not set it."
+            error.hint = "This server does not support top_k: set it to 0."
         elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
             error.hint = (
                 "Start the server with a longer context (vLLM: --max-model-len), "

@@ -15,12 +15,12 @@ from pathlib import Path
 from ...checkpoints.model_folder import check_files, check_weights
 from ...errors import SettingsError
 from ...files.bounded_reader import opened, read_json
+from ...machine.libraries import is_too_old, least
 
 INDEX = "model_index.json"
 HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
 CONTENT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 MAX_INDEX_BYTES = 1024 * 1024
-SAFE_DIFFUSERS = (0, 38)
 MAX_INDEX_VALUES = 10_000
 WHOLE_FILE_BYTES = 32 * 1024 * 1024
 SAMPLES = 64
@@ -64,17 +64,18 @@ def find_folder(argument: str, download: bool) -> Path:
 
 
 def check_library() -> None:
-    """Check that the installed diffusers does not run code from a pipeline's folder.
+    """Check that the installed diffusers is new enough.
 
     Raises:
         SettingsError: The installed version is too old.
     """
     from diffusers import __version__ as version
 
-    if tuple(int(part) for part in version.split(".")[:2]) < SAFE_DIFFUSERS:
+    if is_too_old("diffusers", version):
         raise SettingsError(
-            f"diffusers {version} can run code from a pipeline's folder, which is unsafe.",
-            "Install version 0.38 or newer: pip install -U diffusers",
+            f"diffusers {version} is too old: before 0.38 it can run code from a pipeline's folder, and "
+            "before 0.40 it loads some LoRAs at a quarter of their strength.",
+            f"Install version {least('diffusers')} or newer: pip install -U diffusers",
         )
 
 

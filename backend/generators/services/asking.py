@@ -16,7 +16,7 @@ from ...errors import DrawRefused, GeneratorError
 from ...remote.api_keys import GENERATOR_KEY
 from ...remote.balanced import Unanswered
 from ...remote.call import RemoteCall
-from ...remote.retrying import moment_of, retry_after
+from ...remote.retrying import moment_of, retry_after, unknown_model
 from ...remote.server import RemoteServer
 
 NO_SUCH_PAGE = frozenset({404, 405, 501})
@@ -62,7 +62,10 @@ class ServiceRefused(GeneratorError):
     ) -> None:
         wrong_key = status in KEY_STATUS or WRONG_KEY in said
         super().__init__(
-            message, f"Set the environment variable {key_variable} to its API key." if wrong_key else ""
+            message,
+            f"Set the environment variable {key_variable} to its API key."
+            if wrong_key
+            else unknown_model(status, said, url),
         )
         self.url, self.status, self.said = url, status, said
 

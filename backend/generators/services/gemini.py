@@ -1,15 +1,16 @@
 """Generates with the Gemini API (`generateContent` with image output), as the published Nano-Pro script.
 
 That script generates 1:1 images of class 1K, without a seed, and shows the model the earlier images at up to
-512 pixels. Those are the defaults here. With the run setting `source: all` the model sees all earlier images,
-as there.
+512 pixels. Those are the defaults here. With the run setting `source: all` the model sees all earlier images
+in the order of the story, the edited one last, as there.
 
 The API has no reliable seed, so the generator is not repeatable, as hosted models of the Images API
 (images.py). An answer without an image is a failed attempt with the reason, because the provider answers with
 status 200 and gives its reason in the answer (gemini_answers.py).
 
 Sources, read in November 2026 and not run against the provider: the reference of `ImageConfig` (aspect
-ratios; 1K, 2K and 4K; default 1K) at hexdocs.pm/geminix and docs.cloud.google.com (AIPlatform V1),
+ratios; 1K, 2K and 4K; default 1K) at hexdocs.pm/geminix and docs.cloud.google.com (AIPlatform V1), the ratios
+of gemini-nano-banana-2.1 at docs.laozhang.ai,
 `responseModalities` and `inlineData` in the REST references of docs.aiandgpu.com and apifox.newapi.ai,
 `x-goog-api-key` at docs-en.ccapi.ai and xairouter.com, and `FinishReason` in the source of
 firebase/flutterfire (pull request 17761).
@@ -31,7 +32,7 @@ from ...remote.addresses import Addresses
 from ...remote.api_keys import GEMINI_KEY, key_for, read_key
 from ...remote.endpoints import Endpoint
 from ...remote.server import RemoteServer
-from ...types import MAX_STEP_IMAGES, StepSettings, shown_beside
+from ...types import MAX_STEP_IMAGES, DrawSettings, StepSettings, shown_beside
 from ..protocol import bounded_identity
 from .asking import ServiceQuery, ServiceRefused, raise_refusal
 from .client import DEADLINE, Reach, ServiceClient
@@ -47,10 +48,13 @@ KEY_HEADER = "x-goog-api-key"
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_ARGUMENT = 100_000
 MAX_IMAGES = 14
-"""Maximum number of images in a request, for gemini-3-pro-image. Other models accept fewer."""
+"""Maximum number of images in a request, for gemini-3-pro-image and gemini-nano-banana-2.1."""
 RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9")
+LONG_RATIOS = ("1:4", "4:1", "1:8", "8:1")
+"""Further aspect ratios, which the models in WITHOUT_LONG do not have."""
+WITHOUT_LONG = ("gemini-2.", "gemini-3-pro")
 LARGEST_ERROR = 0.05
-"""Maximum relative difference between a requested aspect ratio and one of RATIOS."""
+"""Maximum relative difference between a requested aspect ratio and one of the model."""
 CLASS_SIDE = 1024
 """Side in pixels of a square image of class 1K."""
 MAX_CLASS = 4
@@ -106,7 +110,7 @@ def open(
             "Use gemini:MODEL, such as gemini:gemini-3-pro-image, or gemini:MODEL@URL for a proxy.",
         )
     wanted = read_options("gemini", GeminiOptions, given)
-    shape = image_shape(wanted.sides or (CLASS_SIDE, CLASS_SIDE))
+    shape = image_shape(wanted.sides or (CLASS_SIDE, CLASS_SIDE), match[1])
     if match[2] is None and read_key(GEMINI_KEY) is None:
         raise SettingsError(
             f"The Gemini API needs a key, and the environment variable {GEMINI_KEY} is not set.",
@@ -116,26 +120,28 @@ def open(
     return GeminiGenerator(match[1], Reach(addresses, deadline, interrupted, wanted.mixed), shape, wanted)
 
 
-def image_shape(size: tuple[int, int]) -> tuple[str, int]:
+def image_shape(size: tuple[int, int], model: str) -> tuple[str, int]:
     """Return the aspect ratio and the class (1, 2 or 4 for 1K, 2K or 4K) closest to a size.
 
     Args:
         size: Width and height in pixels.
+        model: Name of the model.
 
     Raises:
         SettingsError: The API has no similar aspect ratio.
     """
     width, height = size
+    ratios = RATIOS if model.startswith(WITHOUT_LONG) else RATIOS + LONG_RATIOS
 
     def error(ratio: str) -> float:
         across, down = map(int, ratio.split(":"))
         return abs(math.log(width / height * down / across))
 
-    closest = min(RATIOS, key=error)
+    closest = min(ratios, key=error)
     if error(closest) > math.log1p(LARGEST_ERROR):
         raise SettingsError(
-            f"The Gemini API cannot generate images of {width}x{height}.",
-            f"Use a size with one of the aspect ratios {', '.join(RATIOS)}.",
+            f"{model} of the Gemini API cannot generate images of {width}x{height}.",
+            f"Use a size with one of the aspect ratios {', '.join(ratios)}.",
         )
     step = round(math.log2(math.sqrt(width * height) / CLASS_SIDE))
     return closest, min(MAX_CLASS, 2 ** max(0, step))
@@ -151,7 +157,7 @@ class GeminiGenerator(ServiceClient):
         self.greeting = f"/models/{model}"
         self._model, self._input_side = model, options.input_side
         self._ratio, self._class = shape
-        self._beside: tuple[Picture, ...] = ()
+        self._step = StepSettings()
         super().__init__(reach)
         who = self._makers.named(reach.addresses.now())
         shown = f"size={self._ratio}@{self._class}K input_side={self._input_side}"
@@ -174,9 +180,9 @@ class GeminiGenerator(ServiceClient):
             SettingsError: The API has no aspect ratio like that of the size.
         """
         other = copy(self)
-        other._beside = shown_beside(settings)
+        other._step = settings
         if settings.sides is not None:
-            other._ratio, other._class = image_shape(settings.sides)
+            other._ratio, other._class = image_shape(settings.sides, self._model)
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
@@ -184,7 +190,7 @@ class GeminiGenerator(ServiceClient):
 
         Args:
             prompt: What to generate, or how to edit the source image.
-            source: Image to edit, sent before the other images. None generates from text or references.
+            source: Image to edit. None generates from text or references.
             seed: Not sent. It selects the server if there are several.
 
         Raises:
@@ -192,7 +198,7 @@ class GeminiGenerator(ServiceClient):
             GeneratorError: The generation failed.
             Cancelled: The generation was interrupted.
         """
-        images = [self._reduced(one) for one in (*((source,) if source else ()), *self._beside)]
+        images = [self._reduced(one) for one in _in_order(source, self._step)]
         side = CLASS_SIDE * self._class
         most = self._most_pixels(side, side)
 
@@ -229,3 +235,16 @@ class GeminiGenerator(ServiceClient):
 
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
         self._makers.add(endpoint.url, Maker(self._model))
+
+
+def _in_order(source: Picture | None, settings: StepSettings) -> tuple[Picture, ...]:
+    """Return the images of a request in the order of the story, the source image last, as published.
+
+    Images of a cast are numbered in the prompt, after the source image. They keep this order.
+    """
+    edited = (source,) if source else ()
+    if not isinstance(settings, DrawSettings) or (settings.cast and settings.cast.names):
+        return (*edited, *shown_beside(settings))
+    first, newest_first = settings.beside[:1], settings.beside[1:]
+    reference = shown_beside(settings)[len(settings.beside) :]
+    return (*first, *reversed(newest_first), *reference, *edited)

@@ -2,10 +2,15 @@
 
 Every file appears by one rename of a finished temporary file in the same folder. So a process that is killed
 leaves the old or the new content, and at worst a temporary file that the next run removes.
+
+No file is believed because it exists. Images and movies are named by the digest of their content, and JSON
+files contain a checksum, except those that users edit (`EDITED`). A file without one is of an earlier
+version.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -25,6 +30,9 @@ from ...types import FORMAT_VERSION, Text
 
 RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
 ATTEMPTS, VERDICTS, PICTURES = "attempts", "verdicts", "pictures"
+EDITED = (PLAN, "choices.json")
+CHECKSUM = "checksum"
+CHECKED = re.compile(rb'\{\s*"checksum": "([0-9a-f]{40})",')
 MAX_JSON = 64 * 1024 * 1024
 MAX_CHECKED = 10_000
 """Number of checked image files to remember; each takes some hundred bytes."""
@@ -137,12 +145,14 @@ class RunFiles:
         Raises:
             JournalError: The text is longer than `MAX_JSON` bytes, or cannot be written.
         """
-        data = value.model_dump_json(indent=2).encode()
+        data = value.model_dump_json(indent=2).encode() + b"\n"
+        if parts[-1] not in EDITED:
+            data = b'{\n  "%s": "%s",%s' % (CHECKSUM.encode(), _checksum(data[1:]), data[1:])
         if len(data) > MAX_JSON:
             raise JournalError(
                 f"{'/'.join(parts)!r} would have {len(data)} bytes; the maximum is {MAX_JSON}."
             )
-        self.write(data + b"\n", *parts)
+        self.write(data, *parts)
 
     def read_model(
         self, model: type[Model], *parts: str, hint: str, context: dict[str, Any] | None = None
@@ -162,14 +172,22 @@ class RunFiles:
         if data is None:
             return None
         # The values are counted first: a model of a hostile text needs a hundred times its size in memory.
+        name = str(self.path(*parts))
         try:
-            content = parse_json(data, JournalError, f"The run's file {str(self.path(*parts))!r}")
+            content = parse_json(data, JournalError, f"The run's file {name!r}")
         except JournalError as error:
             raise JournalError(error.message, hint) from error
+        if isinstance(content, dict) and content.pop(CHECKSUM, None) is not None:
+            checked = CHECKED.match(data)
+            if checked is None or checked[1] != _checksum(data[checked.end() :]):
+                raise JournalError(
+                    f"{name!r} was changed or damaged: it does not match its checksum.",
+                    f"{hint} If you changed it yourself, remove its line {CHECKSUM!r}.",
+                )
         try:
             return model.model_validate(content, context=context)
         except ValidationError as error:
-            raise JournalError(f"{str(self.path(*parts))!r}{first_fault(error)}", hint) from error
+            raise JournalError(f"{name!r}{first_fault(error)}", hint) from error
 
     def check_version(self, name: str) -> None:
         """Check that a file, if it exists, is not from a newer version.
@@ -186,9 +204,9 @@ class RunFiles:
             )
 
     def write_picture(self, picture: Picture) -> None:
-        """Write an image under its digest, once. Its pixels may then be dropped from RAM."""
+        """Write an image under its digest, unless it was checked there. Its pixels may then leave RAM."""
         parts = (PICTURES, f"{picture.digest}.png")
-        if not self.path(*parts).exists():
+        if _checked.size(self.path(*parts), picture.digest) is None:
             self.write(picture.png(), *parts)
             _checked.note(self.path(*parts), picture)
         picture.kept_by(partial(self._read_again, picture.digest))
@@ -249,6 +267,11 @@ class RunFiles:
     def sweep(self, *folders: str) -> None:
         """Remove the temporary files that a killed process left in the folder and in these sub-folders."""
         atomic.sweep(*(self.folder, *(self.path(name) for name in folders)), files_alone=True)
+
+
+def _checksum(rest: bytes) -> bytes:
+    """Return 40 hex digits of BLAKE2b over a file after its checksum, whatever its line ends are."""
+    return hashlib.blake2b(rest.replace(b"\r\n", b"\n"), digest_size=20).hexdigest().encode()
 
 
 def _is_link(path: Path) -> bool:

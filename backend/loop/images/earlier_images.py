@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...cast import cast_text, members_in, newest_images, pictures_of
+from ...cast import cast_text, newest_images, pictures_of
 from ...errors import SettingsError
 from ...generators.protocol import max_reference_images
 from ...pictures import Picture
@@ -96,7 +96,7 @@ def drawn_settings(
     """
     most = settings.most_images or MAX_STEP_IMAGES
     room = max(0, most - 1 - (step.settings.reference is not None))
-    members = members_in(plan.cast, step.cast, step.prompt or "")
+    members = plan.members_in(step.number)
     shown = newest_images(members, source)[:room]
     beside = [picture for _, picture in shown]
     if shows_all(step, settings):

@@ -17,7 +17,7 @@ from ...answers.plan_shapes import normal_key
 from ...answers.reading import read_plan
 from ...errors import AnswerError, SettingsError
 from ...execution_record.reader import FILE_NAME as RECORD
-from ...files.bounded_reader import parse_json, read_text
+from ...files.bounded_reader import parse_json, read_import
 from ...files.step_images import with_step_images
 from ...journal.journal import Journal
 from ...journal.records.run_files import PLAN, RUN, RunFiles, first_fault
@@ -25,7 +25,7 @@ from ...pictures import Picture
 from ...plan_editor.edited_plan import PlanTextError
 from ...plan_editor.json_form import STEPS
 from ...plan_editor.merge import apply_edits, read_edits
-from ...types import Plan
+from ...types import MAX_TEXT, Plan
 from . import READERS, read_script
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
@@ -34,6 +34,8 @@ ONLY_EDITED = re.compile(r'"(?:settings|locked|made_from|style|cast|facts)"\s*:'
 ONLY_OUTLINE = re.compile(r"^\s+(?:draw|do|text|prompt): ", re.MULTILINE)
 """Lines of an outline of Edit Plan, which no script has."""
 ANSWER = re.compile(r"<answer\b|<think\b|execution_plan", re.IGNORECASE)
+OTHER_TEXT = re.compile(rf"\A\s*(?:[\[{{]|style:)|{ANSWER.pattern}", re.IGNORECASE)
+"""What a text file has that is another form of a plan, not a script."""
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -51,6 +53,9 @@ def read_plan_file(path: Path) -> Plan:
         path: A run folder; its plan.json or trajectory.json; an execution record or its folder; an agent's
             answer, as published (`{"execution_plan": [...]}`, with its reasoning, or as Python writes it);
             a plan of Edit Plan as JSON or as an outline; or a script (see `scripts`).
+
+    Returns:
+        The plan. `warning` names what was left out of a script, and an encoding that was guessed.
 
     Raises:
         SettingsError: The file is not a plan; the message names the first wrong field or step.
@@ -81,10 +86,20 @@ def _file_of(path: Path) -> Path:
 
 
 def _read(path: Path) -> PlanFile:
-    text = read_text(path, MAX_PLAN_FILE, SettingsError, "Plan")
+    text, notice = read_import(path, MAX_PLAN_FILE, SettingsError, "Plan")
+    found = _read_text(text, path)
+    if not notice:
+        return found
+    warning = f"{notice} {found.plan.warning}".strip()[:MAX_TEXT]
+    return found._replace(plan=found.plan.model_copy(update={"warning": warning}))
+
+
+def _read_text(text: str, path: Path) -> PlanFile:
     where = f"Plan {str(path)!r}"
     ending = path.suffix.lower()
-    if ending in READERS and not ONLY_OUTLINE.search(text):
+    if ending in READERS and not (
+        ONLY_OUTLINE.search(text) or (ending == ".txt" and OTHER_TEXT.search(text))
+    ):
         return PlanFile(read_script(text, ending, where))
     if text.lstrip()[:1] not in ("{", "["):
         return PlanFile(_answer(text, where) if ANSWER.search(text) else _edited(text, where, path))

@@ -107,7 +107,10 @@ class StoryChecker(Writer):
         """
         numbers = [page.step.number for page in pages]
         return self.written(
-            [self._question(request, pages)], lambda reply: read_findings(reply, numbers), AGAIN
+            [self._question(request, pages)],
+            lambda reply: read_findings(reply, numbers),
+            AGAIN,
+            self._template,
         )
 
     def _question(self, request: Request, pages: Sequence[StepResult]) -> Message:

@@ -18,6 +18,7 @@ from ...errors import AnswerError, ChatError, SettingsError
 from ...journal.picks import RedrawRequest
 from ...journal.store import RunStore, StoryKey
 from ...loop.events import Event, StoryChecked
+from ...report.completeness import is_complete
 from ...types import (
     MAX_TEXT,
     Plan,
@@ -26,6 +27,7 @@ from ...types import (
     StopReason,
     StoryCheck,
     StoryFinding,
+    Trajectory,
 )
 from .checker import text_of
 
@@ -57,8 +59,8 @@ class StoryCheckerLike(Protocol):
 class StoryReview:
     """Reopens up to `most` steps of a story (`loop.protocols.StoryReviewer`).
 
-    Steps that an earlier run in the same folder reopened are counted too, as long as their prompts are in the
-    plan.
+    Steps that an earlier run in the same folder reopened are counted too, as long as the plan tells the same
+    story: the same texts in the same steps.
     """
 
     def __init__(self, checker: StoryCheckerLike, most: int) -> None:
@@ -71,6 +73,7 @@ class StoryReview:
     ) -> EventStream[Event, None, int | None]:
         """Check the story, and request another attempt at the first step whose image does not fit.
 
+        An incomplete story is not checked: its images are not final, and what is missing would fail again.
         If the checker's reply cannot be used, or its backend fails, the story stays as it is and the check
         has a warning. After `deadline` no step is reopened, since the steps after it could not follow.
 
@@ -81,8 +84,13 @@ class StoryReview:
             Cancelled: The run was cancelled.
         """
         pages = [result for result in results if result.image]
-        requests = [one for page in results for one in store.redraws(page.step).values() if one.about]
-        if len(pages) < FEWEST_PAGES or len(requests) >= self._most:
+        if len(pages) < FEWEST_PAGES or not is_complete(
+            Trajectory(request=request, plan=plan, results=tuple(results))
+        ):
+            return None
+        story = _story_of(request, pages)
+        requests = [one for page in pages for one in store.redraws(page.step).values() if one.story == story]
+        if len(requests) >= self._most:
             return None
         check, reused = self._checked(store, request, pages)
         abouts = [one.about for one in requests]
@@ -96,7 +104,7 @@ class StoryReview:
         yield StoryChecked(check, reused)
         if reopened is None:
             return None
-        store.request_redraw(reopened.step.number, _request_of(reopened, check, plan))
+        store.request_redraw(reopened.step.number, _request_of(reopened, check, plan, story))
         return results.index(reopened)
 
     def _checked(
@@ -120,6 +128,12 @@ class StoryReview:
         return check.model_copy(update=update), False
 
 
+def _story_of(request: Request, pages: Sequence[StepResult]) -> str:
+    """Return a digest of what a story tells, whatever its images are."""
+    told = tuple((page.step.number, text_of(page), "0" * 40) for page in pages)
+    return StoryKey(checker="", request=request.text, pages=told).digest
+
+
 def _digest_of(page: StepResult) -> str:
     assert page.image, "only steps with an image are checked"
     return page.image.digest
@@ -139,9 +153,13 @@ def _prompt_of(page: StepResult, check: StoryCheck) -> str:
     return followed_by(page.step.prompt or "", " ".join(problems))
 
 
-def _request_of(page: StepResult, check: StoryCheck, plan: Plan) -> RedrawRequest:
+def _request_of(page: StepResult, check: StoryCheck, plan: Plan, story: str) -> RedrawRequest:
     planned = next(step.prompt for step in plan.steps if step.number == page.step.number)
     assert planned, "a step with an image has a prompt"
     return RedrawRequest(
-        by="story check", planned=planned, prompt=_prompt_of(page, check), about=_digest_of(page)
+        by="story check",
+        planned=planned,
+        prompt=_prompt_of(page, check),
+        about=_digest_of(page),
+        story=story,
     )

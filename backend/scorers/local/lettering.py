@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ...answers.reply_text import split_reply
 from ...chat import ChatModel, Message, ReplySettings, open_chat
+from ...chat.image_limits import MAX_PIXELS_BOUND, scaled_down
 from ...checklist import LETTERING
 from ...errors import AnswerError, ScorerError
 from ...pictures import Picture
@@ -101,7 +102,8 @@ class OcrReader:
             ScorerError: The model failed.
         """
         with self.model.ready() as model:
-            inputs = self.model.processor(images=image.image, return_tensors="pt").to(self.model.device)
+            shown = scaled_down(image, MAX_PIXELS_BOUND).image
+            inputs = self.model.processor(images=shown, return_tensors="pt").to(self.model.device)
             if self.model.family != GOT:
                 ids = model.generate(**inputs, do_sample=False)
                 return self.model.processor.batch_decode(ids, skip_special_tokens=True)[0]

@@ -8,6 +8,7 @@ CLIP's score is CLIPScore (arXiv 2104.08718), 2.5 times the cosine; SigLIP's is 
 
 from __future__ import annotations
 
+from ...chat.image_limits import MAX_PIXELS_BOUND, scaled_down
 from ...errors import ScorerError, SettingsError
 from ...pictures import Picture
 from ...types import Score
@@ -62,8 +63,9 @@ class SimilarityScorer:
         with self.model.ready() as model:
             # SigLIP was trained with texts padded to its whole context.
             padding = "max_length" if self.model.family == "siglip" else True
+            shown = scaled_down(image, MAX_PIXELS_BOUND).image
             inputs = self.model.processor(
-                text=[text], images=[image.image], padding=padding, truncation=True, return_tensors="pt"
+                text=[text], images=[shown], padding=padding, truncation=True, return_tensors="pt"
             ).to(self.model.device)
             found = model(**inputs)
             if self.model.family == "siglip":
@@ -74,9 +76,8 @@ class SimilarityScorer:
         import torch
 
         with self.model.ready() as model:
-            inputs = self.model.processor(images=[before.image, after.image], return_tensors="pt").to(
-                self.model.device
-            )
+            images = [scaled_down(one, MAX_PIXELS_BOUND).image for one in (before, after)]
+            inputs = self.model.processor(images=images, return_tensors="pt").to(self.model.device)
             found = model.get_image_features(**inputs)
             # Newer libraries return an object.
             features = getattr(found, "pooler_output", found)

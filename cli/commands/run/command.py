@@ -29,7 +29,7 @@ from ...options.panels import AUTOMATION, LIMITS, PLANNER
 from ...options.teachers import TeacherOptions, run_requests
 from ...run_request import ModelOptions, carry_out
 from .decide import ask, is_interactive, say_approved
-from .published import chosen, with_published
+from .published import chosen, with_published, with_published_models
 from .resume import last_run
 
 ROLES = {
@@ -86,7 +86,7 @@ def command(
         typer.Option(
             "--plan",
             help="Carry out this plan without a planner: plan.json of a run, a planner's answer, a plan of "
-            "Edit Plan, or a script (Fountain, Markdown outline, CSV shot list).",
+            "Edit Plan, or a script (Fountain, outline in Markdown or text, CSV shot list).",
             rich_help_panel=PLANNER,
         ),
     ] = None,
@@ -94,8 +94,8 @@ def command(
         PublishedSystem | None,
         typer.Option(
             "--as",
-            help="Set attempts, kept attempt, judgment of the last attempt and seeds as the released code or "
-            "the paper does. Other options replace its values, and the run lists them.",
+            help="Set attempts, kept attempt, judgment of the last attempt, seeds, decoding and size as "
+            "the released code or the paper does. Other options replace its values, and the run lists them.",
             rich_help_panel=LIMITS,
         ),
     ] = None,
@@ -103,8 +103,8 @@ def command(
         float | None,
         typer.Option(
             min=0.0,
-            help="If the run in --out has waited for approval for this many seconds, approve what it waits "
-            "for and continue.",
+            help="If the run in --out has waited for approval for this many seconds, continue without it. "
+            "The step is then 'approved by time', and the run ends with exit code 3.",
             rich_help_panel=LIMITS,
         ),
     ] = None,
@@ -122,6 +122,7 @@ def command(
     if request is not None and requests is not None:
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     typed = typed_options(called)
+    planning, judging, drawing = with_published_models(published, planning, judging, drawing, as_json)
     if requests is not None:
         own = (cast, rewriting, story_check, choosing) != (
             CastOptions(),
@@ -151,7 +152,7 @@ def command(
     settings = with_published(published, settings, typed, as_json)
     given = read_plan_file(plan) if plan else None
     models = ModelOptions(
-        planning, constraints, judging, drawing, local, cast, rewriting, story_check, choosing
+        planning, constraints, judging, drawing, local, cast, rewriting, story_check, choosing, published
     )
     if approve_after is not None:
         say_approved(approve_overdue(out, approve_after), as_json)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
+from pydantic import BaseModel
 
 from ....backend.agents.plan_constraints import PlanConstraints
-from ....backend.pipeline.published import STORY_SETTINGS, PublishedSystem
+from ....backend.generators import GENERATORS
+from ....backend.pipeline.published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
 from ....backend.types import RunSettings
+from ...options.model_options import NONE, CriticOptions, GeneratorOptions, PlannerOptions
 from ...progress import JsonLines
 
+Model = TypeVar("Model", bound=BaseModel)
 NAMES: dict[PublishedSystem, str] = {"released": "the released code", "paper": "the paper"}
 
 
@@ -52,6 +56,40 @@ def with_published(
         if except_for:
             typer.secho(f"Not as in {NAMES[system]}, as you asked: {except_for}.", fg="yellow")
     return settings.model_copy(update=published | own)
+
+
+def with_published_models(
+    system: PublishedSystem | None,
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    as_json: bool = False,
+) -> tuple[PlannerOptions, CriticOptions, GeneratorOptions]:
+    """Return the options of the models with the published decoding and size where none is set; print them.
+
+    A generator whose size cannot be set keeps its size, which `not_as_published` reports.
+    """
+    if system is None:
+        return planning, judging, drawing
+    added: dict[str, Any] = {}
+    replies = REPLY_SETTINGS[system]
+    plans = _missing(planning, {f"planner_{name}": one for name, one in replies.items()}, added)
+    judges = _missing(judging, {f"critic_{name}": one for name, one in replies.items()}, added)
+    has_size = drawing.generator != NONE and "size" in GENERATORS.option_names(drawing.generator)
+    draws = _missing(drawing, {"size": SIZES[system]} if has_size else {}, added)
+    if added and as_json:
+        JsonLines().object("published_models", system=system, settings=added)
+    elif added:
+        typer.echo(f"Models as in {NAMES[system]}: {', '.join(_option(*one) for one in added.items())}.")
+    return plans, judges, draws
+
+
+def _missing(options: Model, published: dict[str, Any], added: dict[str, Any]) -> Model:
+    """Return the options with the published values of those that are not set, and add these to `added`."""
+    unset = {name: value for name, value in published.items() if getattr(options, name) is None}
+    unset = {name: value for name, value in unset.items() if value is not None}
+    added |= unset
+    return options.model_copy(update=unset)
 
 
 def _option(name: str, value: Any) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ....backend.checklist import read_yes_no
 from .benchmark import BenchmarkData, BenchmarkItem, Values
 
 Part = str | Path
@@ -21,12 +22,6 @@ QUESTIONS_VERSION = 2
 YES_NO = "Answer with one word: yes or no."
 NUMBER = "Answer with one whole number from {low} to {high} and nothing else."
 DECORATION = re.compile(r"[*_`\"'#>()\[\]{}“”]+")
-WORD = re.compile(r"(?:answer\s*[:=]\s*)?(yes|no)(?:[.,;:!]|\s*$|\s+[-–—])", re.IGNORECASE)
-CONTRARY = {
-    "yes": re.compile(r"\bno(?:[.,;:!]|\s*$)", re.IGNORECASE),
-    "no": re.compile(r"\byes(?:[.,;:!]|\s*$)", re.IGNORECASE),
-}
-"""The opposite answer later in the same line ("yes, no"), but not a "no" inside a sentence."""
 POINTS = re.compile(
     r"(?:(?:the |my |final )*(?:answer|score|rating|points)\s*(?:is|[:=])?\s*)?"
     r"(\d{1,3})(?:\.0)?(?:\s*(?:/|out of)\s*(\d{1,3}))?(?:\s*points?)?\s*[.!]?",
@@ -57,16 +52,14 @@ class Scale:
         Returns:
             The value. `None` if no line can be read, or if both lines give different values.
         """
+        if self.is_yes_no:
+            said = read_yes_no(answer)
+            return None if said is None else int(said)
         lines = [line for raw in answer.splitlines() if (line := DECORATION.sub("", raw).strip())]
         found = {value for line in lines[:1] + lines[-1:] if (value := self._read(line)) is not None}
         return found.pop() if len(found) == 1 else None
 
     def _read(self, line: str) -> int | None:
-        if self.is_yes_no:
-            word = WORD.match(line)
-            if word is None or CONTRARY[word[1].lower()].search(line, word.end()):
-                return None
-            return int(word[1].lower() == "yes")
         number = POINTS.fullmatch(line)
         if number is None or (number[2] is not None and int(number[2]) != self.high):
             return None

@@ -44,7 +44,7 @@ def test_the_template_follows_the_images() -> None:
 
 
 def test_images_are_placed_at_the_users_marks() -> None:
-    request = Request(text="put <image> on <image>", images=(FIRST, SECOND))
+    request = Request(text="put <IMAGE> on <Image>", images=(FIRST, SECOND))
     assert planned(request) == ("I put ", FIRST, " on ", SECOND, ".")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.small_agents import TrainedChat
 
-from interleave_thinker.backend.agents.critic import Critic, read_yes_no
+from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.chat.abilities import WasTrained
 from interleave_thinker.backend.chat.protocol import Reply, ReplySettings
@@ -47,26 +47,50 @@ def test_a_white_image_replaces_a_missing_source() -> None:
     assert chat.requests[0].messages[0].content[0] == Picture.white(AFTER.size)
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("Yes.", True),
-        ("**no**", False),
-        (" no, two", False),
-        ("Nothing", None),
-        ("<think>", None),
-        ("", None),
-    ],
+TRUE = (
+    "Yes.|yes, two|Yes it is|Y|True|**yes**|Answer: yes|<answer>Yes</answer>|是|是的。|對|はい|네, 맞습니다"
+    "|Oui.|Sí|Да|sim"
+    "|Evet|Ja.|YEſ|Ｙｅｓ|Sİ"
+    "|yes, there are no boats|Correct|<think>Two or no boats?</think>Yes|Two boats are there.\nYes."
 )
-def test_a_text_without_probability_is_read(text: str, answer: bool | None) -> None:
-    assert read_yes_no(text) is answer
-    item = Critic(ScriptedChat([text])).check(BEFORE, AFTER, "a", (RED,))[0]
-    assert (item.probability, item.passed) == (None, answer)
+FALSE = (
+    "**no**| no, two|N|False|Nope|nah|否|不是|不，一只|いいえ|아니요|Non|Нет|não"
+    "|Hayır|HAYIR|nein|The answer is no."
+    "|<think>yes</think> No!|No - one boat"
+)
+NEITHER = (
+    "|<think>|<think>yes|Nothing|Maybe|Yes/No|yes or no|Yes, no.|no, yes|是否|是/否"
+    "|No boats are red|Yesterday|N/A|Y/N"
+    "|I see two boats|yes\nno|<think>a</think>|不一定|{}"
+)
+REPLIES = [
+    (text, answer)
+    for texts, answer in ((TRUE, True), (FALSE, False), (NEITHER, None))
+    for text in texts.split("|")
+]
 
 
-def test_an_answer_that_is_neither_yes_nor_no_has_no_probability() -> None:
-    item = Critic(ScriptedChat([Reply(text="Maybe", probability=0.9)])).check(BEFORE, AFTER, "a", (RED,))[0]
-    assert (item.probability, item.passed) == (None, None)
+@pytest.mark.parametrize(("text", "answer"), REPLIES)
+def test_an_answer_is_read_or_asked_for_again(text: str, answer: bool | None) -> None:
+    chat = ScriptedChat([text, text])
+    item = Critic(chat).check(BEFORE, AFTER, "a", (RED,))[0]
+    assert (item.passed, item.probability, item.unanswered) == (answer, None, answer is None)
+    assert len(chat.requests) == (2 if answer is None else 1)
+
+
+def test_the_second_answer_counts_and_has_room_for_thoughts() -> None:
+    chat = ScriptedChat(["<think>One", Reply(text="<think>One, two.</think>\n\nNo", probability=0.9)])
+    item = Critic(chat).check(BEFORE, AFTER, "a", (RED,))[0]
+    assert (item.passed, item.probability, item.unanswered) == (False, None, False)
+    first, second = (request.settings.limit for request in chat.requests)
+    assert first == 4 and second > 500
+
+
+def test_p_of_yes_says_nothing_about_another_word() -> None:
+    for text, passed in (("Maybe", None), ("是", True)):
+        replies = [Reply(text=text, probability=0.1)] * 2
+        item = Critic(ScriptedChat(replies)).check(BEFORE, AFTER, "a", (RED,))[0]
+        assert (item.probability, item.passed) == (None, passed)
 
 
 def test_a_prompt_that_is_too_long_is_one_error() -> None:

@@ -19,7 +19,7 @@ from support.fake_llama_server import write_agent, write_program
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.answers.reading import read_verdict
-from interleave_thinker.backend.chat import REGISTRY, ChatModel, Reply, ReplySettings, open_chat
+from interleave_thinker.backend.chat import REGISTRY, ChatModel, Message, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.image_limits import MAX_PIXELS, scaled_down
 from interleave_thinker.backend.chat.scripted import ScriptedChat
@@ -176,8 +176,29 @@ def test_images_are_scaled_down_to_the_area_that_is_set() -> None:
     width, height = scaled_down(page(9, (3000, 1500)), 1_048_576).size
     assert 0.98 * 1_048_576 < width * height <= 1_048_576
     assert width / height == pytest.approx(2.0, rel=0.01)
-    thin = scaled_down(page(9, (5000, 1)), 100)
-    assert thin.size[0] * thin.size[1] <= 100
+
+
+@pytest.mark.parametrize(
+    ("size", "area", "shown"),
+    [
+        ((4200, 20), MAX_PIXELS, (4200, 21)),
+        ((20, 4200), MAX_PIXELS, (21, 4200)),
+        ((2000, 10), 14_000, (1600, 8)),
+        ((100_000, 1), MAX_PIXELS, (14_400, 72)),
+        ((5000, 1), 100, (100, 1)),
+        ((1, 1), MAX_PIXELS, (1, 1)),
+    ],
+)
+def test_a_very_wide_image_is_framed(size: tuple[int, int], area: int, shown: tuple[int, int]) -> None:
+    seen = scaled_down(page(9, size), area)
+    assert seen.size == shown and shown[0] * shown[1] <= area and max(shown) <= 200 * min(shown)
+    middle = (shown[0] - 1) // 2, (shown[1] - 1) // 2
+    assert seen.image.getpixel(middle) == page(9, size).image.getpixel((0, 0))
+
+
+def test_every_backend_sees_a_very_wide_image(backend: ChatModel) -> None:
+    asked = Message(role="user", content=(page(240, (4200, 20)), tiny_checkpoint.QUESTION))
+    assert backend.reply([asked], PLAIN).finish == "end"
 
 
 def watched(text: str, size: int, thinking: bool | None = None, held: bool = True) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import pytest
 from support.chat_server import ChatServer, chat_server
 
+from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
 
 KEY = "sk-very-secret-1234567890"
 TRUE = (
@@ -69,6 +71,8 @@ def test_p_of_yes_is_measured_at_the_first_word(server: ChatServer, chat: ChatMo
     reply = chat.reply(ASK, ReplySettings(watch_yes_no=True, max_tokens=4))
     assert reply.probability == pytest.approx(0.7 / 0.9, abs=1e-6)
     assert (reply.text, server.requests[0]["top_logprobs"] >= 5) == ("Yes", True)
+    server.text = "Yes/No"
+    assert chat.reply(ASK, ReplySettings(watch_yes_no=True)).text == "Yes/No", "the first word is not all"
     server.has_logprobs = False
     assert chat.reply(ASK, ReplySettings(watch_yes_no=True)).probability is None
 
@@ -200,6 +204,33 @@ def test_a_server_without_top_k_raises_an_error(server: ChatServer, chat: ChatMo
     with pytest.raises(ChatError, match="does not support top_k"):
         chat.reply(ASK, ReplySettings(temperature=0.7, top_k=7))
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("InterleaveThinker/InterleaveThinker-Planner-8B", True),
+        ("/models/interleavethinker-planner-8b", True),
+        ("Qwen3-VL-8B-Instruct", False),
+    ],
+)
+def test_a_published_model_on_a_server_is_reported(
+    server: ChatServer, caplog: pytest.LogCaptureFixture, model: str, told: bool
+) -> None:
+    chat = open_chat(f"openai:{model}@{server.spec.partition('@')[2]}")
+    Planner(chat, default_prompt_set())
+    assert not caplog.records, "a prompt set was named"
+    Planner(chat)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == told
+    assert all("prompts import" in line and "--planner-prompts" in line for line in lines)
+
+
+def test_a_model_that_the_server_no_longer_has_is_named(server: ChatServer, chat: ChatModel) -> None:
+    server.faults = [(404, b'{"error": {"message": "The model `x` does not exist.", "code": 404}}')]
+    with pytest.raises(ChatError, match="does not exist") as caught:
+        chat.reply(ASK, ReplySettings())
+    assert "/models lists" in caught.value.hint
 
 
 def test_a_server_with_a_short_context_gets_a_smaller_token_limit(

@@ -70,6 +70,12 @@ def test_clips_are_made_once_and_again_when_something_changed(tmp_path: Path) ->
 
     assert made(Blends()) == [2, 4]
     assert made(Blends()) == []
+    movie = next((folder / "clips").glob("*.mp4"))
+    data = movie.read_bytes()
+    movie.write_bytes(data[:-1] + b"?")
+    with pytest.raises(JournalError, match="was changed or damaged"):
+        made(Blends())
+    assert made(Blends(), again=True) == [2, 4] and movie.read_bytes() == data
     assert made(Blends("other")) == [2, 4], "another model"
     assert made(Blends("other"), seed=1) == [2, 4], "another seed"
     assert made(Blends("other"), seed=1, again=True) == [2, 4]

@@ -46,6 +46,17 @@ def test_each_image_has_its_paragraph(tmp_path: Path, name: str, text: str, clos
     assert shown[3:] == ([(closing, None)] if closing else [])
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
+def test_a_text_of_another_program_is_read(
+    tmp_path: Path, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = told(tmp_path / "fox", "")
+    (folder / "story.txt").write_bytes("Zoë.\r\n\r\n€ 20.\r\n\r\n“Ça!”".encode(encoding))
+    texts = [one.step.auxiliary_text for one in load_trajectory(folder).results]
+    assert texts == ["Zoë.", "€ 20.", "“Ça!”"]
+    assert ("If letters are wrong, save it as UTF-8." in caplog.text) is (encoding != "utf-8-sig")
+
+
 @pytest.mark.parametrize("text", ["", "One.\n\nTwo.", "One.\n\nTwo.\n\nThree.\n\nFour.\n\nFive."])
 def test_numbers_that_do_not_match_are_an_error_and_not_a_guess(tmp_path: Path, text: str) -> None:
     folder = told(tmp_path / "fox", text)

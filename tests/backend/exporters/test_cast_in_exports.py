@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 from support.stories import make_trajectory
 
+from interleave_thinker.backend.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.exporters import export_by_name, page
+from interleave_thinker.backend.exporters.record import FILE_NAME, read_record
 from interleave_thinker.backend.exporters.story import StoryFile
 from interleave_thinker.backend.journal.archive import unpack_run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -78,3 +80,18 @@ def test_a_story_file_opened_elsewhere_has_its_cast(story: Trajectory, tmp_path:
     loaded = load_trajectory(elsewhere)
     assert loaded == story
     assert [image.picture for image in loaded.plan.cast[0].images] == [OLD, NEW]
+
+
+def test_an_execution_record_keeps_the_members_and_the_lists_of_steps(
+    story: Trajectory, tmp_path: Path
+) -> None:
+    steps = (story.plan.steps[0].model_copy(update={"cast": ("Mia",)}), *story.plan.steps[1:])
+    plan = story.plan.model_copy(update={"steps": steps})
+    export_by_name("record", story.model_copy(update={"plan": plan}), tmp_path)
+    found = record_trajectory(read_record(tmp_path)).plan
+    assert [step.cast for step in found.steps] == [("Mia",), *(None for _ in steps[1:])]
+    assert [(one.name, one.kind, one.traits) for one in found.cast] == [
+        (one.name, one.kind, one.traits) for one in CAST
+    ]
+    export_by_name("record", WITHOUT, tmp_path / "plain")
+    assert "cast" not in (tmp_path / "plain" / FILE_NAME).read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from interleave_thinker.backend.files.bounded_reader import (
     parse_json,
     read_bytes,
     read_bytes_if_any,
+    read_import,
     read_json,
     read_text,
 )
@@ -84,3 +85,42 @@ def test_too_many_small_values_are_rejected_before_they_are_built(monkeypatch: p
     assert len(parse_json("[" + "{}," * 40 + "{}]", SettingsError, "x")) == 41
     with pytest.raises(SettingsError, match="more than 100 values"):
         parse_json("[" + "{}," * 60 + "{}]", SettingsError, "x")
+
+
+IMPORTED = "Zoë – “naïve”\r\n€ 20\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "name"),
+    [
+        (IMPORTED.encode(), IMPORTED, ""),
+        (IMPORTED.encode("utf-8-sig"), IMPORTED, ""),
+        (IMPORTED.encode("cp1252"), IMPORTED, "Windows-1252"),
+        (IMPORTED.encode("utf-16"), IMPORTED, "UTF-16"),
+        (b"\xfe\xff" + IMPORTED.encode("utf-16-be"), IMPORTED, "UTF-16"),
+        (IMPORTED.encode("utf-16-le"), IMPORTED, "UTF-16"),
+        (IMPORTED.encode("utf-16-be"), IMPORTED, "UTF-16"),
+        ("厨房\n小红".encode("utf-16-le"), "厨房\n小红", "UTF-16"),
+        (IMPORTED.encode("utf-32"), IMPORTED, "UTF-32"),
+        (b"", "", ""),
+        (b"a\0bcdefgh", "a\0bcdefgh", ""),
+    ],
+)
+def test_the_encoding_of_an_import_is_found(tmp_path: Path, content: bytes, text: str, name: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    found = read_import(tmp_path / "a.csv", 1000, SettingsError, "Plan")
+    assert found.text == text
+    assert found.notice == (
+        f"The file is read as {name} text. If letters are wrong, save it as UTF-8." if name else ""
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [b"PK\x03\x04\x14\0\x06\0\x08\0\xe9\0\0", b"\xff\xfea", b"\x81\xe9", bytes(range(128, 256))]
+)
+def test_what_is_not_text_is_refused_with_what_to_do(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.docx").write_bytes(content)
+    with pytest.raises(SettingsError, match=r"Plan .*a\.docx.* is not text .*Save it as UTF-8 text"):
+        read_import(tmp_path / "a.docx", 1000, SettingsError, "Plan")
+    with pytest.raises(SettingsError, match=r"is not UTF-8 text .*Save it as UTF-8 text"):
+        read_text(tmp_path / "a.docx", 1000, SettingsError)

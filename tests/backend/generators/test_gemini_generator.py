@@ -16,9 +16,19 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.protocol import is_repeatable
 from interleave_thinker.backend.generators.services import gemini
 from interleave_thinker.backend.generators.services.gemini import image_shape
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote import balanced
-from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
+from interleave_thinker.backend.types import (
+    DrawSettings,
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StepImage,
+    StepSettings,
+)
 
 KEY = "AIza-a-key-of-ours-0123456789"
 MUTATIONS = 400
@@ -54,8 +64,8 @@ def test_a_request_has_the_published_size_and_reduced_images(service: GeminiServ
     assert edit["generationConfig"] == settings and edit["contents"][0]["parts"][0] == {
         "text": "make it blue"
     }
-    assert [one.size for one in images_in(edit)] == [(512, 256), (20, 30), (512, 256)]
-    assert images_in(edit)[1] == BLUE, "a small image is not enlarged"
+    assert [one.size for one in images_in(edit)] == [(20, 30), (512, 256), (512, 256)]
+    assert images_in(edit)[0] == BLUE, "a small image is not enlarged"
     assert drawn == painted(edit) and drawn.size == (1024, 1024)
     assert service.paths == [f"/v1beta/models/{MODEL}", *[f"/v1beta/models/{MODEL}:generateContent"] * 2]
 
@@ -92,16 +102,54 @@ def test_a_model_without_classes_gets_no_class(service: GeminiService) -> None:
         ((896, 1152), ("4:5", 1)),
         ((5632, 3072), ("16:9", 4)),
         ((8192, 8192), ("1:1", 4)),
+        ((2048, 512), ("4:1", 1)),
+        ((768, 6144), ("1:8", 2)),
     ],
 )
 def test_a_size_is_an_aspect_ratio_and_a_class(size: tuple[int, int], shape: tuple[str, int]) -> None:
-    assert image_shape(size) == shape
+    assert image_shape(size, "gemini-nano-banana-2.1") == shape
 
 
-@pytest.mark.parametrize("size", [(1000, 100), (1024, 900), (100, 1000)])
-def test_a_size_without_a_similar_ratio_is_an_error(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("size", "model"),
+    [
+        ((1000, 100), MODEL),
+        ((1024, 900), MODEL),
+        ((100, 1000), MODEL),
+        ((2048, 512), "gemini-3-pro-image"),
+        ((512, 2048), "gemini-2.5-flash-image"),
+    ],
+)
+def test_a_size_without_a_similar_ratio_is_an_error(size: tuple[int, int], model: str) -> None:
     with pytest.raises(SettingsError, match="16:9"):
-        image_shape(size)
+        image_shape(size, model)
+
+
+def test_source_all_shows_the_story_in_its_order(service: GeminiService) -> None:
+    service.changes = True
+    steps = tuple(Step(number=number, prompt=f"page {number}") for number in range(1, 6))
+    settings = RunSettings(source="all", max_attempts=1)
+    events = run(
+        Request(text="a story"),
+        None,
+        open_generator(spec(service), input_side=4096),
+        None,
+        settings,
+        plan=Plan(steps=steps),
+    )
+    (story,) = [event.trajectory for event in events if isinstance(event, Finished)]
+    made = [result.image for result in story.results]
+    assert [images_in(body) for body in service.requests] == [made[:place] for place in range(5)]
+
+
+def test_a_model_that_the_service_no_longer_has_is_named(service: GeminiService) -> None:
+    gone = "models/gemini-3-pro-image-preview is not found for API version v1beta"
+    answer = json.dumps({"error": {"code": 404, "message": gone, "status": "NOT_FOUND"}}).encode()
+    service.greeting, service.faults = (404, answer), [(404, answer)] * 6
+    generator = open_generator(spec(service, "gemini-3-pro-image-preview"))
+    with pytest.raises(GeneratorError, match="is not found") as caught:
+        generator.draw("a boat", None, 1)
+    assert f"{service.url}/v1beta/models lists" in caught.value.hint
 
 
 def test_a_step_can_set_its_size(service: GeminiService) -> None:

@@ -6,21 +6,32 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from support.clips import story as colors
+from support.clips import with_blends
 from support.journal_runs import REQUEST, edit, tell
 from support.small_agents import Counting, OneInThree, OnePlan
 
 from interleave_thinker.backend.errors import InterleaveError, JournalError, PictureError
+from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.records.run_files import MAX_JSON, RunFiles
+from interleave_thinker.backend.journal.records.run_files import EDITED, MAX_JSON, RunFiles
+from interleave_thinker.backend.journal.waiting import waiting_for
 from interleave_thinker.backend.loop.events import AttemptDrawn
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.loop.replay import load_trajectory, replay
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import FORMAT_VERSION
+from interleave_thinker.backend.pipeline.story_check.review import StoryReview
+from interleave_thinker.backend.types import (
+    FORMAT_VERSION,
+    Request,
+    RunSettings,
+    StepResult,
+    StoryFinding,
+)
 
 
 def _other_request(folder: Path) -> None:
@@ -107,6 +118,49 @@ def test_reading_damage_gives_one_clear_error(
     damage(tmp_path / "run")
     with pytest.raises(JournalError, match=message):
         load_trajectory(tmp_path / "run")
+
+
+class _OneFinding:
+    identity = "finds"
+
+    def check(self, request: Request, pages: Sequence[StepResult]) -> tuple[StoryFinding, ...]:
+        return (StoryFinding(step=pages[-1].step.number, kind="state", problem="It must be night."),)
+
+
+def _believed(folder: Path) -> object:
+    """Return everything that is believed of a run folder."""
+    journal = Journal(folder)
+    return load_trajectory(folder), journal.story_checks(), waiting_for(folder), replay(journal)
+
+
+def test_a_changed_byte_in_a_record_is_an_error_or_changes_nothing(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("checked", "waits", "clips")]
+    tell(folders[0], reviewer=StoryReview(_OneFinding(), 1))
+    tell(folders[1], settings=RunSettings(max_attempts=2, pause="every step"))
+    save_trajectory(with_blends(colors("red", "blue")), folders[2])
+    noticed: set[str] = set()
+    for folder in folders:
+        before = _believed(folder)
+        for path in sorted(folder.rglob("*.json")):
+            data = path.read_bytes()
+            for place in range(0, len(data), len(data) // 25) if path.name not in EDITED else ():
+                path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+                try:
+                    assert _believed(folder) == before, (path, place)
+                except JournalError as error:
+                    assert path.name in str(error)
+                    noticed.add(path.name if path.parent == folder else path.parent.name)
+            path.write_bytes(data)
+    records = {"attempts", "verdicts", "clips"}
+    assert noticed == records | {"run.json", "trajectory.json", "story_checks.json", "waiting.json"}
+
+
+def test_a_record_of_an_earlier_version_has_no_checksum(tmp_path: Path) -> None:
+    told = tell(tmp_path)
+    for path in tmp_path.rglob("*.json"):
+        edit(path, lambda record: None)
+    assert "checksum" not in (tmp_path / "run.json").read_text()
+    assert load_trajectory(tmp_path) == told == tell(tmp_path)
 
 
 def test_damaged_png(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.lock import NAME as LOCK
 from interleave_thinker.backend.journal.lock import FolderLock
+from interleave_thinker.backend.journal.records.run_files import RunFiles
 from interleave_thinker.backend.journal.store import DrawRecord, JudgementRecord
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
@@ -154,8 +155,10 @@ def test_a_new_record_first_removes_the_old_story(tmp_path: Path, kept: str) -> 
     journal = Journal(tmp_path / "run")
     end = tmp_path / "run" / "trajectory.json"
     draw, judged = (next((tmp_path / "run" / name).glob("*.json")) for name in ("attempts", "verdicts"))
-    old_draw = DrawRecord.model_validate_json(draw.read_bytes(), context={"pictures": journal._picture})
-    old_judged = JudgementRecord.model_validate_json(judged.read_bytes())
+    files, pictures = RunFiles(tmp_path / "run"), {"pictures": journal._picture}
+    old_draw = files.read_model(DrawRecord, "attempts", draw.name, hint="", context=pictures)
+    old_judged = files.read_model(JudgementRecord, "verdicts", judged.name, hint="")
+    assert old_draw and old_judged
     seen: list[bool] = []
     write = journal._files.write_model
     journal._files.write_model = lambda *given: (seen.append(end.exists()), write(*given))[1]  # type: ignore[method-assign]

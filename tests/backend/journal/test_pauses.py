@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.journal_runs import edit
 from support.paused_runs import PLAN, REQUEST, Paused, images
 from support.small_agents import Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
@@ -200,21 +201,73 @@ def test_a_failed_step_waits_and_is_retried(tmp_path: Path) -> None:
     assert done.waiting is None and len(images(done.trajectory)) == 3
 
 
-def test_what_waited_too_long_is_approved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    story = Paused(tmp_path)
-    now = 1000.0
-    monkeypatch.setattr("time.time", lambda: now)
+class Clocks:
+    """The clock of the machine, which can be set, and the one of the process, which cannot."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.passed = 1000.0
+        monkeypatch.setattr("time.time", lambda: self.now)
+        monkeypatch.setattr("time.monotonic", lambda: self.passed)
+
+    def go(self, seconds: float, jump: float = 0.0) -> None:
+        self.passed += seconds
+        self.now += seconds + jump
+
+
+def test_what_waited_too_long_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
     story()
-    now = 1599.0
+    clocks.go(599)
     story()
     assert approve_overdue(tmp_path, 600) == ""
-    now = 1600.0
-    assert approve_overdue(tmp_path, 600) == "The plan is approved."
+    clocks.go(1)
+    assert approve_overdue(tmp_path, 600) == "The plan is approved by time."
     assert story().waiting.since == 1600.0
     assert approve_overdue(tmp_path, 600) == "" and approve_overdue(tmp_path / "none", 0) == ""
-    now = 2200.0
-    assert approve_overdue(tmp_path, 600) == "Step 1 is approved."
-    assert story().waiting.step == 2
+    clocks.go(600)
+    assert approve_overdue(tmp_path, 600) == "Step 1 is approved by time."
+    ended = story()
+    assert ended.trajectory.results[0].stop_reason is StopReason.approved_by_time
+    assert ended.waiting.step == 2 and not all_accepted(ended.trajectory)
+    for seconds in (-1.0, float("nan")):
+        with pytest.raises(SettingsError, match="0 or more seconds"):
+            approve_overdue(tmp_path, seconds)
+
+
+@pytest.mark.parametrize("jump", [-100_000.0, 100_000.0])
+def test_a_clock_that_is_set_changes_no_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
+    story()
+    clocks.go(599, jump)
+    assert approve_overdue(tmp_path, 600) == ""
+    clocks.go(1)
+    assert approve_overdue(tmp_path, 600)
+
+
+def test_a_wait_that_begins_in_the_future_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
+    story()
+    edit(tmp_path / WAITING, lambda waiting: waiting.update(since=9e15))
+    assert approve_overdue(tmp_path, 600) == ""
+    clocks.go(600)
+    assert story().waiting.since == 1600.0, "also for the next process"
+    assert approve_overdue(tmp_path, 600) == ""
+    clocks.go(600)
+    assert approve_overdue(tmp_path, 600)
+
+
+def test_an_image_that_passed_is_asked_about_when_it_changes(tmp_path: Path) -> None:
+    story = Paused(tmp_path / "run")
+    ended = decided_up_to(story, 2)
+    approve_overdue(story.folder, 0)
+    story()
+    save_trajectory(story().trajectory, tmp_path / "copy")
+    assert read_choices(tmp_path / "copy").timed == {2: images(ended.trajectory)[1]}
+    approve(story.folder, 2, redraw="a blue whale")
+    ended = story()
+    assert ended.waiting.step == 2 and read_choices(story.folder).timed == {}
 
 
 def test_a_decision_by_hand_ends_the_wait(tmp_path: Path) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from support.small_agents import Counting, OnePlan, Verdicts
 
-from interleave_thinker.backend.errors import ChatError
+from interleave_thinker.backend.answers.reading import write_verdict
+from interleave_thinker.backend.errors import AnswerError, ChatError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import accepted, checklist_of, with_items
+from interleave_thinker.backend.loop.policy import accepted, checklist_of, unchecked, waiting_of, with_items
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.report.completeness import all_accepted
+from interleave_thinker.backend.report.outcomes import AttemptOutcome, outcome, stop_sentence, summarize
 from interleave_thinker.backend.report.reasoning import reasoning_shown
 from interleave_thinker.backend.types import (
     CastMember,
@@ -29,6 +33,7 @@ from interleave_thinker.backend.types import (
     Verdict,
 )
 from interleave_thinker.cli.progress import verdict_text
+from interleave_thinker.training.data.trajectories.accepted import not_accepted
 
 REQUEST = Request(text="a story")
 BOATS = ChecklistItem(text="there are two boats", kind="count")
@@ -55,7 +60,11 @@ class Checking(Verdicts):
             raise answers
         return tuple(
             CheckedItem(
-                text=item.text, kind=item.kind, probability=one, passed=None if one is None else one > 0.5
+                text=item.text,
+                kind=item.kind,
+                probability=one,
+                passed=None if one is None else one > 0.5,
+                unanswered=one is None,
             )
             for item, one in zip(items, answers, strict=True)
         )
@@ -85,11 +94,59 @@ def test_a_failed_item_rejects_an_accepted_image_and_is_asked_for() -> None:
     assert len(second.attempts) == 1, "a step without a checklist is not checked"
 
 
-def test_an_item_without_an_answer_never_rejects() -> None:
-    result = tell(Checking([True, True], (None, 0.9))).results[0]
-    assert result.stop_reason is StopReason.accepted and len(result.attempts) == 1
-    verdict = result.attempts[0].verdict
-    assert verdict is not None and [item.passed for item in verdict.items] == [None, True]
+def test_an_unanswered_item_leaves_the_step_not_checked(tmp_path: Path) -> None:
+    critic = Checking([True, True], (None, 0.9))
+    told = tell(critic, journal=Journal(tmp_path / "run"))
+    first, second = told.results
+    assert first.stop_reason is StopReason.unchecked and first.chosen == 0 and len(first.attempts) == 1
+    assert second.stop_reason is StopReason.accepted, "the story goes on"
+    verdict = first.attempts[0].verdict
+    assert (
+        verdict is not None
+        and verdict.success is None
+        and [one.passed for one in verdict.items] == [None, True]
+    )
+    assert verdict_text(verdict) == "not checked: no answer: there are two boats"
+    assert reasoning_shown(verdict).startswith("? there are two boats: no answer")
+    assert outcome(first.attempts[0], told.settings) is AttemptOutcome.not_checked
+    assert stop_sentence(first) == "Not checked: the critic did not answer the checklist"
+    assert not all_accepted(told) and summarize(told).sentence.startswith(
+        "2 steps · 2 images generated · 1 of 2"
+    )
+    assert not_accepted(told) and load_trajectory(tmp_path / "run") == told
+    resumed = Checking([])
+    assert tell(resumed, journal=Journal(tmp_path / "run")).results == told.results and not resumed.asked
+
+
+def test_a_verdict_with_a_checklist_is_an_answer_to_learn() -> None:
+    """A row contains the verdict alone."""
+    verdict = Verdict(success=True, refined_prompt="a bay", reasoning="Two boats.")
+    checked = with_items(verdict, (CheckedItem(text="two boats", passed=True),), "a bay")
+    assert write_verdict(checked) == write_verdict(verdict)
+    with pytest.raises(AnswerError, match="without a result"):
+        write_verdict(with_items(verdict, (CheckedItem(text="two boats", unanswered=True),), "a bay"))
+
+
+def test_only_an_image_that_is_accepted_otherwise_is_not_checked() -> None:
+    critic = Checking([False, True, True], (None, 0.9), (None, 0.2))
+    first = tell(critic, max_attempts=2).results[0]
+    assert [one.verdict and one.verdict.success for one in first.attempts] == [False, False]
+    assert first.stop_reason is StopReason.attempts_used_up
+    unanswered = (CheckedItem(text="a", unanswered=True),)
+    for success, probability, accept_at, expected in (
+        (True, None, None, True),
+        (False, None, None, False),
+        (False, 0.6, 0.5, True),
+        (True, 0.4, 0.5, False),
+    ):
+        judged = with_items(Verdict(success=success, probability=probability), unanswered, "p")
+        assert not accepted(judged, accept_at)
+        assert unchecked(judged, accept_at) is expected
+
+
+def test_a_paused_run_waits_at_a_step_that_is_not_checked(tmp_path: Path) -> None:
+    story = tell(Checking([True], (None, 0.9)), journal=Journal(tmp_path), pause="at rejected steps")
+    assert waiting_of(story) is not None and len(story.results) == 1
 
 
 def test_what_a_critic_cannot_judge_is_shown_as_that() -> None:

@@ -150,7 +150,6 @@ def test_last_attempt_need_not_be_judged() -> None:
         (Verdict(success=False), 0.1, False),
         (Verdict(success=True, probability=0.6), 0.9, False),
         (Verdict(success=True, probability=0.9), 0.9, True),
-        (Verdict(success=True, probability=0.9 - 1e-9), 0.9, True),
         (Verdict(success=False, probability=0.4), 0.3, True),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from support.small_agents import Verdicts
 from interleave_thinker.backend.generators.color_match import PUT_BACK, color_matched
 from interleave_thinker.backend.generators.protocol import KeepsDrafts
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.store import DrawRecord
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -54,13 +54,8 @@ def test_the_critic_sees_the_restored_image_and_the_journal_keeps_the_draft(tmp_
     assert difference(draft, textured())[far_from_change()].min() >= 4
     assert critic.shown[0][1] == first.image
     assert second.image == night, "a step that asks for new light is left alone"
-    records = [
-        DrawRecord.model_validate_json(
-            path.read_text(), context={"pictures": lambda digest: Picture.white((1, 1))}
-        )
-        for path in (tmp_path / "run" / "attempts").iterdir()
-    ]
-    assert sorted(record.draft is not None for record in records) == [False, True]
+    records = [json.loads(path.read_text()) for path in (tmp_path / "run" / "attempts").iterdir()]
+    assert sorted("draft" in record for record in records) == [False, True]
     assert (tmp_path / "run" / "pictures" / f"{draft.digest}.png").exists()
     assert load_trajectory(tmp_path / "run").results[0].image == first.image
 

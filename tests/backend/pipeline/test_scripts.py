@@ -151,7 +151,7 @@ def test_a_shot_list(tmp_path: Path) -> None:
     ("name", "text", "words"),
     [
         ("a.fountain", "Title: nothing\n\n", "it has no steps"),
-        ("a.md", "Only a paragraph.", "it has no steps"),
+        ("a.md", "***\n", "it has no steps"),
         ("a.csv", "shot,notes\n1,x\n", "no column describes the images"),
         ("a.csv", "action\n", "it has no steps"),
         ("a.csv", 'action\n"open\n', "it is not a table"),
@@ -180,6 +180,110 @@ def test_a_hostile_script_takes_bounded_time(unit: str) -> None:
             with suppress(SettingsError):
                 read_script(text, ending, "file")
             assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("cue", "name"),
+    [
+        ("C-3PO", "C-3PO"),
+        ("R2-D2 (V.O.)", "R2-D2"),
+        ("SARAH'S FRIEND", "Sarah's Friend"),
+        ("O’NEILL", "O’Neill"),
+        ("D'ARTAGNAN (CONT'D)", "D'Artagnan"),
+        ("MCTAVISH", "McTavish"),
+        ("JEAN-LUC", "Jean-Luc"),
+        ("HENRY VIII", "Henry VIII"),
+        ("@van der Berg", "van der Berg"),
+        ("DESHAWN ^", "DeShawn"),
+        ("WILL", "Will"),
+        ("ÉLISE", "Élise"),
+    ],
+)
+def test_a_speaker_has_the_capitals_of_a_name(tmp_path: Path, cue: str, name: str) -> None:
+    plan = read(tmp_path, "a.fountain", f"INT. A\n\nDeShawn sits. It will rain.\n\n{cue}\nHi.\n")
+    assert plan.steps[0].auxiliary_text == f"{name}: Hi."
+
+
+@pytest.mark.parametrize("extension", ["V.O.", "vo", "O.S.", "O. S.", "O.C.", "OFF SCREEN", "VOICE OVER"])
+def test_who_speaks_off_screen_is_not_in_the_image(tmp_path: Path, extension: str) -> None:
+    cue = f"PIM ({extension})"
+    text = f"INT. A\n\nMARA sits.\n\n{cue}\nHi.\n\nMARA (O.S.)\nOh.\n\nINT. B\n\n{cue}\nHo.\n"
+    plan = read(tmp_path, "a.fountain", text)
+    assert [one.name for one in plan.cast] == ["Mara"]
+    assert [(one.prompt, one.auxiliary_text, one.cast) for one in plan.steps] == [
+        ("Interior, a. Mara sits.", "Pim: Hi.\nMara: Oh.", ("Mara",)),
+        ("Interior, b.", "Pim: Ho.", ()),
+    ]
+
+
+def test_a_title_page_may_have_blank_lines(tmp_path: Path) -> None:
+    title = "Title:\n    Tide\n\nCredit: written by\nAuthor: Ines\n\nContact:\n\n    Elm Street\n"
+    plan = read(tmp_path, "a.fountain", f"{title}\nA boat.\n\nMara: gone.\n")
+    assert [one.prompt for one in plan.steps] == ["A boat.", "Mara: gone."]
+    assert plan.warning == "Left out of the plan: title page (lines 1-2, 4-5, 7, 9: 'Title:')."
+
+
+def test_a_song_is_a_caption_of_its_scene(tmp_path: Path) -> None:
+    plan = read(tmp_path, "a.fountain", "INT. A\n\nA boat.\n\nEXT. B - DAY\n\n~Row, row\n~Row\n")
+    assert [(one.prompt, one.auxiliary_text) for one in plan.steps] == [
+        ("Interior, a. A boat.", None),
+        ("Exterior, b, day.", "Row, row\nRow"),
+    ]
+
+
+def test_many_speakers_take_bounded_time() -> None:
+    names = [
+        f"MAN {first}{second}" for first in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" for second in map(chr, range(65, 91))
+    ]
+    text = "INT. A\n\nThey meet.\n\n" + "".join(f"{name} {x}\nHi.\n\n" for x in "ABC" for name in names)
+    began = time.process_time()
+    plan = read_script(text, ".fountain", "file")
+    assert time.process_time() - began < 5
+    assert len(plan.cast) == 16 and "2012 names, since a cast has up to 16: 'Man Aq A'" in plan.warning
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("1. A fox\n   Caption: Night\n2\\. A key\n", [("A fox.", "Night"), ("A key.", None)]),
+        ("# A\n\n**Text:** Hi\nthere\n\nA fox.\n\n# B\n", [("A fox.", "Hi there"), ("B.", None)]),
+        ("# T\n\n## A\n\nx\n\n### B\n\ny\n\n## C\n\nz\n", [("x.", None), ("y.", None), ("z.", None)]),
+        ("A fox\nruns.\n\nNarration: Night.\n\nA key.\n", [("A fox runs.", "Night."), ("A key.", None)]),
+        ("Shot 1: A fox\nAction: it runs\nShot 2 - A key\n", [("A fox. it runs.", None), ("A key.", None)]),
+        ("- a_b 2*3 <lora:x:1>\n- {red|blue}\n", [("a_b 2*3 <lora:x:1>.", None), ("{red|blue}.", None)]),
+    ],
+)
+def test_outlines_of_people(tmp_path: Path, text: str, steps: list[tuple[str, str | None]]) -> None:
+    for name in ("a.md", "a.txt"):
+        plan = read(tmp_path, name, text)
+        assert [(one.prompt, one.auxiliary_text) for one in plan.steps] == steps
+
+
+def test_a_text_of_edit_plan_stays_one(tmp_path: Path) -> None:
+    text = "style: Ink\n\n1. Dawn\n   draw: a bay\n2. Noon\n   draw: a sea\n"
+    assert read(tmp_path, "a.txt", text).style == "Ink"
+    with pytest.raises(SettingsError, match="Line 3, step 1"):
+        read(tmp_path, "a.txt", "1. Dawn\n   draw: a bay\n   drwa: a sea\n")
+
+
+def test_a_table_with_one_column_may_have_commas(tmp_path: Path) -> None:
+    plan = read(tmp_path, "a.csv", "Action\nA boat, red\nA fox\n")
+    assert [one.prompt for one in plan.steps] == ["A boat, red.", "A fox."]
+
+
+def test_names_that_are_too_long_are_no_names(tmp_path: Path) -> None:
+    long = "THE WHOLE TOWN OF SAINT ODILE AND ALL OF ITS DOGS AND CATS RUN"
+    plan = read(tmp_path, "a.fountain", f"INT. A\n\n{long}\nto the harbor.\n")
+    assert plan.cast == () and plan.steps[0].prompt == f"Interior, a. {long} to the harbor."
+    plan = read(tmp_path, "a.csv", f'action,cast\nrun,"{long}, Pim"\n')
+    assert plan.steps[0].cast == ("Pim",)
+    assert plan.warning.startswith("Left out of the plan: names of more than 60 characters (line 2: ")
+
+
+def test_a_table_may_have_soft_breaks(tmp_path: Path) -> None:
+    plan = read(tmp_path, "a.csv", "Action,Notes\nA fox\u2028runs,x\nA key,\n,late\n")
+    assert [one.prompt for one in plan.steps] == ["A fox runs.", "A key."]
+    assert "rows without a description or caption (line 4: ',late')" in plan.warning
 
 
 def test_names_that_differ_in_case_are_one_member(tmp_path: Path) -> None:

@@ -16,7 +16,13 @@ from support.small_agents import Counting, OnePlan
 
 from interleave_thinker.backend.chat.protocol import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
+from interleave_thinker.backend.errors import (
+    AnswerError,
+    Cancelled,
+    ChatError,
+    GeneratorError,
+    SettingsError,
+)
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import pick, read_choices
@@ -295,6 +301,36 @@ def test_an_unfinished_or_short_story_is_not_checked(tmp_path: Path) -> None:
     assert not checker.seen
 
 
+def test_only_the_complete_story_is_checked_and_counted(tmp_path: Path) -> None:
+    """While images fail nothing is checked or generated again, and the repaired story has its whole limit."""
+
+    class Broken(Counting):
+        works = False
+
+        def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+            if "sleeps" in prompt and not self.works:
+                self.drawn.append((prompt, source, seed))
+                raise GeneratorError("The service is broken.")
+            return super().draw(prompt, source, seed)
+
+    def told(checker: Finds) -> list[str]:
+        generator.drawn.clear()
+        reviewer, store = StoryReview(checker, 1), Journal(tmp_path)
+        settings = RunSettings(max_attempts=2)
+        list(run(REQUEST, OnePlan(PLAN), generator, Accepts(), settings, store, reviewer=reviewer))
+        return [prompt for prompt, *_ in generator.drawn]
+
+    generator, checker = Broken(), Finds([3], [3], [3])
+    assert told(checker) == ["a fox", "the fox runs", *["the fox sleeps"] * 2]
+    assert told(checker) == ["the fox sleeps"] * 2 and not checker.seen
+    generator.works = True
+    assert told(checker) == ["the fox sleeps", f"the fox runs. {HAT}", "the fox sleeps"]
+    assert told(checker) == [] and checker.seen == [[1, 3, 4]]
+    edited = PLAN.model_copy(update={"steps": (*PLAN.steps[:3], Step(number=4, prompt="the fox eats"))})
+    (tmp_path / "plan.json").write_text(edited.model_dump_json(), encoding="utf-8")
+    assert told(checker) == ["the fox eats", f"the fox runs. {HAT}", "the fox eats"], "another story"
+
+
 def test_a_complete_story_stays_complete_when_the_time_is_used_up(tmp_path: Path) -> None:
     class Slow(Finds):
         def check(self, request: Request, pages: Sequence[StepResult]) -> tuple[StoryFinding, ...]:
@@ -342,7 +378,7 @@ def test_a_run_that_is_killed_after_the_check_resumes(tmp_path: Path, at: str) -
 def test_a_run_without_a_check_is_written_as_before(tmp_path: Path) -> None:
     story(Journal(tmp_path), None)
     written = (tmp_path / "trajectory.json").read_text(encoding="utf-8")
-    assert "checks" not in written and not (tmp_path / "story_checks.json").exists()
+    assert '"checks"' not in written and not (tmp_path / "story_checks.json").exists()
     ask_redraw(tmp_path, 3)
     assert "about" not in (tmp_path / "choices.json").read_text(encoding="utf-8")
 

@@ -58,8 +58,8 @@ def edited_plans(draw: st.DrawFn) -> EditedPlan:
             "prompt": draw(maybe),
             "auxiliary_text": draw(maybe),
         }
-        if not fields["prompt"] and not fields["auxiliary_text"]:
-            fields["prompt"] = "a"
+        if not (fields["prompt"] or "").strip() and (fields["instruction"] or not fields["auxiliary_text"]):
+            fields["prompt"] = None if fields["auxiliary_text"] else "a"
         fields["settings"] = draw(own_settings)
         steps.append(EditedStep(step=Step(number=number, **fields), locked=draw(st.booleans())))
     made_from = draw(st.lists(st.text("0123456789abcdef", min_size=8, max_size=8), max_size=3))
@@ -120,7 +120,8 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
     ("text", "reason"),
     [
         ("a red house", r"Line 1: a plan starts with a step"),
-        ("1. House\n\n2.\n  do: Nothing.", r"Line 3, step 2: it has neither a prompt nor a text\. Add"),
+        ("1. House\n\n2.\n  do: a", r"Line 3, step 2: it has neither a prompt nor an auxiliary text\. Add"),
+        ("1. House\n do: a\n draw:\n text: a", r"Line 1, step 1: it has an instruction and an empty prompt"),
         (
             "1. House\n  drow: a house",
             r"Line 2, step 1: 'drow' is not a field\. The fields are draw, text, do, cast, fact, check, "
@@ -142,7 +143,7 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
         ('[\n {"prompt": "a"},\n {"step_number": 7, "prompt": 5}]', r"Line 3, step 7, prompt: .*be a text"),
         ('[\n {"prompt": "a"},\n {"promt": "a"}]', r"Line 3, step 2, promt: .*not permitted"),
         ('[{"prompt": "a", "prompt": "b"}]', r"'prompt' twice"),
-        ('[\n {}]', r"Line 2, step 1: it has neither a prompt nor a text"),
+        ('[\n {}]', r"Line 2, step 1: it has neither a prompt nor an auxiliary text"),
         ('[{"prompt": "\\ud800"}]', r"Line 1, step 1, prompt"),
         ("1. a\n  draw: b\n  tries: many", r"Line 1, step 1, tries: it must be a whole number"),
         ("1. a\n  draw: b\n  denoise: 0", r"Line 1, step 1, denoise: it must be greater than 0"),

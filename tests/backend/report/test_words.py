@@ -23,7 +23,7 @@ EXPORTERS = Path(__file__).resolve().parents[3] / "backend" / "exporters"
 SAID = re.compile(r"""\bsay\(\s*(["'])((?:(?!\1)[^\\]|\\.)+)\1""")
 FROM_ELSEWHERE = {
     *("generator", "critic", "source", "planner", "prompt set"),
-    *("Not reached", "No image", "kept", "picked by hand", "approved", "Untitled story"),
+    *("Not reached", "No image", "kept", "picked by hand", "approved", "approved by time", "Untitled story"),
     *(*FOUND.values(), NOT_CHECKED),
 }
 """Names, and texts that reach `say` or `heard` as values."""

@@ -65,7 +65,7 @@ EDITS = """1. Evening
    draw: she walks to the mill
 
 3. Night
-   draw: the empty mill"""
+   draw: the empty mill without Mia, a picture of her on the wall"""
 
 
 def portrait() -> Image.Image:
@@ -94,6 +94,15 @@ def present(page: Any) -> list[list[str]]:
     )
 
 
+def wait_for(page: Any, expected: list[list[str]]) -> None:
+    """Wait until the server has found who is in each step."""
+    page.wait_for_function(
+        "wanted => JSON.stringify([...document.querySelectorAll('.itp-step')].map(step => "
+        "[...step.querySelectorAll('.itp-chip[aria-pressed=true]')].map(one => one.textContent))) === wanted",
+        arg=json.dumps(expected, separators=(",", ":"), ensure_ascii=False),
+    )
+
+
 def table(page: Any) -> list[str]:
     return page.locator(".itp-member").evaluate_all(
         "rows => rows.map(row => [...row.querySelectorAll('[role=cell]')]"
@@ -113,7 +122,9 @@ def test_the_cast_is_shown_and_chosen_for_each_step(
         "lantern | prop | brass",
     ]
     page.wait_for_function("() => document.querySelector('img.itp-member-image')?.naturalWidth > 0")
-    assert present(page) == [["Mia"], [], []], "the names in the prompts decide"
+    wait_for(page, [["Mia"], [], []])
+    assert page.locator(".itp-chip.itp-proposed").all_inner_texts() == ["Mia"], "found, not listed"
+    screenshot(page, f"cast-found-{kind}", tmp_path)
     second = page.locator(".itp-step").nth(1)
     for name in ("Mia", "lantern"):
         second.get_by_role("button", name=name, exact=True).click()
@@ -126,6 +137,12 @@ def test_the_cast_is_shown_and_chosen_for_each_step(
     screenshot(page, f"cast-{kind}", tmp_path)
     first.get_by_role("button", name="Members that the prompt names").click()
     assert present(page)[0] == ["Mia"]
+    third = page.locator(".itp-step").nth(2)
+    third.locator("textarea").first.fill("@lantern in front of the mill, and Mia")
+    wait_for(page, [["Mia"], ["Mia", "lantern"], ["lantern"]])
+    assert not third.locator(".itp-proposed").count(), "a mark is a list"
+    third.locator("textarea").first.fill("the empty mill without Mia")
+    wait_for(page, [["Mia"], ["Mia", "lantern"], []])
     page.wait_for_timeout(600)
     assert not page.locator(".itp-fault").count(), "the server accepts names of the connected cast"
     ran(page)
@@ -158,7 +175,8 @@ def test_a_changed_cast_is_checked_again(canvas: tuple[Any, str], host: ComfySer
     assert fault.inner_text().startswith("The cast, member 'Mia, Tom', name: a name is one line of text")
     page.evaluate(RENAME, ["Mia, Tom", "Mia"])
     fault.wait_for(state="detached")
-    assert len(table(page)) == 2 and present(page)[0] == ["Mia"]
+    assert len(table(page)) == 2
+    wait_for(page, [["Mia"], [], []])
     page.evaluate(RENAME, ["Mia", HOSTILE])
     page.wait_for_function(
         "name => document.querySelector('.itp-member-name')?.textContent === name", arg=HOSTILE
@@ -181,7 +199,7 @@ def test_the_cast_of_the_text_is_in_the_table_too(canvas: tuple[Any, str], host:
     page.evaluate(SET_TEXT, own)
     page.wait_for_function("() => document.querySelectorAll('.itp-member').length === 3")
     assert table(page) == ["mia | character | blue hat", "lantern | prop | brass", "mill | place | "]
-    assert present(page) == [["mia"], ["mill"], ["mill"]]
+    wait_for(page, [["mia"], ["mill"], ["mill"]])
     page.locator(".itp-step").nth(2).get_by_role("button", name="lantern", exact=True).click()
     edits = read_edits(page.evaluate(TEXT))
     assert edits is not None and [member.name for member in edits.cast] == ["mia", "mill"]
@@ -196,6 +214,7 @@ def test_the_cast_is_shown_in_chinese(locale: str, page: Any, host: ComfyServer,
     page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
     assert [row.split(" | ")[1] for row in table(page)] == ["角色", "道具"]
     assert page.evaluate(KINDS) == ["角色", "道具"], "the choices of the nodes"
-    chip = page.locator(".itp-chip").first
-    assert chip.get_attribute("title") == "在这一步中。点击可移除。"
+    chip = page.locator(".itp-chip.itp-proposed").first
+    chip.wait_for()
+    assert chip.get_attribute("title") == "在提示词中找到。点击可移除。"
     screenshot(page, "cast-zh", tmp_path)

@@ -142,6 +142,12 @@ def test_the_list_editor_gets_the_cast_with_thumbnails(
     assert "'Mia', who is not in the cast" in refused["error"]
     read = host.post("/interleave-thinker/plan", asked | {"cast": [mia]}).json()
     assert not read["error"] and "cast" not in read["plan"], "the text has no member of its own"
+    asked = {"text": "1. Mia\n2. without Mia\n3. @mia", "cast": [mia]}
+    assert host.post("/interleave-thinker/plan", asked).json()["casts"] == [
+        {"step": 1, "names": ["Mia"], "marked": False},
+        {"step": 2, "names": [], "marked": False},
+        {"step": 3, "names": ["Mia"], "marked": True},
+    ]
     wrong = {
         "The cast, member 'A, B', name: a name is one line": [mia, {"name": "A, B"}],
         "The cast, member 'Mia', kind: ": [mia | {"kind": "5"}],

@@ -231,7 +231,7 @@ def test_a_manual_plan_is_generated_without_a_planner(host: ComfyServer) -> None
     ("edits", "reason"),
     [
         ("1. House\n  drow: a house", "Line 2, step 1: 'drow' is not a field"),
-        ("2. End\n  do: nothing", "Line 1, step 2: it has neither a prompt nor a text"),
+        ("2. End\n  do: nothing", "Line 1, step 2: it has neither a prompt nor an auxiliary text"),
         ('[{"prompt": 5}]', "Line 1, step 1, prompt: it must be a text"),
         ("[" * 100_000, "cannot be read as JSON"),
         ("x" * 1_000_001, "has 1000001 characters"),

@@ -27,6 +27,7 @@ BEFORE = "the prompt before"
 NOTHING: object = None
 TRUE = '{"previous_step_success": true, "refine_prompt": ""}'
 FALSE = '{"previous_step_success": false, "refine_prompt": "a red boat"}'
+LONG = "soft light " * 800 + "at noon"
 
 
 def answer(body: str, thought: str = "<think>so</think>") -> str:
@@ -123,6 +124,14 @@ TABLE = {
         0.92,
         "red/blue>green",
     ),
+    "8,000 characters": (answer(FALSE.replace("a red boat", LONG)), 0.7, 0.92, LONG),
+    "8,000 characters in Python": (
+        answer(f"{{'previous_step_success': False, 'refine_prompt': '{LONG}',}}"),
+        0.7,
+        0.92,
+        LONG,
+    ),
+    "8,000 characters in a list": (answer(f'[{TRUE}, "{LONG}"'), 0.0, 0.0, NOTHING),
     "spaced tags": ("< think >so</ think > < answer > " + FALSE + " < / answer >", 0.7, 0.92, "a red boat"),
 }
 

@@ -16,6 +16,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ....backend.agents.requested.count import asked_count
+from ....backend.answers.agent_texts import check_text
 from ....backend.answers.reply_text import find_objects, split_reply
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ChatError
@@ -79,13 +80,16 @@ def read_checklist(text: str) -> Checklist:
             f"The reply contains {len(lists)} checklists instead of one.", text[-200:] or "(empty)"
         )
     try:
-        return Checklist.model_validate(lists[0])
+        found_list = Checklist.model_validate(lists[0])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise AnswerError(
             f"The checklist is invalid: {where}: {first['msg']}.", str(lists[0])[:200]
         ) from error
+    for item in found_list.checklist:
+        check_text("An item of the checklist", item)
+    return found_list
 
 
 UNUSABLE = "the teacher wrote no valid checklist"

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, TypeVar
 
 from ....backend.chat.chat_template import rendered
-from ....backend.chat.image_limits import MAX_PIXELS
+from ....backend.chat.image_limits import MAX_PIXELS, shown_size
 from ....backend.errors import SettingsError
 from ....backend.feedback.sft_row import SftRow
 from ....backend.pictures import Picture, size_of
@@ -208,13 +208,11 @@ def tokens_of_image(size: tuple[int, int], processor: Any, area: int = MAX_PIXEL
     Raises:
         ValueError: The processor rejects the shape.
     """
-    width, height = size
+    width, height = shown_size(size, area)
     reader = processor.image_processor
-    scale = min(1.0, (area / (width * height)) ** 0.5)
-    shape = max(1, int(height * scale)), max(1, int(width * scale))
     if hasattr(reader, "merge_size") and hasattr(reader, "get_number_of_image_patches"):
-        return reader.get_number_of_image_patches(*shape, {}) // reader.merge_size**2
-    return _counted(processor, *shape)
+        return reader.get_number_of_image_patches(height, width, {}) // reader.merge_size**2
+    return _counted(processor, height, width)
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,11 @@
 """Converts trajectories to interleaved sequences, for models that generate text and images themselves.
 
 An easy sequence is the final story: plan, image and text, step by step. A hard one contains every attempt
-with the critic's feedback, so that such a model learns to check its images. The published form closes
-`<plan>` with another `<plan>`; this is only written on request. Stories that the published builders drop by
-accident (without text in the first step, or with text-only steps) are kept.
+with the critic's feedback, so that such a model learns to check its images.
+
+The published form (`quirks`) is only written on request: it closes `<plan>` with another `<plan>`, has the
+request as it was typed and without its images, and may contain tags in its texts. Stories that the published
+builders drop by accident (without text in the first step, or with text-only steps) are kept.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from ....backend.pictures import Picture
 from ....backend.types import Attempt, StepResult, Trajectory
 from ..trajectories.accepted import not_accepted
 
-IMAGE = "<image><img_token></image>.\n"
-TAGS = ("<gthink>", "<plan>", "<image>", "<info>", "<critic>", "<img_token>", "<think>")
+MARK = "<image>"
+IMAGE = f"{MARK}<img_token></image>.\n"
+TAGS = ("<gthink>", "<plan>", MARK, "<info>", "<critic>", "<img_token>", "<think>")
 """Tags that no text of a story may contain, as they would be read as part of the sequence."""
 
 
@@ -49,7 +52,7 @@ def _sequence(
 ) -> InterleavedSequence:
     closing = "<plan>" if quirks else "</plan>"
     parts = [f"<gthink>\n{trajectory.plan.reasoning}\n</gthink>\n"]
-    given = trajectory.request.images
+    given = () if quirks else trajectory.request.images
     images = list(given)
     for result in trajectory.results:
         step = result.step
@@ -61,7 +64,11 @@ def _sequence(
                 parts.append(IMAGE + said)
         if step.auxiliary_text is not None:
             parts.append(f"<info>\n{step.auxiliary_text}\n</info>\n")
-    return InterleavedSequence(IMAGE * len(given) + trajectory.request.text, "".join(parts), tuple(images))
+    text = trajectory.request.text
+    if not quirks:
+        marked = text.count(MARK) == len(given)
+        text = text.replace(MARK, IMAGE.strip()) if marked else IMAGE * len(given) + text
+    return InterleavedSequence(text, "".join(parts), tuple(images))
 
 
 def _said(attempt: Attempt) -> str:
@@ -73,17 +80,19 @@ def _said(attempt: Attempt) -> str:
     return f"<critic>\n<think>\n{verdict.reasoning}\n</think>\n{word}\n</critic>\n"
 
 
-def unfit(trajectory: Trajectory) -> str:
+def unfit(trajectory: Trajectory, quirks: bool = False) -> str:
     """Return why a trajectory cannot be used for a sequence, or an empty text."""
     if reason := not_accepted(trajectory):
         return reason
-    if any(tag in text for text in _texts(trajectory) for tag in TAGS):
+    if not quirks and any(tag in text for text in _texts(trajectory) for tag in TAGS):
         return "its text is not allowed in a sequence"
     return ""
 
 
 def _texts(trajectory: Trajectory) -> list[str]:
-    texts = [trajectory.request.text, trajectory.plan.reasoning]
+    request, plan = trajectory.request, trajectory.plan
+    are_marks = request.text.count(MARK) == len(request.images)
+    texts = [request.text.replace(MARK, "") if are_marks else request.text, plan.reasoning]
     for result in trajectory.results:
         texts += [result.step.prompt or "", result.step.auxiliary_text or ""]
         texts += [

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +51,7 @@ class _WriteSequences:
 
     def open(self, stop: CancelToken) -> Callable[[RunPlace], _Written]:
         check_shared(self.folder)
-        read = RunReading(unfit, self.guard)
+        read = RunReading(partial(unfit, quirks=self.quirks), self.guard)
         return lambda place: self._written(read(place))
 
     def _written(self, run: ReadRun) -> _Written:

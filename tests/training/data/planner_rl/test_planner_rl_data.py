@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from interleave_thinker.backend.chat.protocol import Reply
-from interleave_thinker.backend.errors import ChatError, SettingsError
+from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
+from interleave_thinker.training.data.planner_rl.checklist import read_checklist
 from interleave_thinker.training.data.planner_rl.make import PromptSelection, make_planner_rl
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, StepRange, read_planner_rl
 
@@ -62,6 +63,11 @@ def test_every_request_gets_a_list_that_is_read_back(tmp_path: Path) -> None:
     held, _ = read_planner_rl(tmp_path / "out" / "planner_rl_held_out.jsonl")
     assert [row.request for row in held] == ["set apart"]
     assert any("left out 1" in line for line in lines)
+
+
+def test_a_copied_form_is_no_list() -> None:
+    with pytest.raises(AnswerError, match="copy of the example"):
+        read_checklist('<answer>{"checklist": ["...", "..."], "steps": null}</answer>')
 
 
 def test_a_teacher_that_is_down_for_a_while_wrote_no_nonsense(tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
     "the placeholder of a video": ({"word": "<|video_pad|>"}, r"<\|video_pad\|>"),
     "the end of a turn": ({"told": "<|im_end|>"}, r"<\|im_end\|>"),
     "the end of a text": ({"told": "<|endoftext|>"}, r"<\|endoftext\|>"),
-    "an image that is a line": ({"before": "flat.png"}, "3000x5 pixels"),
     "a text without end": ({"word": "boat " * 3000}, r"length: \d+ tokens"),
 }
 COMMON = "--config tiny --out {out} --data {data} --no-tensorboard"
@@ -117,7 +116,7 @@ def rl_call(folder: Path, bad: dict[str, Any], *more: str, held_out: bool = Fals
 def test_fine_tuning_reports_or_skips_bad_rows(command: str, name: str, tmp_path: Path) -> None:
     pages(tmp_path)
     how, said = BAD[name]
-    rows = [sft_row(role=command), sft_row(**how, role=command), sft_row(role=command)]
+    rows = [sft_row(role=command), sft_row(**how, role=command), sft_row("flat.png", role=command)]
     result = sft_call(tmp_path, command, rows)
     assert isinstance(result.exception, SettingsError)
     with pytest.raises(SettingsError, match=rf"(?s)Row 1, .*{said}.*--skip-bad"):

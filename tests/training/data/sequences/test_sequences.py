@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.made_runs import grey_page, made_run
@@ -55,7 +56,16 @@ def test_a_sequence_has_the_final_story() -> None:
         f"{IMAGE}<info>\nAhoy.\n</info>\n<info>\nThe end.\n</info>\n"
     )
     assert row.images == (grey_page(200), grey_page(20))
-    assert "<plan>\na boat\n<plan>\n" in easy(story(), quirks=True).text
+    assert easy(story("<IMAGE>. Draw it", given=1)).user == "<image><img_token></image>.. Draw it"
+
+
+@pytest.mark.parametrize("build", [easy, hard])
+def test_the_published_form_has_the_request_as_typed_and_only_generated_images(build: Any) -> None:
+    told = story("<image>. <b>Draw</b> it", given=1)
+    row = build(told, quirks=True)
+    assert row.user == "<image>. <b>Draw</b> it" and row.images == build(story()).images
+    assert "<plan>\na boat\n<plan>\n" in row.text
+    assert unfit(story("two <image>", given=2)) and not unfit(story("two <image>", given=2), quirks=True)
 
 
 def test_a_sequence_has_every_attempt_with_its_verdict() -> None:

@@ -316,6 +316,13 @@ def test_few_failures_are_a_problem_only_at_the_end(tmp_path: Path) -> None:
 
 def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> None:
     cache = ContentCache(tmp_path / "c")
+    for value in ("read", '{"semantics": 1}'):
+        cache.keep_text("b", value)
+        assert cache.text("b") == value
+        cache._store("UPDATE scores SET score = replace(score, 'e', 'd') WHERE key = ?", "text b")
+        assert cache.text("b") is None, "a changed letter"
+    cache._store("UPDATE scores SET score = ? WHERE key = ?", "an earlier version's", "text b")
+    assert cache.text("b") == "an earlier version's"
     cache.keep_picture("a", WHITE)
     cache.keep_score("a", Score(semantics=1, quality=2))
     cache._store("UPDATE pictures SET png = ?", b"no image")
