@@ -232,7 +232,6 @@ def _state(each: StoryStep) -> State:
         "accepted": "accepted",
         "picked": "picked",
         "approved by time": "not accepted",
-        "not checked": "not judged",
         "redrawn": "not accepted",
         "unjudged": "not judged",
         "not checked": "not checked",

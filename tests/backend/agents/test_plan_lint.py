@@ -244,7 +244,8 @@ def test_counts_and_images_are_checked_against_the_request() -> None:
     assert rules("a fox", "a hen", request="Draw a story in 3 steps.") == {"step-count"}
     assert rules(None, None, request="Draw a story in 2 steps.") == {"no-images"}
     request = Request(text="Draw a story in 3 steps.")
-    warned = plan("a fox", "a hen").model_copy(update={"warning": "3 steps were requested, the planner wrote 2."})
+    wrote = "3 steps were requested, the planner wrote 2."
+    warned = plan("a fox", "a hen").model_copy(update={"warning": wrote})
     assert remaining(warned, request) == (), "the plan's own warning tells it"
     assert [one.rule for one in remaining(plan("a fox", "a hen"), request)] == ["step-count"]
     assert remaining(plan("a fox", "a hen"), request, step_count=2) == ()
