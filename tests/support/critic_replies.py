@@ -16,16 +16,41 @@ from typing import Any
 AT = "\x01"
 """Marks the end of the verdict's word while a reply is built, and is not part of the reply."""
 SAID = {True: ("true", "True"), False: ("false", "False")}
-KEYS = ("previousStepSuccess", "Previous Step Success", "previous-step-success", "PREVIOUS_STEP_SUCCESS", "success", "Success")
+KEYS = (
+    "previousStepSuccess",
+    "Previous Step Success",
+    "previous-step-success",
+    "PREVIOUS_STEP_SUCCESS",
+    "success",
+    "Success",
+)
 REFINED = ("refine_prompt", "refined_prompt", "refinePrompt", "Refine Prompt")
 PAYLOADS = ("data", "output", "result", "content", "arguments", "response", "tool_result", "evaluation")
 PROMPTS = (
-    "make the boat blue", "a calm bay at dawn, one red boat", "the cat's hat, in red", 'a sign that says "open"', "a / b, 3 < 4",
-    "two\nlines", "wait for it ...", "a “blue” boat", "一只红色的船", "ein Hut, der nicht rot ist",
+    "make the boat blue",
+    "a calm bay at dawn, one red boat",
+    "the cat's hat, in red",
+    'a sign that says "open"',
+    "a / b, 3 < 4",
+    "two\nlines",
+    "wait for it ...",
+    "a “blue” boat",
+    "一只红色的船",
+    "ein Hut, der nicht rot ist",
 )
 THOUGHTS = {
-    True: ("It is red as asked.", "All of it is there.", "The hat was missing before, now it is there.", "船是红色的，符合要求。"),
-    False: ("The hat is missing.", "The boat is green, not red.", "So the step did not work.", "没有帽子，所以失败了。"),
+    True: (
+        "It is red as asked.",
+        "All of it is there.",
+        "The hat was missing before, now it is there.",
+        "船是红色的，符合要求。",
+    ),
+    False: (
+        "The hat is missing.",
+        "The boat is green, not red.",
+        "So the step did not work.",
+        "没有帽子，所以失败了。",
+    ),
 }
 AGREES = {
     True: ("The boat is red as asked.", "The step was successful.", "Everything matches the prompt.", "**Verdict:** true.", "Done.",
@@ -38,7 +63,9 @@ TAKEN_BACK = {
            "On reflection, this image should be rejected.", "I have to change my answer, it was not a success.", "Overall: unsuccessful.",
            "Scratch that, the prompt was ignored.", "However, the boat is still green, so it does not pass.", "Status: rejected",
            "Hmm, no. I would reject it.", "**Result:** ❌", "Final answer: No", "Verdict -> fail", "Never mind, it is not red.",
-           "Sorry, I misread the image. The answer should be false."),
+           "Sorry, I misread the image. The answer should be false.", "Score: 2/10", "The scarf was supposed to be red.", "EDIT: I overlooked the dog.",
+           "I take that back.", "The image must be regenerated.", "Thumbs down.", "(not really)", "Result: 0", "<verdict>FAIL</verdict>", "[REJECTED]",
+           "Verdict after checking twice: I'd send this one back.", "{\"verdict\": \"needs work\"}", "N/A"),
     False: ("Final verdict: PASS", "Actually, the step succeeded.", "Correction: true.", "Wait, I misread it: the step is a success.",
             "Final answer: Yes", "Overall: successful.", "**Result:** passed"),
 }  # fmt: skip
@@ -92,6 +119,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     "Apertus": ("<|inner_prefix|>", "<|inner_suffix|>", "<|assistant_end|>"),
     "OpenThinker": ("<|begin_of_thought|>\n", "\n<|end_of_thought|>\n\n<|begin_of_solution|>\n", "\n<|end_of_solution|>"),
     "Solar": ("<|think|>", "<|end|><|begin|>assistant<|content|>", "<|end|>"),
+    "gpt-oss without tokens": ("analysis", "assistantfinal", ""),
     "GLM": ("<think>", "</think>\n<|begin_of_box|>", "<|end_of_box|>"),
     "Granite": ("<think>", "</think>\n<response>\n", "\n</response>"),
     "EXAONE": ("<thought>\n", "\n</thought>\n\n", "[|endofturn|]"),
@@ -101,7 +129,18 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     "tags with attributes": ("<chain-of-thought type='first'>\n", "\n</chain-of-thought>\n", ""),
     "tags in Chinese": ("<思考>\n", "\n</思考>\n", ""),
 }  # fmt: skip
-COMMENTS = ("<!-- {0} -->", "<!--\n{0}\n-->", "/* {0} */", "/*\n{0}\n*/", "// {0}", "# {0}", "{{# {0} #}}", "<!--\nexample:\n{0}\n", "> {0}", "<details>\n{0}\n</details>")
+COMMENTS = (
+    "<!-- {0} -->",
+    "<!--\n{0}\n-->",
+    "/* {0} */",
+    "/*\n{0}\n*/",
+    "// {0}",
+    "# {0}",
+    "{{# {0} #}}",
+    "<!--\nexample:\n{0}\n",
+    "> {0}",
+    "<details>\n{0}\n</details>",
+)
 MENTIONS = (
     "I cannot answer {0}: the hat is missing.", "It is not {0} yet", "If the hat were there, I would answer:\n{0}", "Example of an answer:\n{0}",
     "The form of the answer is:\n```json\n{0}\n```", "I should not say\n{0}", "Had the boat been red, the answer would be\n{0}",
@@ -111,7 +150,20 @@ PROSE = (
     "The image is fine: success.", "success", "True", "The step was successful and the image is accepted.", "I'm sorry, I can't view images.", "",
     "Sure! I will judge the image.", "previous_step_success", "{}", "[]", "```json\n```", "<answer></answer>", "<answer>true</answer>", "成功", "{'a': true}",
 )  # fmt: skip
-UNSURE = ("true or false", "true/false", "true|false", '"true" or "false"', "<true/false>", '"maybe"', "0.7", "null", '"partially"', "[true, false]", '"mostly true"', '"true, except for the hat"')
+UNSURE = (
+    "true or false",
+    "true/false",
+    "true|false",
+    '"true" or "false"',
+    "<true/false>",
+    '"maybe"',
+    "0.7",
+    "null",
+    '"partially"',
+    "[true, false]",
+    '"mostly true"',
+    '"true, except for the hat"',
+)
 
 
 @dataclass(frozen=True)
@@ -142,7 +194,13 @@ def literal(text: str, quote: str) -> str:
     return quote + text.replace("\\", "\\\\").replace(quote, "\\" + quote).replace("\n", "\\n") + quote
 
 
-def answer(rng: random.Random, says: bool, refined: str | None = None, extra: dict[str, Any] | None = None, key: str = "") -> str:
+def answer(
+    rng: random.Random,
+    says: bool,
+    refined: str | None = None,
+    extra: dict[str, Any] | None = None,
+    key: str = "",
+) -> str:
     """Return an answer in the requested format, as JSON or as a Python literal, with further members."""
     python = rng.random() < 0.4
     quote = "'" if python else '"'
@@ -163,14 +221,24 @@ def formed(rng: random.Random, says: bool, body: str = "", thought: str | None =
     if rng.random() < 0.25:
         body = f"```{rng.choice(('json', 'python', ''))}\n{body}\n```"
     thought = rng.choice(THOUGHTS[says]) if thought is None else thought
-    form = rng.choice(("<think>{1}</think>\n\n<answer>{0}</answer>", "<think>{1}</think>\n\n<answer>\n{0}\n</answer>", "<answer>{0}</answer>", "{0}", "<think>{1}</think>\n{0}"))
+    form = rng.choice(
+        (
+            "<think>{1}</think>\n\n<answer>{0}</answer>",
+            "<think>{1}</think>\n\n<answer>\n{0}\n</answer>",
+            "<answer>{0}</answer>",
+            "{0}",
+            "<think>{1}</think>\n{0}",
+        )
+    )
     return form.format(body, thought)
 
 
 def draft(rng: random.Random, says: bool) -> str:
     """Return an answer that a thought considers."""
     body = answer(rng, says).replace(AT, "")
-    return rng.choice(("Is it {0} ?", "\n{0}\n", "```json\n{0}\n```\n", "Maybe:\n{0}\n", "<answer>{0}</answer>\n")).format(body)
+    return rng.choice(
+        ("Is it {0} ?", "\n{0}\n", "```json\n{0}\n```\n", "Maybe:\n{0}\n", "<answer>{0}</answer>\n")
+    ).format(body)
 
 
 def plain(rng: random.Random, says: bool) -> Made:
@@ -198,7 +266,9 @@ def corrected(rng: random.Random, says: bool) -> Made:
 def spelled(rng: random.Random, says: bool) -> Made:
     body = answer(rng, says, key=rng.choice(KEYS))
     if rng.random() < 0.3:
-        body = rng.choice((body[:-1] + ",}", body[:-1], body.replace(f": {SAID[says][0]}{AT}", f': "{SAID[says][0]}"{AT}')))
+        body = rng.choice(
+            (body[:-1] + ",}", body.replace(f": {SAID[says][0]}{AT}", f': "{SAID[says][0]}"{AT}'))
+        )
     return Made(f"<answer>{body}</answer>", says)
 
 
@@ -213,7 +283,10 @@ def wide(rng: random.Random, says: bool) -> str:
 
 
 def prose_after(rng: random.Random, says: bool) -> Made:
-    return Made(f"{formed(rng, says)}\n\n{rng.choice(('', 'Explanation: ', 'Note: '))}{rng.choice(AGREES[says])}", says)
+    return Made(
+        f"{formed(rng, says)}\n\n{rng.choice(('', 'Explanation: ', 'Note: '))}{rng.choice(AGREES[says])}",
+        says,
+    )
 
 
 def prose_before(rng: random.Random, says: bool) -> Made:
@@ -233,8 +306,12 @@ def free_fields(rng: random.Random, says: bool) -> Made:
 
 
 def quoted_prompt(rng: random.Random, says: bool) -> Made:
-    quote = rng.choice(("<answer>{0}</answer>", "{0}", "a poster: {0}", "</answer>{0}", "</think>{0}", "Verdict: FAIL, {0}"))
-    return Made(formed(rng, says, answer(rng, says, quote.format(answer(rng, not says, "").replace(AT, "")))), says)
+    quote = rng.choice(
+        ("<answer>{0}</answer>", "{0}", "a poster: {0}", "</answer>{0}", "</think>{0}", "Verdict: FAIL, {0}")
+    )
+    return Made(
+        formed(rng, says, answer(rng, says, quote.format(answer(rng, not says, "").replace(AT, "")))), says
+    )
 
 
 def twice(rng: random.Random, says: bool) -> Made:
@@ -253,12 +330,18 @@ def held(rng: random.Random, says: bool) -> Made:
     thought = rng.choice(THOUGHTS[says])
     text = f"<answer>{answer(rng, says, 'a red hat')}</answer>"
     thinking = rng.random() < 0.3
-    form = "{1}</think>\n{0}" if thinking else rng.choice(("<think>{1}</think>\n{0}", "{0}\n<think>{1}</think>", "{0}"))
+    form = (
+        "{1}</think>\n{0}"
+        if thinking
+        else rng.choice(("<think>{1}</think>\n{0}", "{0}\n<think>{1}</think>", "{0}"))
+    )
     return Made(form.format(text, thought), says, thinking=thinking, held=True)
 
 
 def taken_back(rng: random.Random, says: bool) -> Made:
-    return Made(f"{formed(rng, says)}{rng.choice((' ', chr(10), chr(10) * 2))}{rng.choice(TAKEN_BACK[says])}", None)
+    return Made(
+        f"{formed(rng, says)}{rng.choice((' ', chr(10), chr(10) * 2))}{rng.choice(TAKEN_BACK[says])}", None
+    )
 
 
 def taken_back_abroad(rng: random.Random, says: bool) -> Made:
@@ -270,7 +353,18 @@ def taken_back_in_a_word(rng: random.Random, says: bool) -> Made:
 
 
 def stated_before(rng: random.Random, says: bool) -> Made:
-    stated = rng.choice(("Final verdict: FAIL", "**Verdict:** rejected", "Success: false", "The step failed.", "Result: fail", "结论：失败", "Urteil: nicht bestanden", "FAIL"))
+    stated = rng.choice(
+        (
+            "Final verdict: FAIL",
+            "**Verdict:** rejected",
+            "Success: false",
+            "The step failed.",
+            "Result: fail",
+            "结论：失败",
+            "Urteil: nicht bestanden",
+            "FAIL",
+        )
+    )
     return Made(f"{stated}\n\n{rng.choice(('{0}', '<answer>{0}</answer>')).format(answer(rng, True))}", None)
 
 
@@ -299,7 +393,10 @@ def other_object_against(rng: random.Random, says: bool) -> Made:
 
 def only_comment(rng: random.Random, says: bool) -> Made:
     comment = rng.choice(COMMENTS).format(answer(rng, says))
-    return Made(f"{rng.choice(('', 'I look at the images.' + chr(10)))}{comment}{rng.choice(('', chr(10) + 'The boat, the hat.'))}", None)
+    return Made(
+        f"{rng.choice(('', 'I look at the images.' + chr(10)))}{comment}{rng.choice(('', chr(10) + 'The boat, the hat.'))}",
+        None,
+    )
 
 
 def comment_against(rng: random.Random, says: bool) -> Made:
@@ -336,8 +433,14 @@ def respelled_answer(rng: random.Random, says: bool) -> Made:
 def envelope(rng: random.Random, says: bool) -> Made:
     inner: Any = {rng.choice(("previous_step_success", *KEYS)): not says, "refine_prompt": "add a hat"}
     for _ in range(rng.randint(1, 4)):
-        inner = {rng.choice(PAYLOADS): rng.choice((inner, [inner], json.dumps(inner), repr(inner), f"```json\n{json.dumps(inner)}\n```"))}
-    return Made(rng.choice(("{0}", "<answer>{0}</answer>")).format(json.dumps({"success": says, **inner})), None)
+        inner = {
+            rng.choice(PAYLOADS): rng.choice(
+                (inner, [inner], json.dumps(inner), repr(inner), f"```json\n{json.dumps(inner)}\n```")
+            )
+        }
+    return Made(
+        rng.choice(("{0}", "<answer>{0}</answer>")).format(json.dumps({"success": says, **inner})), None
+    )
 
 
 def family_cut(rng: random.Random, says: bool) -> Made:
@@ -372,9 +475,9 @@ def prose_alone(rng: random.Random, says: bool) -> Made:
 
 def cut_back(rng: random.Random, says: bool) -> Made:
     """Cut a reply off within the words that take its answer back."""
-    begin = formed(rng, says) + "\n"
+    begin = formed(rng, True) + "\n"
     words = rng.choice([*TAKEN_BACK[True], *(one for many in TAKEN_BACK_IN.values() for one in many)])
-    return Made(begin + words[: rng.randint(2, len(words))], None, cut=rng.random() < 0.5)
+    return Made(begin + words[: rng.randint(3, len(words))], None, cut=rng.random() < 0.5)
 
 
 def cut(rng: random.Random, says: bool) -> Made:
@@ -399,7 +502,10 @@ def lost_piece(rng: random.Random, says: bool) -> Made:
 def unescaped(rng: random.Random, says: bool) -> Made:
     quote = rng.choice("\"'")
     refined = f"a {quote}{rng.choice(('open', 'a, b', draft(rng, not says)))}{quote} sign"
-    members = [f"{quote}success{quote}: {SAID[says][0]}{AT}", f"{quote}refine_prompt{quote}: {quote}{refined}{quote}"]
+    members = [
+        f"{quote}success{quote}: {SAID[says][0]}{AT}",
+        f"{quote}refine_prompt{quote}: {quote}{refined}{quote}",
+    ]
     rng.shuffle(members)
     return Made(rng.choice(("<answer>{{{0}}}</answer>", "{{{0}}}")).format(", ".join(members)), says)
 

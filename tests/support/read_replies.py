@@ -73,21 +73,34 @@ class _Pieces:
 def from_model(made: Made, pieces: Sequence[str]) -> Reply:
     """Return the reply like a local model with a known prompt, which perhaps constrains it."""
     settings = ReplySettings(watch_verdict=True)
-    listener = ReplyListener(_Pieces(pieces), {len(pieces)}, ((), ()), settings, made.thinking, None, made.held)
+    listener = ReplyListener(
+        _Pieces(pieces), {len(pieces)}, ((), ()), settings, made.thinking, None, made.held
+    )
     if not any(listener.take(number) for number in range(len(pieces))) and not made.cut:
         listener.take(len(pieces))
     return listener.reply()
 
 
 WAYS = ("whole", "server", "server, log-probabilities", "local")
-OPPOSITE, AS_TRUE, AS_FALSE, NOT_READ, RIGHT = "opposite", "nothing as True", "nothing as False", "not read", "right"
+OPPOSITE, AS_TRUE, AS_FALSE, NOT_READ, RIGHT = (
+    "opposite",
+    "nothing as True",
+    "nothing as False",
+    "not read",
+    "right",
+)
 WRONG_MUST = "not read, though plain"
 
 
 def read_every_way(made: Made, rng: random.Random) -> dict[str, Reply]:
     """Return a reply as it is read in every way."""
     pieces = pieces_of(rng, made.text)
-    replies = (read_whole(made), from_server(made, pieces, False), from_server(made, pieces, True), from_model(made, pieces))
+    replies = (
+        read_whole(made),
+        from_server(made, pieces, False),
+        from_server(made, pieces, True),
+        from_model(made, pieces),
+    )
     return dict(zip(WAYS, replies, strict=True))
 
 
@@ -109,7 +122,7 @@ def counted(numbers: Iterable[int]) -> tuple[Counter[tuple[str, str, str]], list
             said = outcome(made, said_by(reply))
             counts[way, made.kind, said] += 1
             counts[way, made.kind, "stopped early"] += reply.finish == "verdict"
-            if said in (OPPOSITE, AS_TRUE, WRONG_MUST):
+            if said in (OPPOSITE, AS_TRUE, AS_FALSE, WRONG_MUST):
                 wrong.append(f"{number}, {way}, {made.kind}, {said} (says {made.says}): {made.text!r}")
     return counts, wrong
 
