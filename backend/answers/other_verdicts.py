@@ -6,8 +6,8 @@ under another name. So every member of every object counts, except the refined p
 
 The text around an answer may contradict it, take it back or only suppose it. Before an answer agents reason
 in plain text, so only words and short statements of a verdict count there. What follows an answer must agree
-with it: after an accepted image every sentence must say so in words that are known here, or only end the reply.
-Words never decide a verdict: if they do not agree with it, the agent is asked again.
+with it: after an accepted image every sentence must say so in words that are known here, or only end the
+reply. Words never decide a verdict: if they do not agree with it, the agent is asked again.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..errors import AnswerError
 from ..types import MAX_TEXT
@@ -105,7 +106,7 @@ def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
         AnswerError: An object cannot be parsed, or has equal keys with different values.
     """
     text, floor = place.text, place.begin
-    comments = [one.span() for one in COMMENT.finditer(text)]
+    comments = _comments(text)
     position = text.find("{", floor, place.end)
     while position >= 0:
         if OBJECT_START.match(text, position):
@@ -118,6 +119,12 @@ def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
         else:
             position += 1
         position = text.find("{", position, place.end)
+
+
+@lru_cache(maxsize=2)
+def _comments(text: str) -> list[tuple[int, int]]:
+    """Return the places of the comments in a text. The parts of a reply have the same text."""
+    return [one.span() for one in COMMENT.finditer(text)]
 
 
 def frame(reasoning: str) -> str:
