@@ -159,7 +159,7 @@ def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
     if verdict_first:
         reasoning, _, answer = text.rpartition("\n\n<answer>")
         text = f"<answer>{answer}\n{reasoning}" if verdict.reasoning else f"<answer>{answer}"
-    if read_verdict(text) != verdict.model_copy(update={"probability": None, "items": ()}):
+    if read_verdict(text) != verdict.model_copy(update={"probability": None, "items": (), "forced": False}):
         raise AnswerError(
             "The verdict cannot be written as an answer: it would be read back differently.", text
         )
