@@ -182,7 +182,7 @@ class MissingVerdicts:
                 f"The critic's replies are not readable: {self._forced} of {self._read} had no verdict until "
                 f"they were constrained to its form, and such verdicts say nothing. Critic: {self._name}.",
                 hint="Check the critic's checkpoint, adapter, quantization and chat template (`doctor`, "
-                "`judge`), or allow longer replies (--critic-max-tokens). All images are saved: run again "
+                "`judge`), or allow longer replies (max_tokens). All images are saved: run again "
                 "with another critic to judge them.",
             )
 
