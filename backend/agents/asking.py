@@ -167,8 +167,16 @@ class Agent:
         """Settings that were requested and that the backend does not support."""
         if self.constrained_decoding != "always":
             return ()  # the backend is not asked: it would warn of a library that may never be needed
-        constrains = isinstance(self.chat, Constrains) and self.chat.constrains_replies
-        return () if constrains else ("constrained_decoding",)
+        return () if self._constrains else ("constrained_decoding",)
+
+    @property
+    def _constrains(self) -> bool:
+        return isinstance(self.chat, Constrains) and self.chat.constrains_replies
+
+    @property
+    def _constrains_second(self) -> bool:
+        """Whether a second reply is constrained to the grammar of its answer."""
+        return self.constrained_decoding != "never" and self._constrains
 
     @property
     def identity(self) -> str:

@@ -2,8 +2,10 @@
 
 The critic keeps no state, so it can be called from several threads. It asks the model at most twice. If the
 second reply cannot be parsed either, the verdict is `None`, never a guess: the loop then decides what to do,
-and the attempt contains the reason. If the reply is a plan, the checkpoint is a planner's and is not asked
-again, since a verdict forced by the grammar would be worthless.
+and the attempt contains the reason. A second reply that is constrained always has a verdict, even if the
+model writes noise. So a verdict after a reply without one is marked as `forced`, and the loop counts these.
+If the reply is a plan, the checkpoint is a planner's and is not asked again, since a verdict forced by the
+grammar would be worthless.
 
 Items of a checklist are asked one by one, each in a message that begins with the same images and prompt. So
 an agent of this process, and most servers, read the images once. A change of the questions' text needs a new
@@ -51,6 +53,8 @@ ONE_WORD: dict[str, Any] = {
 ITEM_AGAIN = "\n\nYour last answer was neither yes nor no. Answer with one word, yes or no."
 THINKING_TOKENS = 1024
 """Token limit of the second reply about an item, since an agent may think before it answers."""
+NAMES_VERDICT = re.compile(r"succe\w{0,20}[\"'”*`]{0,3}\s{0,30}[:：=]", re.IGNORECASE)
+"""The key of a verdict. A reply that has it is about a verdict, though it may not be definite."""
 PLANNER = "The critic wrote a plan instead of a verdict: its checkpoint is a planner's."
 
 
@@ -219,6 +223,7 @@ class Critic(Agent):
             refined_prompt=next_prompt(verdict, prompt_used),
             reasoning=verdict.reasoning,
             probability=self._calibrated(reply.probability),
+            forced=reply is not first and self._constrains_second and not NAMES_VERDICT.search(first.text),
         )
 
     @property

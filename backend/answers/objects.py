@@ -232,7 +232,7 @@ class _ObjectReader:
         if self._values > MAX_VALUES:
             raise AnswerError(f"The answer has more than {MAX_VALUES} values.", self._text[self._start :])
         following = self._next()
-        if following == ",":
+        if following == "," or (following == "，" and not self._strict):
             self.at += 1
             following = self._next()
             if following in ends:
@@ -250,10 +250,10 @@ class _ObjectReader:
                 raise _EndError
             return self._fail()
         self.at = found.end()
-        double, single, bare = found.groups()
+        double, single, bare, colon = found.groups()
+        if self._strict and (bare is not None or colon != ":"):
+            self._fail()
         if bare is not None:
-            if self._strict:
-                self._fail()
             return bare.strip("“”‘’ ")
         if single is not None:
             self._languages.add(ONLY_PYTHON)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,11 +25,10 @@ from .found_object import FoundObject
 from .other_verdicts import (
     DIFFER,
     REFINE_KEYS,
-    STATED_VERDICT,
     VERDICT_KEYS,
     bool_from_word,
     check_other_verdicts,
-    is_envelope_like,
+    check_the_rest,
 )
 from .plan_shapes import STEP_KEYS, normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
@@ -51,8 +50,6 @@ GRAMMAR_OF_VERDICTS_FIRST = (
     "then, if it is false, <think>your reasoning</think>."
 )
 
-# A name in quotes before a colon: a piece of an object without braces.
-PIECE = re.compile(r"[\"'“][\w .-]{1,40}\\{0,99}[\"'”]\s{0,30}:")
 _QUOTE, _KEY = "[\"'“”‘’`]", f"(?:{'|'.join(STEP_KEYS)})"
 SWALLOWED = re.compile(
     rf"(?:{_QUOTE}\s*{_KEY}|\b{_KEY}\\*{_QUOTE})\\*{_QUOTE}?\s*[:：]|{_QUOTE}\s*{_KEY}\\*{_QUOTE}\s*\\*{_QUOTE}"
@@ -117,7 +114,7 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
     ):
         raise AnswerError(DIFFER, text)
     check_other_verdicts(first, found, others)
-    _check_the_rest(text, first, reply, found, others)
+    check_the_rest(text, first, reply, found, others)
     word = next(at for key, at in found[0].places.items() if normal_key(key) in VERDICT_KEYS)
     reasoning = first.reasoning or found[0].reasoning
     return first.model_copy(update={"reasoning": reasoning}), found[0], word
@@ -162,7 +159,7 @@ def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
     if verdict_first:
         reasoning, _, answer = text.rpartition("\n\n<answer>")
         text = f"<answer>{answer}\n{reasoning}" if verdict.reasoning else f"<answer>{answer}"
-    if read_verdict(text) != verdict.model_copy(update={"probability": None, "items": ()}):
+    if read_verdict(text) != verdict.model_copy(update={"probability": None, "items": (), "forced": False}):
         raise AnswerError(
             "The verdict cannot be written as an answer: it would be read back differently.", text
         )
@@ -197,40 +194,6 @@ def answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObje
                 "The answer is part of a sentence.", one.text[max(0, one.start - 60) : one.end + 60]
             )
     return answers, others
-
-
-def _check_the_rest(
-    text: str, verdict: Verdict, reply: SplitReply, found: list[FoundObject], others: list[FoundObject]
-) -> None:
-    """Check that the rest of a reply does not contradict its verdict or contain pieces of an object.
-
-    Thoughts, and the texts of an answer that is written strictly, may contain anything.
-
-    Raises:
-        AnswerError: The rest contains such a text.
-    """
-    thoughts = [(thought.begin, thought.end) for thought in reply.thoughts]
-    sure = [(one.start, one.end) for one in found if one.strict and not is_envelope_like(one)]
-    opposite = str(not verdict.success).lower()
-    for stated in _outside(STATED_VERDICT, text, thoughts + sure):
-        if stated.group(1).lower() == opposite:
-            raise AnswerError("The reply contradicts its verdict.", _around(text, stated))
-    for piece in _outside(PIECE, text, thoughts + [(one.start, one.end) for one in [*found, *others]]):
-        raise AnswerError(
-            "The reply contains a piece of an object next to the verdict.", _around(text, piece)
-        )
-
-
-def _outside(pattern: re.Pattern[str], text: str, spans: list[tuple[int, int]]) -> Iterator[re.Match[str]]:
-    """Yield the matches of a pattern outside of the spans."""
-    position = 0
-    for begin, end in [*sorted(spans), (len(text), len(text))]:
-        yield from pattern.finditer(text, position, max(position, begin))
-        position = max(position, end)
-
-
-def _around(text: str, found: re.Match[str]) -> str:
-    return text[max(0, found.start() - 60) : found.end() + 60]
 
 
 def only_value(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:

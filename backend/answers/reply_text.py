@@ -4,24 +4,26 @@ Quoted text never decides. A tag or brace inside a text of an object that is wri
 text. A thought does not contain an answer, and after a thought that is never closed there is none. If the
 reply only closes a thought, its prompt had opened it, and everything before is thought (except an answer at
 the start of the reply, since an agent that thinks does not start with one). Without an <answer> tag an object
-counts only if it is alone: its lines contain nothing else but white space, a code fence or list brackets. An
-object in a sentence is only mentioned. Braces are counted first, and each character is read a fixed number of
-times.
+counts only if it is alone: its lines contain nothing else but white space, a code fence, list brackets or
+special tokens. An object in a sentence or in a comment is only mentioned. Braces are counted first, and each
+character is read a fixed number of times.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..errors import AnswerError
 from ..types import MAX_TEXT
 from .found_object import FoundObject, open_quote
 from .object_patterns import OBJECT_START
 from .objects import read_object, strict_or_end
-from .other_tags import OTHER_TAG, OtherTags
+from .other_tags import OTHER_TAG, TOKEN, OtherTags
 
 __all__ = [
     "TAG",
@@ -42,11 +44,16 @@ TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}|{OTHER_TAG.pattern}", re.IGNORECA
 MAX_ANSWERS = 20
 MAX_BRACKETS = 5_000
 """Maximum number of opening brackets in a reply; a plan with the maximum number of steps has about 100."""
-MAX_BESIDE = 60
+MAX_BESIDE = 120
 """Maximum length, in characters, of the rest of a line that is checked for whether an object is alone."""
-BEFORE_ALONE = re.compile(r"(?:```[\w+-]{0,20})?\s*\[?")
+# Special tokens, with the role or channel after them: <|start|>assistant<|channel|>final<|message|>.
+BEFORE_ALONE = re.compile(r"(?:<\|?\w{1,30}\|?>(?:\s?\w{1,12}(?=\s?<))?\s?)*(?:```[\w+-]{0,20})?\s*\[?")
 CUT_TAG = re.compile(r"</?[a-z]{0,6}$", re.IGNORECASE)
-AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?")
+AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?\s*(?:(?:" + TOKEN + r")\s*)*")
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|/\*.*?(?:\*/|\Z)|\{#.*?(?:#\}|\Z)", re.DOTALL)
+"""A comment in HTML, a program or a template; one that is not closed lasts to the end."""
+BARE_CHANNELS = re.compile(r"\s*analysis\s*(?![a-z:\s])(?:.*?assistantfinal|.*)", re.DOTALL)
+"""The thought of a reply with channels from which the server removed the special tokens."""
 
 
 @dataclass(frozen=True)
@@ -99,16 +106,25 @@ def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
         AnswerError: An object cannot be parsed, or has equal keys with different values.
     """
     text, floor = place.text, place.begin
+    comments = _comments(text)
     position = text.find("{", floor, place.end)
     while position >= 0:
         if OBJECT_START.match(text, position):
             found = read_object(text, position, place.end, place.closed)
             alone = _begins_line(text, position, floor) and _ends_line(text, found.end, place.end)
+            at = bisect_right(comments, (position, len(text))) - 1
+            alone = alone and not (at >= 0 and position < comments[at][1])
             yield dataclasses.replace(found, alone=alone)
             position = floor = max(found.end, position + 1)
         else:
             position += 1
         position = text.find("{", position, place.end)
+
+
+@lru_cache(maxsize=2)
+def _comments(text: str) -> list[tuple[int, int]]:
+    """Return the places of the comments in a text. The parts of a reply have the same text."""
+    return [one.span() for one in COMMENT.finditer(text)]
 
 
 def frame(reasoning: str) -> str:
@@ -156,6 +172,9 @@ class _Splitter:
         """Split the reply."""
         text, position, outside_from = self._text, 0, 0
         begins_with: str | None = None
+        if bare := BARE_CHANNELS.match(text):
+            self._drafts.append(ReplyPart(text, 0, bare.end()))
+            position = outside_from = bare.end()
         while tag := self._tag_after(position):
             name, position = self._name(tag), tag.end()
             if not name:
@@ -198,18 +217,18 @@ class _Splitter:
         return "/think" if self._others.is_end(tag) else ""
 
     def _thought(self, begin: int | None, end: int, begins_with: str) -> None:
-        """Add a closed thought. `begin` `None` means that the prompt had opened it.
+        """Add a closed thought.
 
-        The text before the first thought may be thought as well, unless the reply starts with another tag.
+        `begin` `None` means that the prompt had opened it, so that all before is thought, unless the reply
+        starts with another tag.
         """
         if self._reasoning is None:
             if begins_with == "answer" and begin is None:
                 begin = self._first_answer_end
                 del self._answers[1:]
-            elif not begins_with:
+            elif not begins_with and begin is None:
                 self._answers.clear()
                 self._outside.clear()
-                self._thoughts.append(ReplyPart(self._text, 0, begin or 0))
             self._reasoning = self._text[begin or 0 : end]
         self._thoughts.append(ReplyPart(self._text, begin or 0, end))
 

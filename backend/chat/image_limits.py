@@ -42,8 +42,8 @@ def scaled_down(picture: Picture, area: int) -> Picture:
     if max(picture.size) <= MAX_RATIO * min(picture.size):
         return Picture(picture.image.resize(size, Image.Resampling.BICUBIC))
     scale = min(1.0, max(size) / max(picture.size))
-    within = (max(1, min(round(side * scale), most)) for side, most in zip(picture.size, size, strict=True))
-    shown = picture.image.resize(tuple(within), Image.Resampling.BICUBIC)
+    width, height = (max(1, round(side * scale)) for side in picture.size)
+    shown = picture.image.resize((min(width, size[0]), min(height, size[1])), Image.Resampling.BICUBIC)
     framed = Image.new(shown.mode, size, "white")
     framed.paste(shown, ((size[0] - shown.width) // 2, (size[1] - shown.height) // 2))
     return Picture(framed)

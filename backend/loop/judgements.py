@@ -26,6 +26,8 @@ from .policy import is_read, with_items
 from .protocols import BatchCritic, ChecksItems, CriticLike
 
 IN_A_ROW = 2
+LEAST_JUDGED = 6
+"""Number of verdicts from which on it counts how many were forced. By chance, most of fewer can be."""
 MAX_NAME = 120
 
 
@@ -138,19 +140,21 @@ class CachedJudgements:
 
 
 class MissingVerdicts:
-    """Counts the missing verdicts in a row during a run; `critic` is the critic's identity."""
+    """Counts a run's missing verdicts in a row, and its forced ones; `critic` is the critic's identity."""
 
     def __init__(self, critic: str) -> None:
         # The rest of the identity is the prompt set and the sampling settings, which do not help the user.
         self._name = critic.partition("|")[0][:MAX_NAME]
         self._unreadable = self._failed = 0
+        self._read = self._forced = 0
         self._last: Fault | None = None
 
     def hear(self, judged: JudgementRecord, reused: bool) -> None:
         """Count a judgement.
 
         Raises:
-            AnswerError: The second verdict in a row could not be parsed, and it is a new one.
+            AnswerError: The second verdict in a row could not be parsed, or most verdicts were forced, and it
+                is a new one.
             ChatError: The second judgement in a row failed, and it is a new one. Images that were judged
                 together have one judgement.
         """
@@ -166,6 +170,20 @@ class MissingVerdicts:
                 hint="Use a critic's checkpoint or a plain Qwen3-VL as the critic (node input 'critic', "
                 "--critic). A planner's checkpoint can only plan (input 'agent' of the Planner, --planner). "
                 "All images are saved: run again to continue.",
+            )
+        self._hear_forced(judged.verdict, reused)
+
+    def _hear_forced(self, verdict: Verdict, reused: bool) -> None:
+        self._read += is_read(verdict)
+        self._forced += verdict.forced
+        is_most = self._read >= LEAST_JUDGED and 2 * self._forced > self._read
+        if is_most and verdict.forced and not reused:
+            raise AnswerError(
+                f"The critic's replies are not readable: {self._forced} of {self._read} had no verdict until "
+                f"they were constrained to its form, and such verdicts say nothing. Critic: {self._name}.",
+                hint="Check the critic's checkpoint, adapter, quantization and chat template (`doctor`, "
+                "`judge`), or allow longer replies (max_tokens). All images are saved: run again "
+                "with another critic to judge them.",
             )
 
     def _hear_failure(self, error: Fault | None, reused: bool) -> None:

@@ -38,6 +38,9 @@ UNUSED: dict[UnusedSetting, str] = {
 }
 """What reports say about a setting without effect."""
 
+ONLY_FORCED = "readable only in the forced form"
+"""What reports say about a verdict that only a constrained reply had."""
+
 Tone = Literal["good", "open", "bad", "quiet"]
 """Color of a step or attempt: good, undecided, failed, neutral."""
 
@@ -81,6 +84,7 @@ class Summary(Value):
         unjudged_steps: Steps of `drawn_steps` that were not judged.
         unused: Settings without effect.
         incomplete_steps: Planned steps that are not complete.
+        forced_verdicts: Verdicts that the critic gave only in a constrained reply.
         waits: The run only waits for the user, so the incomplete steps are those after that.
     """
 
@@ -95,6 +99,7 @@ class Summary(Value):
     unjudged_steps: int = 0
     unused: Several[UnusedSetting] = ()
     incomplete_steps: int = 0
+    forced_verdicts: int = 0
     waits: bool = False
 
     @property
@@ -115,6 +120,8 @@ class Summary(Value):
             parts.append(f"{self.approved_steps} approved by hand")
         if self.timed_steps:
             parts.append(f"{self.timed_steps} approved by time")
+        if self.forced_verdicts:
+            parts.append(f"{_count(self.forced_verdicts, 'verdict')} {ONLY_FORCED}")
         return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
 
 
@@ -216,6 +223,7 @@ def summarize(trajectory: Trajectory) -> Summary:
         unjudged_steps=sum(result.stop_reason is StopReason.unjudged for result in drawn),
         unused=trajectory.unused,
         incomplete_steps=sum(len(numbers) for numbers in lacks(trajectory).values()),
+        forced_verdicts=sum(one.verdict is not None and one.verdict.forced for one in attempts),
         waits=only_waits(trajectory),
     )
 

@@ -19,7 +19,8 @@ class Verdict(Value):
     None never counts as accepted. An empty `refined_prompt` keeps the prompt. `probability` is P(success),
     0..1, from the logits at the verdict, or None if the backend does not report it. `items` are the answers
     to the step's checklist; `success` is False if one of them failed, and None instead of True if one has no
-    answer.
+    answer. `forced`: the critic's own reply had no verdict, which only a second reply, constrained to the
+    grammar of verdicts, had.
     """
 
     success: bool | None
@@ -27,11 +28,12 @@ class Verdict(Value):
     reasoning: Text = ""
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     items: CheckedItems = ()
+    forced: bool = False
 
     @model_serializer(mode="wrap")
     def _without_items(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit empty items, as earlier versions wrote verdicts, so that they can read them."""
-        return written_without(fields(self), self, ("items",))
+        """Omit empty fields that were added later, so that earlier versions can read the verdict."""
+        return written_without(fields(self), self, ("items", "forced"))
 
 
 class Score(Value):

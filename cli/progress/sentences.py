@@ -9,6 +9,7 @@ import typer
 from ...backend.agents.plan_lint.cast import found_casts
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.policy import accepted, is_read, unanswered, unchecked
+from ...backend.report.outcomes import ONLY_FORCED
 from ...backend.shown_text import shown_text
 from ...backend.types import Attempt, Plan, Score, StepResult, StopReason, UnusedSetting, Verdict
 
@@ -103,6 +104,9 @@ def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
         return f"not checked: no answer: {'; '.join(unanswered(verdict))}"
     if not is_read(verdict):
         return "not judged (the critic's reply could not be parsed)"
+    if verdict.forced:
+        plain = verdict.model_copy(update={"forced": False})
+        return f"{verdict_text(plain, accept_at)} ({ONLY_FORCED})"
     passed = accepted(verdict, accept_at)
     word = "accepted" if passed else "rejected"
     if failed := [item.text for item in verdict.items if item.passed is False]:

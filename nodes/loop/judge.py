@@ -15,7 +15,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import AnswerError, SettingsError
 from ...backend.loop.loop import CriticLike
 from ...backend.loop.policy import accepted, unused_at
-from ...backend.report.outcomes import UNUSED, percent
+from ...backend.report.outcomes import ONLY_FORCED, UNUSED, percent
 from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import RunSettings, Verdict
 from .. import host
@@ -173,7 +173,7 @@ def verdict_text(verdict: Verdict, passes: bool) -> str:
         head += f", P(success) {percent(verdict.probability, not passes)}"
     if passes != verdict.success:
         head += f" (the critic's own verdict: {'success' if verdict.success else 'no success'})"
-    lines = [head]
+    lines = [f"{head} ({ONLY_FORCED})" if verdict.forced else head]
     if verdict.reasoning:
         lines += ["", reasoning_shown(verdict)]
     if not passes:

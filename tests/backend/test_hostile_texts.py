@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
-from support.made_replies import HOSTILE, LONG, long_replies
+from support.long_replies import HOSTILE, LONG, long_replies
 
 from interleave_thinker.backend.agents.requested.count import asked_count
 from interleave_thinker.backend.agents.requested.images import asks_for_images

@@ -1,19 +1,20 @@
-"""Reads made replies in every way in which replies are read, and counts the results.
+"""Reads critic replies in every way in which replies are read, and counts the results of every kind.
 
-Replies are also read as they arrive, in random pieces: from a server (with or without log-probabilities, and
-perhaps with an opened thought), from a local model, and from one constrained to the grammar of verdicts,
-which alone can stop early. A streamed result is wrong if it differs from that of the whole reply.
+Replies are also read as they arrive, in random pieces: from a server (with or without log-probabilities), from
+a local model, and from one constrained to the grammar of verdicts, which alone can stop early.
+
+    PYTHONPATH=.. python -m support.read_replies 40000    # in the folder tests; the figures of every kind
 """
 
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from support.made_replies import Made, held, make
+from support.critic_replies import KINDS, Made, make
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Reply, ReplySettings
@@ -69,56 +70,81 @@ class _Pieces:
         return "".join(self._pieces[token] for token in tokens)
 
 
-def from_model(made: Made, pieces: Sequence[str], is_held: bool = False) -> Reply:
-    """Return the reply like a local model with a known prompt. `is_held`: constrained to the grammar."""
+def from_model(made: Made, pieces: Sequence[str]) -> Reply:
+    """Return the reply like a local model with a known prompt, which perhaps constrains it."""
     settings = ReplySettings(watch_verdict=True)
-    listener = ReplyListener(_Pieces(pieces), {len(pieces)}, ((), ()), settings, made.thinking, None, is_held)
+    listener = ReplyListener(
+        _Pieces(pieces), {len(pieces)}, ((), ()), settings, made.thinking, None, made.held
+    )
     if not any(listener.take(number) for number in range(len(pieces))) and not made.cut:
         listener.take(len(pieces))
     return listener.reply()
 
 
-def counted(replies: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Count how the replies are read, and return some that are read incorrectly."""
-    rng, counts, wrong = random.Random(seed), Counter[str](), []
+WAYS = ("whole", "server", "server, log-probabilities", "local")
+OPPOSITE, AS_TRUE, AS_FALSE, NOT_READ, RIGHT = (
+    "opposite",
+    "nothing as True",
+    "nothing as False",
+    "not read",
+    "right",
+)
+WRONG_MUST = "not read, though plain"
 
-    def note(what: str, made: Made) -> None:
-        counts[what] += 1
-        if len(wrong) < 20 and what.startswith("wrong"):
-            wrong.append(f"{what} ({made.kind}, says {made.says}): {made.text!r}")
 
-    for _ in range(replies):
-        is_held = rng.random() < 0.1
-        made = held(rng) if is_held else make(rng)
-        pieces = pieces_of(rng, made.text)
-        counts["replies"] += 1
-        counts["whole replies" if made.whole else "damaged replies"] += 1
-        read = said_by(read_whole(made))
-        if read is not None and read != made.says:
-            note("wrong: read whole", made)
-            if made.says is False:
-                counts["false replies read as True"] += 1
-                counts["false replies with their form read as True"] += made.whole
-        if made.whole:
-            counts[f"{made.says} replies with their form"] += 1
-            counts[f"{made.says} replies with their form, not read"] += read is None
-        elif read is None:
-            counts["damaged replies refused"] += 1
-        ways = {
-            "server": from_server(made, pieces, False),
-            "server with log-probabilities": from_server(made, pieces, True),
-            "model": from_model(made, pieces, is_held),
-        }
-        for way, reply in ways.items():
-            watched = said_by(reply)
-            counts[f"stopped early, {way}"] += reply.finish == "verdict"
-            if reply.finish == "verdict" and watched is None:
-                note("wrong: stopped, and not read", replace(made, text=reply.text))
-            if watched is not None and watched != made.says:
-                note(f"wrong: watched, {way}", made)
-                counts["false replies read as True when watched"] += made.says is False
-            if reply.finish == "verdict" and watched != said_by(
-                Reply(text=made.text, thinking=made.thinking)
-            ):
-                note("wrong: stopped at another verdict than the whole reply's", made)
+def read_every_way(made: Made, rng: random.Random) -> dict[str, Reply]:
+    """Return a reply as it is read in every way."""
+    pieces = pieces_of(rng, made.text)
+    replies = (
+        read_whole(made),
+        from_server(made, pieces, False),
+        from_server(made, pieces, True),
+        from_model(made, pieces),
+    )
+    return dict(zip(WAYS, replies, strict=True))
+
+
+def outcome(made: Made, read: bool | None) -> str:
+    """Return how a verdict was read."""
+    if read is None:
+        return WRONG_MUST if made.must else RIGHT if made.says is None else NOT_READ
+    if made.says is None:
+        return AS_TRUE if read else AS_FALSE
+    return RIGHT if read is made.says else OPPOSITE
+
+
+def counted(numbers: Iterable[int]) -> tuple[Counter[tuple[str, str, str]], list[str]]:
+    """Count (way, kind, outcome) of the replies with these numbers, and return those that are read wrongly."""
+    counts, wrong = Counter[tuple[str, str, str]](), []
+    for number in numbers:
+        made = make(number)
+        for way, reply in read_every_way(made, random.Random(number)).items():
+            said = outcome(made, said_by(reply))
+            counts[way, made.kind, said] += 1
+            counts[way, made.kind, "stopped early"] += reply.finish == "verdict"
+            if said in (OPPOSITE, AS_TRUE, AS_FALSE, WRONG_MUST):
+                wrong.append(f"{number}, {way}, {made.kind}, {said} (says {made.says}): {made.text!r}")
     return counts, wrong
+
+
+def total(counts: Counter[tuple[str, str, str]], said: str, way: str | None = None) -> int:
+    """Return the number of replies with an outcome, of one or all ways."""
+    return sum(count for (at, _, what), count in counts.items() if what == said and way in (None, at))
+
+
+def main() -> None:
+    """Print the figures of every kind; the second argument prints so many replies that are read wrongly."""
+    replies, shown = (int(one) for one in [*sys.argv[1:], "0"][:2])
+    counts, wrong = counted(range(replies))
+    columns = (RIGHT, NOT_READ, WRONG_MUST, AS_FALSE, AS_TRUE, OPPOSITE)
+    for way in WAYS:
+        print(f"\n{way:<30}" + "".join(f"{one:>24}" for one in columns))
+        for kind in KINDS:
+            print(f"{kind:<30}" + "".join(f"{counts[way, kind, one]:>24}" for one in columns))
+        print(f"{'all':<30}" + "".join(f"{total(counts, one, way):>24}" for one in columns))
+    for one in wrong[:shown]:
+        print(one)
+
+
+if __name__ == "__main__":
+    main()

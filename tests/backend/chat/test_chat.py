@@ -223,7 +223,7 @@ def watched(text: str, size: int, thinking: bool | None = None, held: bool = Tru
             "so</think>\n\n<answer>```json\n",
         ]
     ),
-    st.sampled_from(["", "'a': 'success: false', ", '"a": {"success": true}, ']),
+    st.sampled_from(["", "'note': 'success: false', ", '"a": {"success": true}, ']),
 )
 def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
     size: int, key: str, value: str, before: str, first: str
@@ -273,7 +273,8 @@ def test_thinking_opened_by_the_prompt_is_not_part_of_the_answer() -> None:
     for reply in (Reply(text=begins, thinking=True), Reply(text=f"Hm {begins}", finish="length")):
         with pytest.raises(AnswerError):
             read_verdict(reply.whole)
-    assert read_verdict(Reply(text=begins, finish="length").whole).success is True
+    answered = Reply(text=begins.removesuffix(" or not?"), finish="length")
+    assert read_verdict(answered.whole).success is True
     assert read_verdict(Reply(text=text, thinking=True).whole).success is True
 
 

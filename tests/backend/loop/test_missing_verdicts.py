@@ -11,6 +11,7 @@ from support.small_agents import Counting, Verdicts
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ChatError
 from interleave_thinker.backend.journal.journal import Journal
@@ -18,7 +19,9 @@ from interleave_thinker.backend.loop.events import Event, Finished
 from interleave_thinker.backend.loop.loop import CriticLike, run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.report.outcomes import summarize
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Verdict
+from interleave_thinker.cli.progress import verdict_text
 
 REQUEST = Request(text="two pages")
 PLAN = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="add a sun")))
@@ -132,3 +135,64 @@ def test_a_planner_as_critic_is_named_and_gets_no_retry() -> None:
     verdict = Critic(chat).judge(None, image, "a house", "a house")
     assert verdict.success is None and "checkpoint is a planner's" in verdict.reasoning
     assert len(chat.requests) == 1
+
+
+class Broken(ScriptedChat):
+    """Writes noise where it has no reply, and a verdict of its form where it is constrained."""
+
+    constrains_replies = True
+
+    @property
+    def identity(self) -> str:
+        return "broken head"
+
+    def reply(self, messages: Sequence[Message], settings: ReplySettings, on_token: object = None) -> Reply:
+        self.requests.append(messages)  # type: ignore[arg-type]
+        if settings.grammar:
+            return Reply(text=REJECTED, probability=0.2)
+        return self.replies.pop(0) if self.replies else Reply(text="ж ,,{ of of \x0b 7")
+
+
+REJECTED = '<answer>{"previous_step_success": false, "refine_prompt": "of of"}</answer>'
+EITHER = '<answer>{"previous_step_success": true or false, "refine_prompt": ""}</answer>'
+
+
+def test_a_critic_that_only_writes_noise_stops_the_run(tmp_path: Path) -> None:
+    """The constrained reply always has a verdict, so noise would look like a strict critic."""
+    generator = Counting()
+    with pytest.raises(AnswerError, match=r"not readable: 6 of 6 .*broken head.*doctor.*images are saved"):
+        events(Critic(Broken([])), generator, tmp_path)
+    assert len(generator.drawn) == 6
+    finished = events(Other(*[True] * 9), Counting(), tmp_path)[-1]
+    assert isinstance(finished, Finished)
+    assert len(finished.trajectory.results[0].attempts) == 1, "another critic judges the saved images"
+
+
+def test_a_resumed_run_counts_the_forced_verdicts_of_before(tmp_path: Path) -> None:
+    for drawn in (6, 1):
+        generator = Counting()
+        with pytest.raises(AnswerError, match="not readable"):
+            events(Critic(Broken([])), generator, tmp_path)
+        assert len(generator.drawn) == drawn
+
+
+@pytest.mark.parametrize("own", [REJECTED, EITHER])
+def test_a_critic_that_needs_the_form_now_and_then_goes_on(tmp_path: Path, own: str) -> None:
+    """An answer that is not definite is not noise."""
+    chat = Broken([own, own, own, "?", own, own, "?", own, "", own])
+    finished = events(Critic(chat), Counting(), tmp_path)[-1]
+    assert isinstance(finished, Finished)
+    summary = summarize(finished.trajectory)
+    assert summary.forced_verdicts == 3
+    assert "3 verdicts readable only in the forced form" in summary.sentence
+    said = [verdict_text(one.verdict) for one in finished.trajectory.results[0].attempts if one.verdict]
+    assert [text.endswith("(readable only in the forced form)") for text in said] == [False] * 3 + [
+        True,
+        False,
+    ]
+
+
+def test_a_second_reply_that_is_not_constrained_is_the_critics_own() -> None:
+    image = Picture(Image.new("RGB", (8, 8)))
+    for chat, choice in ((ScriptedChat(["?", REJECTED]), "retry"), (Broken(["?", REJECTED]), "never")):  # type: ignore[list-item]
+        assert not Critic(chat, constrained_decoding=choice).judge(None, image, "a", "a").forced  # type: ignore[arg-type]
