@@ -141,13 +141,11 @@ class LazyGroup(TyperGroup):
 
                 now = new_option(option, error.ctx.command)  # type: ignore[attr-defined]
                 error = SettingsError(f"{option} was renamed to {now}.", f"Use {now}.") if now else error
-            if not isinstance(error, InterleaveError):
-                from .removed import of_usage
+            from .removed import of_error
 
-                gone = of_usage(error)
-                if gone is None:
-                    raise
-                error = gone
+            error = of_error(error) or error
+            if not isinstance(error, InterleaveError):
+                raise
             if ctx.params.get("debug"):
                 import traceback
 

@@ -11,6 +11,7 @@ from ..training.trainer.renamed_settings import RENAMED as RENAMED_SETTINGS
 LAST_RELEASE = "0.3.0"
 REMOVED: dict[str, tuple[str, ...]] = {
     "data": ("pairs", "critic-pairs", "planner-pairs"),
+    "evaluate scorer": ("--list", "--seed"),
     "train": ("critic-dpo", "planner-dpo"),
     "train critic-sft": ("--samples", "--sample-tokens"),
     "train planner-sft": ("--samples", "--sample-tokens"),
@@ -24,20 +25,34 @@ REMOVED: dict[str, tuple[str, ...]] = {
     ),
 }
 """Command (empty: the program itself): its subcommands and options that are gone."""
+REMOVED_NAMES: dict[str, tuple[str, ...]] = {
+    "scorer": (
+        *("judge-v1", "editscore", "unifiedreward", "rationalrewards", "similarity", "lettering", "pairwise"),
+        *("mean", "min", "repeat"),
+    ),
+}
+"""Kind of a registry: its built-in names that are gone."""
 
 
 def removed(command: str, name: str) -> SettingsError | None:
     """Return the error for a subcommand or option of a command, or None if it was never there."""
     if name not in REMOVED.get(command, ()):
         return None
-    full = f"{command} {name}".strip()
-    return SettingsError(f"`{full}` was removed. It was available up to {LAST_RELEASE}.", "See CHANGELOG.md.")
+    return _gone(f"{command} {name}".strip())
 
 
-def of_usage(error: Exception) -> SettingsError | None:
-    """Return the error for the unknown subcommand or option of a usage error of the command line."""
+def _gone(what: str) -> SettingsError:
+    return SettingsError(f"`{what}` was removed. It was available up to {LAST_RELEASE}.", "See CHANGELOG.md.")
+
+
+def of_error(error: Exception) -> SettingsError | None:
+    """Return the error for the unknown subcommand, option or registered name that an error is about."""
+    message = str(getattr(error, "message", ""))
+    unknown = re.match(r"Unknown ([\w ]+) '([\w.-]+)'", message)
+    if unknown is not None and unknown.group(2) in REMOVED_NAMES.get(unknown.group(1), ()):
+        return _gone(" ".join(unknown.groups()))
     context = getattr(error, "ctx", None)
-    found = re.match(r"No such (?:command|option):? '?([\w-]+)", str(getattr(error, "message", "")))
+    found = re.match(r"No such (?:command|option):? '?([\w-]+)", message)
     if context is None or found is None:
         return None
     _, _, command = context.command_path.partition(" ")

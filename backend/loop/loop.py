@@ -23,7 +23,7 @@ from ..generators.protocol import DrawsSeveral, Generator
 from ..journal.store import InMemoryStore, RunStore
 from ..journal.waiting import Waiting
 from ..scorers.protocol import Scorer
-from ..scorers.run_scores import CachedScores, name_of
+from ..scorers.run_scores import CachedScores
 from ..types import Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
 from .events import Event, Finished, PlanReady, StepFinished, StepRewritten
 from .images.cached_draws import CachedDraws
@@ -264,7 +264,7 @@ class _Run:
             generator=self.generator.identity,
             critic=self.critic.identity if self.critic else "",
             prompt_set="+".join(dict.fromkeys(digests)),
-            scorer=name_of(self.scorer) if self.scorer and self.critic else "",
+            scorer=self.scorer.identity if self.scorer and self.critic else "",
         )
 
     def _finish(self) -> Finished:

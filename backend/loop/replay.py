@@ -22,7 +22,6 @@ from ..journal.records.run_files import RUN
 from ..journal.store import DrawRecord, JudgementRecord, PlanKey
 from ..journal.waiting import Waiting
 from ..pictures import Picture
-from ..scorers.run_scores import TOGETHER
 from ..types import (
     MAX_STEP_IMAGES,
     CheckedItem,
@@ -57,7 +56,7 @@ def replay(journal: Journal) -> Trajectory | None:
         _AbsentAgent(record.identities.critic) if record.identities.critic else None,
         record.settings.model_copy(update={"time_budget": None}),
         _Past(journal),
-        scorer=_absent_scorer(record.identities.scorer),
+        scorer=_AbsentScorer(scorer) if (scorer := record.identities.scorer) else None,
     )
     with suppress(Cancelled):
         for event in events:
@@ -163,21 +162,6 @@ class _AbsentScorer:
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         raise Cancelled("The image is not scored yet.")
-
-
-class _AbsentComparer(_AbsentScorer):
-    """A placeholder for a scorer that compares images."""
-
-    def score_together(
-        self, before: Picture | None, afters: Sequence[Picture], instruction: str
-    ) -> list[Score]:
-        raise Cancelled("The images are not compared yet.")
-
-
-def _absent_scorer(name: str) -> _AbsentScorer | None:
-    if not name:
-        return None
-    return _AbsentComparer(name) if name.startswith(TOGETHER) else _AbsentScorer(name)
 
 
 def is_record(path: str | Path) -> bool:

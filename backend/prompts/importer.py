@@ -38,7 +38,7 @@ def import_official(path: str | Path) -> PromptSet:
         SettingsError: The module is missing or does not contain the templates.
     """
     module = Path(path) / MODULE if Path(path).is_dir() else Path(path)
-    constants = _string_constants(_source(module), str(module))
+    constants = string_constants(_source(module), str(module))
     templates: dict[str, str] = {}
     for name, (template, slots) in CONSTANTS.items():
         if name not in constants:
@@ -106,15 +106,6 @@ def import_beside(path: str | Path, checkpoint_folder: str | Path, role: Role | 
     return f"Stored prompt set {prompt_set.digest} in {checkpoint_folder}{job}."
 
 
-def string_constants(module: Path) -> dict[str, str]:
-    """Return all names to which a Python file assigns a string at its top level, without executing it.
-
-    Raises:
-        SettingsError: The file is missing, too long, or cannot be parsed.
-    """
-    return _string_constants(read_text(module, MAX_MODULE, SettingsError, "Module"), str(module))
-
-
 def _source(module: Path) -> str:
     try:
         return read_text(module, MAX_MODULE, SettingsError, "Module")
@@ -124,7 +115,7 @@ def _source(module: Path) -> str:
         ) from error
 
 
-def _string_constants(source: str, where: str) -> dict[str, str]:
+def string_constants(source: str, where: str) -> dict[str, str]:
     """Return all names to which the module assigns a string at its top level, with their values."""
     try:
         joined = _Joined()

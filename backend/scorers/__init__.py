@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
+from ..errors import SettingsError
 from ..machine import plugins
-from ..machine.registry import Registry, split_spec
-from .about import ABOUT, About, stated
+from ..machine.registry import Registry
 from .protocol import Scorer
-from .specs import split_options
 
-REGISTRY = {
-    "tinyworld": "..tinyworld.runtime.scorer",
-    "judge": ".scorers.judge",
-    "judge-v1": ".scorers.judge:open_version_1",
-    "editscore": ".scorers.reward_models:open_editscore",
-    "unifiedreward": ".scorers.reward_models:open_unifiedreward",
-    "rationalrewards": ".scorers.rational",
-    "similarity": ".scorers.local.similarity",
-    "lettering": ".scorers.local.lettering",
-    "pairwise": ".scorers.pairwise",
-    "mean": ".scorers.combined:open_mean",
-    "min": ".scorers.combined:open_min",
-    "repeat": ".scorers.combined:open_repeat",
-}
+REGISTRY = {"tinyworld": "..tinyworld.runtime.scorer", "judge": ".scorers.judge"}
 SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), plugins.SCORERS)
+WITH_OPTIONS = re.compile(r"([\w.-]+)\[([^\]]*)\](?::(.*))?", re.DOTALL)
+BOOLEANS = {"true": True, "false": False}
 
-__all__ = ["REGISTRY", "SCORERS", "About", "Scorer", "about_scorer", "open_scorer"]
+__all__ = ["REGISTRY", "SCORERS", "Scorer", "open_scorer"]
 
 
 def open_scorer(spec: str, **options: object) -> Scorer:
@@ -36,17 +26,20 @@ def open_scorer(spec: str, **options: object) -> Scorer:
             the spec replace them.
 
     Raises:
-        SettingsError: The name is unknown, its module cannot be imported, or an option is not supported.
+        SettingsError: The name is unknown, its module cannot be imported, or an option cannot be read or is
+            not supported.
     """
-    plain, own = split_options(spec)
-    return SCORERS.open(plain, **{**options, **own})
-
-
-def about_scorer(spec: str) -> About:
-    """Return license, memory and range of a scorer, without opening it.
-
-    Raises:
-        SettingsError: The name is unknown, or its module cannot be imported.
-    """
-    name, _ = split_spec(split_options(spec)[0])
-    return ABOUT[name] if name in ABOUT else stated(getattr(SCORERS.load_module(name), "ABOUT", None), name)
+    found = WITH_OPTIONS.fullmatch(spec)
+    if found is None:
+        return SCORERS.open(spec, **options)
+    name, given, argument = found.groups()
+    own: dict[str, str | bool] = {}
+    for part in given.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not key or not equals or not value or key in own:
+            raise SettingsError(
+                f"Cannot read {part!r} in the options of the scorer {name!r}.",
+                "Write NAME[OPTION=VALUE,OPTION=VALUE]:ARGUMENT.",
+            )
+        own[key] = BOOLEANS.get(value, value)
+    return SCORERS.open(f"{name}:{argument or ''}", **{**options, **own})

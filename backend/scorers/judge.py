@@ -8,6 +8,7 @@ requested once more. If that fails too, it is an error, never a middle value.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -17,7 +18,6 @@ from ..chat import ChatModel, Message, ReplySettings, open_chat
 from ..errors import AnswerError, ScorerError
 from ..pictures import Picture
 from ..types import Score
-from .judge_prompts import CURRENT, REASON, VERSION_1, JudgePrompts
 
 Answer = TypeVar("Answer")
 
@@ -25,6 +25,47 @@ NUMBER = r"(\d{1,3}(?:\.\d{1,6})?)(?:\s*/\s*10)?"
 PAIR = re.compile(rf"[\[(]\s*{NUMBER}\s*[,;]\s*{NUMBER}\s*[\])]")
 BARE_PAIR = re.compile(rf"{NUMBER}(?:\s*[,;]\s*|\s+){NUMBER}\s*\.?")
 
+
+SLOT = "{instruction}"
+REASON = "{reason}"
+SEMANTICS = """You are evaluating an edited image. The first image is the image before the edit, and the \
+second image is the result. If the first image is plain white, nothing existed before the edit, and the \
+second image was generated from the instruction alone.
+
+Instruction:
+{instruction}
+
+Rate two aspects, each with a number from 0 to 10.
+First number: how well does the second image follow the instruction? 0: nothing of the instruction was \
+followed. 5: about half of it was followed, or a part of it is clearly wrong. 10: it was followed \
+completely, with the correct position, number, color and style.
+Second number: how well was everything else preserved? 0: it is a different image. 5: several things \
+changed that the instruction did not ask to change. 10: only what the instruction asked for has changed. If \
+the first image is plain white, 10 means that the image contains nothing that the instruction did not ask \
+for.
+"""
+QUALITY = """You are evaluating the quality of an image, regardless of its content.
+
+Rate two aspects, each with a number from 0 to 10.
+First number: how natural does the image look? 0: its elements do not fit together (lighting, shadows, size, \
+perspective, style), or it is physically implausible (objects that float, intersect each other or stand \
+without support, water or smoke that does not flow). 5: a part of it looks out of place. 10: it looks \
+natural and consistent.
+Second number: how free of artifacts is the image? 0: it is full of artifacts (broken or duplicated shapes; \
+wrong anatomy, such as extra or missing limbs and fingers, joints bent the wrong way or distorted faces; \
+blur, noise, seams or garbled text). 5: it has some artifacts that are noticeable at once. 10: it has no \
+artifacts.
+"""
+FORM = """
+Think first, as briefly as possible. Then answer with the two numbers in this format and write nothing after:
+<think>your reasoning</think>
+<answer>[first number, second number]</answer>"""
+"""Answer format, appended to both questions."""
+RETRY = """Your answer could not be read. {reason} Answer again with two numbers in this format:
+<answer>[first number, second number]</answer>"""
+_TEXTS = (SEMANTICS + QUALITY + FORM + RETRY).encode()
+PROMPTS = f"prompts=2:{hashlib.blake2b(_TEXTS, digest_size=8).hexdigest()}"
+"""Part of the identity of a judge, to which stored scores refer: changed texts need a new number."""
 
 JUDGING = ReplySettings(max_tokens=1024)
 """Default decoding of a judge: greedy, at most 1024 tokens."""
@@ -36,20 +77,16 @@ class ChatJudge:
     Args:
         chat: The model.
         settings: Decoding settings. Default: `JUDGING`.
-        prompts: Version of the prompts.
     """
 
-    def __init__(
-        self, chat: ChatModel, settings: ReplySettings | None = None, prompts: JudgePrompts = CURRENT
-    ) -> None:
+    def __init__(self, chat: ChatModel, settings: ReplySettings | None = None) -> None:
         self.chat = chat
         self.settings = settings or JUDGING
-        self.prompts = prompts
 
     @property
     def identity(self) -> str:
         """Identity of the model, the prompts and the decoding settings."""
-        return identity_of(self.chat.identity, self.settings, self.prompts)
+        return identity_of(self.chat.identity, self.settings)
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Score an image in two replies.
@@ -92,20 +129,13 @@ class ChatJudge:
         """
         settings = self.settings.seeded(repeat)
         images = (before or Picture.white(after.size), after)
-        semantics = self._ask(self.prompts.semantics_for(instruction), images, settings)
-        return *semantics, *self._ask(self.prompts.quality_prompt, (after,), settings)
+        # Replaced once, so that a slot in the instruction itself is not filled.
+        semantics = self._ask(SEMANTICS.replace(SLOT, instruction, 1), images, settings)
+        return *semantics, *self._ask(QUALITY, (after,), settings)
 
     def _ask(self, prompt: str, images: Sequence[Picture], settings: ReplySettings) -> tuple[float, float]:
-        content = (*images, prompt)
-        return ask_twice(self.chat, content, settings, self.read, self.prompts.retry, "The judge's scores")
-
-    def read(self, text: str) -> tuple[float, float]:
-        """Return the two numbers of a reply, 0..10 each.
-
-        Raises:
-            AnswerError: The reply does not contain two scores.
-        """
-        return read_scores(text)
+        content = (*images, prompt + FORM)
+        return ask_twice(self.chat, content, settings, read_scores, RETRY, "The judge's scores")
 
 
 def ask_twice(
@@ -148,9 +178,9 @@ def ask_twice(
         raise ScorerError(f"{what} cannot be read. {error}") from error
 
 
-def identity_of(chat: str, settings: ReplySettings, prompts: JudgePrompts = CURRENT) -> str:
+def identity_of(chat: str, settings: ReplySettings) -> str:
     """Return the identity of a judge with a chat model of this identity."""
-    return f"{prompts.name}:{chat}|{prompts.key}|{settings.key()}"
+    return f"judge:{chat}|{PROMPTS}|{settings.key()}"
 
 
 def read_scores(text: str) -> tuple[float, float]:
@@ -186,7 +216,7 @@ def open(
     quantization: str | None = None,
     download: bool | None = None,
 ) -> ChatJudge:
-    """Open a judge with the current prompts.
+    """Open a judge.
 
     Args:
         argument: Chat backend, such as `openai:MODEL@URL`.
@@ -209,22 +239,3 @@ def open(
         download=download or None,
     )
     return ChatJudge(chat)
-
-
-def open_version_1(
-    argument: str,
-    *,
-    adapter: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    quantization: str | None = None,
-    download: bool | None = None,
-) -> ChatJudge:
-    """Open a judge with the prompts of version 1, which continues with the scores stored by earlier releases.
-
-    Arguments and errors are those of `open`.
-    """
-    judge = open(
-        argument, adapter=adapter, dtype=dtype, device=device, quantization=quantization, download=download
-    )
-    return ChatJudge(judge.chat, prompts=VERSION_1)

@@ -7,22 +7,16 @@ none of several. So a step that is accepted at once costs nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ..errors import ChatError, PictureError, ScorerError
 from ..journal.records.calls import JudgeKey, JudgementRecord, score_key
 from ..journal.store import RunStore
-from ..types import Attempt, Fault, Score
-from .protocol import Scorer, ScoresTogether, score_all
+from ..types import Attempt, Fault
+from .protocol import Scorer
 
 TOGETHER = "together:"
-"""Begins the names of scorers that compare images, whose scores depend on the other images."""
-
-
-def name_of(scorer: Scorer) -> str:
-    """Return the name of a scorer in the records of a run."""
-    together = isinstance(scorer, ScoresTogether) and not scorer.identity.startswith(TOGETHER)
-    return f"{TOGETHER}{scorer.identity}" if together else scorer.identity
+"""Begins the names of scorers of release 0.3.0 that compared images: their scores depend on the others."""
 
 
 class CachedScores:
@@ -39,8 +33,6 @@ class CachedScores:
     def score(self, original: str, attempts: Sequence[Attempt]) -> list[tuple[JudgementRecord, bool]]:
         """Score attempts with images against the step's original prompt.
 
-        A scorer that compares images is given those with the same source together.
-
         Returns:
             For each attempt the record of its score, and whether it came from the cache. A failure is the
             `error` of the record.
@@ -48,49 +40,35 @@ class CachedScores:
         Raises:
             Cancelled: The run was cancelled.
         """
-        together = isinstance(self._scorer, ScoresTogether)
-        keys = [self._key(original, one, attempts if together else ()) for one in attempts]
-        known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
-        shown = dict(zip(keys, attempts, strict=True))
-        made: dict[JudgeKey, JudgementRecord] = {}
-        for group in _by_source(shown) if together else [[key] for key in shown]:
-            # Images that are compared are scored again together if one score is missing: a run can be killed
-            # while their scores are being stored.
-            if all(key in known for key in group):
-                continue
-            began, error = time.monotonic(), None
-            scores: Sequence[Score | None] = [None] * len(group)
-            try:
-                scores = self._scores(original, [shown[key] for key in group])
-            except (ScorerError, ChatError, PictureError) as failure:
-                error = Fault(where="scorer", message=str(failure))
-            seconds = (time.monotonic() - began) / len(group)
-            for key, score in zip(group, scores, strict=True):
-                made[key] = JudgementRecord(key=key, score=score, error=error, seconds=seconds)
-                self._store.keep_judged(made[key])
-        return [(made[key], False) if key in made else (known[key], True) for key in keys]
+        found: dict[JudgeKey, tuple[JudgementRecord, bool]] = {}
+        keys = [self._key(original, one, attempts) for one in attempts]
+        for key, attempt in zip(keys, attempts, strict=True):
+            if key not in found:
+                known = self._store.judged(key)
+                found[key] = (known or self._scored(key, original, attempt), known is not None)
+        return [found[key] for key in keys]
 
-    def _scores(self, original: str, attempts: Sequence[Attempt]) -> Sequence[Score]:
-        before = attempts[0].source
-        images = [one.image for one in attempts if one.image is not None]
-        # The published scorer does this too: a judge takes another size for a change.
-        afters = [image.scaled_to(before.size) if before else image for image in images]
-        return score_all(self._scorer, before, afters, original)
-
-    def _key(self, original: str, attempt: Attempt, compared: Sequence[Attempt]) -> JudgeKey:
+    def _scored(self, key: JudgeKey, original: str, attempt: Attempt) -> JudgementRecord:
         assert attempt.image is not None, "only images are scored"
-        others = [one.image.digest for one in compared if one.image and one.source == attempt.source]
+        began, score, error = time.monotonic(), None, None
+        before = attempt.source
+        # The published scorer does this too: a judge takes another size for a change.
+        after = attempt.image.scaled_to(before.size) if before else attempt.image
+        try:
+            score = self._scorer.score(before, after, original)
+        except (ScorerError, ChatError, PictureError) as failure:
+            error = Fault(where="scorer", message=str(failure))
+        record = JudgementRecord(key=key, score=score, error=error, seconds=time.monotonic() - began)
+        self._store.keep_judged(record)
+        return record
+
+    def _key(self, original: str, attempt: Attempt, attempts: Sequence[Attempt]) -> JudgeKey:
+        assert attempt.image is not None, "only images are scored"
+        compared = attempts if self._scorer.identity.startswith(TOGETHER) else ()
         return score_key(
-            name_of(self._scorer),
+            self._scorer.identity,
             attempt.source.digest if attempt.source else None,
             attempt.image.digest,
             original,
-            others,
+            [one.image.digest for one in compared if one.image and one.source == attempt.source],
         )
-
-
-def _by_source(keys: Iterable[JudgeKey]) -> list[list[JudgeKey]]:
-    groups: dict[str | None, list[JudgeKey]] = {}
-    for key in keys:
-        groups.setdefault(key.before, []).append(key)
-    return list(groups.values())

@@ -14,16 +14,13 @@ from ..options.teachers import ImagesAtATime
 
 def command(
     runs: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(help="Run folders with people's verdicts, or folders of such folders."),
-    ] = None,
+    ],
     scorer: Annotated[
-        list[str] | None,
-        typer.Option("--scorer", help=f"Scorer to measure: {SCORERS}. Repeat it to compare several."),
-    ] = None,
-    list_all: Annotated[
-        bool, typer.Option("--list", help="List all scorers with license, memory and range, and exit.")
-    ] = False,
+        list[str],
+        typer.Option("--scorer", help=f"Scorer to measure: {SCORERS}. Repeat it to measure several."),
+    ],
     json_file: Annotated[Path | None, typer.Option("--json", help="JSON file for all results.")] = None,
     cache: Annotated[
         Path | None,
@@ -31,33 +28,32 @@ def command(
     ] = None,
     parallel: ImagesAtATime = 1,
     skip_bad: SkipBadRuns = False,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the bootstrap and of the folds.")] = 0,
 ) -> None:
-    """Measure how well scorers agree with people's verdicts: AUC, accuracy, correlations, pairs of a step.
+    """Measure how well scorers agree with people's verdicts: the AUC of their scores.
 
     The verdicts are those of the thumbs, the Feedback node and corrections. The first row is the critic of
     the runs.
     """
-    from ...backend.scorers import SCORERS as REGISTERED
-    from ...backend.scorers import about_scorer, open_scorer
-    from ...evaluation.agreement.report import about_lines
-
-    if list_all:
-        for line in about_lines([about_scorer(name) for name in REGISTERED.names]):
-            typer.echo(line)
-        return
-    if not runs or not scorer:
-        raise SettingsError("`evaluate scorer` needs runs and --scorer.", "Or list all scorers with --list.")
     from ...backend.files.atomic import write_text
-    from ...evaluation.agreement.annotated import annotated_images, check_verdicts, scored
-    from ...evaluation.agreement.report import CRITIC, as_lines, critic_scores, measure
+    from ...backend.scorers import SCORERS as REGISTERED
+    from ...backend.scorers import open_scorer
+    from ...evaluation.agreement import (
+        CRITIC,
+        annotated_images,
+        as_lines,
+        check_verdicts,
+        critic_scores,
+        measure,
+        scored,
+    )
     from ...training.content_cache import ContentCache
 
     def log(line: str) -> None:
         typer.echo(line, err=True)
 
     # First, so that an unknown name is an error before hours of scoring.
-    about = about_lines([about_scorer(spec) for spec in scorer])
+    for spec in scorer:
+        REGISTERED.load(spec.partition(":")[0].partition("[")[0])
     images = annotated_images(runs, skip_bad, log)
     check_verdicts(images)
     kept = ContentCache(cache, "Score cache") if cache else None
@@ -65,8 +61,8 @@ def command(
     for spec in scorer:
         log(f"scoring {len(images)} images with {spec}")
         found.append((spec, scored(open_scorer(spec), images, kept, parallel)))
-    report = measure(images, found, seed)
-    for line in [*as_lines(report), "", *about]:
+    report = measure(images, found)
+    for line in as_lines(report):
         typer.echo(line)
     if json_file is not None:
         write_text(json_file, report.model_dump_json(indent=2) + "\n", SettingsError, "Report")

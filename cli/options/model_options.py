@@ -181,8 +181,7 @@ class ScorerOptions(BaseModel):
     scorer: str | None = Field(
         default=None,
         description="Scorer that chooses the image of a step if several attempts were accepted, or none of "
-        "several: judge:CHAT, editscore:CHAT, pairwise:CHAT or others (`evaluate scorer --list`). Default: "
-        "the critic's verdicts choose.",
+        "several: judge:CHAT, tinyworld or a plug-in. Default: the critic's verdicts choose.",
     )
 
 

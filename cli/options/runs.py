@@ -19,7 +19,7 @@ SkipBadRuns = Annotated[
     bool,
     typer.Option("--skip-bad", help="Skip damaged runs instead of stopping. They are counted and listed."),
 ]
-SCORERS = "judge:CHAT, editscore:CHAT, similarity:FOLDER or others (`evaluate scorer --list`)"
+SCORERS = "judge:CHAT, tinyworld or a plug-in"
 """Part of the help of options that choose a scorer."""
 Score = Annotated[
     str | None,

@@ -22,15 +22,11 @@ from interleave_thinker.backend.exporters.markdown import escape
 from interleave_thinker.backend.plan_editor.json_form import read_json
 from interleave_thinker.backend.plan_editor.outline import read_outline
 from interleave_thinker.backend.prompts import fill
-from interleave_thinker.backend.prompts.importer import _string_constants
+from interleave_thinker.backend.prompts.importer import string_constants
 from interleave_thinker.backend.remote.key_mask import KeyMask
 from interleave_thinker.backend.report.prompt_diff import changes
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.scorers.judge import read_scores
-from interleave_thinker.backend.scorers.local.lettering import requested_texts
-from interleave_thinker.backend.scorers.pairwise import read_comparison
-from interleave_thinker.backend.scorers.rational import read_rational
-from interleave_thinker.backend.scorers.reward_models import read_reward
 from interleave_thinker.backend.types import MAX_TEXT, Request, Verdict
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
 from interleave_thinker.training.reward.published import read_published
@@ -67,11 +63,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "form, verdict first": lambda text: format_reward(text, verdict_first=True),
     "published reward": lambda text: read_published(f"<answer>{text}</answer>"),
     "scores": read_scores,
-    "rewards": read_reward,
-    "aspects": lambda text: read_rational(f"1. Text Faithfulness\n## Score: {text}", True),
-    "comparison": read_comparison,
-    "lettering": requested_texts,
-    "scorer": lambda text: open_scorer(f"mean:{text}"),
+    "scorer": lambda text: open_scorer(f"judge[{text}"),
     "outline of an agent": read_agents_outline,
     "part of a plan": lambda text: read_part(text, range(1, 3)),
     "count": asked_count,
@@ -82,7 +74,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "tiny world": read_prompt,
     "tiny world's page": lambda text: read_prompt(f"a blue page with {text}"),
     "template": lambda text: fill(text, text_input="x"),
-    "module": lambda text: _string_constants(text, "m"),
+    "module": lambda text: string_constants(text, "m"),
     "Markdown": escape,
     "two prompts": read_both,
     "key": KeyMask("sk-0123456789abcdef"),

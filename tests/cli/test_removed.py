@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from support.cli_calls import call
+from support.made_runs import made_run
+from support.small_grpo import make_data
 
-from interleave_thinker.cli.removed import LAST_RELEASE, REMOVED
+from interleave_thinker.cli.removed import LAST_RELEASE, REMOVED, REMOVED_NAMES
 from interleave_thinker.training.recipes.recipe import STAGES
 
 GONE = [(command, name) for command, names in REMOVED.items() for name in names]
@@ -18,6 +20,21 @@ def test_removed_names_tell_the_last_release_that_had_them(command: str, name: s
     result = call(*command.split(), name)
     assert result.exit_code == 2 and f"available up to {LAST_RELEASE}" in result.stderr, result.stderr
     assert f"{command} {name}".strip() in result.stderr
+
+
+@pytest.mark.parametrize("name", REMOVED_NAMES["scorer"])
+def test_a_removed_scorer_of_a_command_or_a_recipe_names_the_release(name: str, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", [(9, True, None)])
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(f"critic-grpo:\n  generator: tinyworld\n  scorer: {name}:x\n")
+    train = ("train", "critic-grpo", "--model", "tinyworld:critic", "--config", recipe)
+    for asked in (
+        ("evaluate", "scorer", run, "--scorer", f"{name}[device=cpu]:x"),
+        ("run", "A boat.", "--out", tmp_path / "out", "--scorer", f"{name}:x"),
+        (*train, "--data", make_data(tmp_path), "--out", tmp_path / "trained"),
+    ):
+        result = call(*asked)
+        assert result.exit_code == 2 and f"available up to {LAST_RELEASE}" in result.stderr, result.stderr
 
 
 def test_an_unknown_name_is_a_usage_error() -> None:

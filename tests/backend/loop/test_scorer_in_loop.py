@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +54,9 @@ class InOrder:
 
 
 class Comparing(InOrder):
-    """Scores the images of a step together."""
+    """Has the name of a scorer of release 0.3.0 that compared the images of a step."""
 
-    identity = "comparing"
-
-    def score_together(
-        self, before: Picture | None, afters: Sequence[Picture], instruction: str
-    ) -> list[Score]:
-        return [self.score(before, after, instruction) for after in afters]
+    identity = "together:comparing"
 
 
 def carried_out(
@@ -148,26 +142,13 @@ def test_a_cancelled_scorer_stops_the_run_and_its_scores_are_kept(tmp_path: Path
     assert trajectory.results[0].chosen == 0 and len(scorer.shown) == 1
 
 
-def test_all_images_are_compared_again_if_one_score_was_not_stored(tmp_path: Path) -> None:
-    carried_out(Comparing(7, 2, 4), False, False, False, folder=tmp_path, max_attempts=3)
-    stored = [file for file in tmp_path.glob("*/*.json") if "score" in json.loads(file.read_text())]
-    assert len(stored) == 3
-    stored[1].unlink()
-    again = Comparing(1, 8, 3)
-    scored, trajectory = carried_out(again, folder=tmp_path, max_attempts=3)
-    assert len(again.shown) == 3 and not any(event.reused for event in scored)
-    assert [one.score and one.score.overall for one in trajectory.results[0].attempts] == [1, 8, 3]
-
-
-def test_a_scorer_that_returns_too_few_scores_is_an_error_of_the_score() -> None:
-    class TooFew(Comparing):
-        def score_together(
-            self, before: Picture | None, afters: Sequence[Picture], instruction: str
-        ) -> list[Score]:
-            return super().score_together(before, afters[:1], instruction)
-
-    scored, _ = carried_out(TooFew(7), False, False, max_attempts=2)
-    assert all("1 scores for 2 images" in event.error for event in scored) and len(scored) == 2
+def test_scores_of_compared_images_have_the_key_of_release_0_3_0(tmp_path: Path) -> None:
+    _, trajectory = carried_out(Comparing(7, 2), False, False, folder=tmp_path, max_attempts=2)
+    stored = [json.loads(file.read_text()) for file in tmp_path.glob("*/*.json")]
+    digests = sorted(one.image.digest for one in trajectory.results[0].attempts if one.image)
+    assert {one["key"]["critic"] for one in stored if one.get("score")} == {
+        f"score together:comparing compared={json.dumps(digests)}"
+    }
 
 
 def test_a_copied_run_keeps_its_scores(tmp_path: Path) -> None:
@@ -183,15 +164,14 @@ def test_runs_without_a_scorer_are_written_as_before() -> None:
 
 
 def test_run_chooses_by_the_scorer_of_the_command(tmp_path: Path) -> None:
-    words = ["first", "second"] * 3
-    (tmp_path / "script.json").write_text(json.dumps([f"<answer>{word}</answer>" for word in words]))
+    (tmp_path / "script.json").write_text(json.dumps(["[9, 9]", "[9, 9]", "[2, 9]", "[9, 9]"]))
     (tmp_path / "critic.json").write_text(
         json.dumps(['{"previous_step_success": false, "refine_prompt": "a sea page with a red boat"}'] * 4)
     )
     told = ["run", "Draw a sea page with a red boat in the middle.", "--out", tmp_path / "run"]
     told += ["--critic", f"scripted:{tmp_path / 'critic.json'}", "--max-attempts", 2]
-    done = call(*told, "--scorer", f"pairwise:scripted:{tmp_path / 'script.json'}")
-    assert "attempt 1: score 10.0" in done.output and "attempt 2: score 0.0" in done.output, done.output
+    done = call(*told, "--scorer", f"judge:scripted:{tmp_path / 'script.json'}")
+    assert "attempt 1: score 9.0" in done.output and "attempt 2: score" in done.output, done.output
     assert load_trajectory(tmp_path / "run").results[0].chosen == 0
     resumed = call("run", "--out", tmp_path / "run", *told[4:])
     assert resumed.exit_code == 2 and "without a scorer" in resumed.output

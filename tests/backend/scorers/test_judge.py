@@ -10,13 +10,11 @@ from PIL import Image
 
 from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import AnswerError, ScorerError
+from interleave_thinker.backend.errors import AnswerError, ScorerError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers import Scorer, open_scorer
 from interleave_thinker.backend.scorers.judge import JUDGING, ChatJudge, identity_of, read_scores
-from interleave_thinker.backend.scorers.judge_prompts import CURRENT, VERSION_1, VERSION_2, JudgePrompts
 from interleave_thinker.backend.types import Score
-from interleave_thinker.training.content_cache import ContentCache, key_of
 
 BEFORE, AFTER = (Picture(Image.new("RGB", (8, 6), (shade, 0, 0))) for shade in (10, 20))
 
@@ -102,45 +100,26 @@ def test_judge_opens_with_any_chat_backend(tmp_path: Path) -> None:
     assert judge.score(None, AFTER, "a boat") == Score(semantics=7, quality=9)
 
 
-IDENTITY_OF_VERSION_1 = (
-    'judge:CHAT|questions=f636bb047831d1af|{"max_tokens":1024,"temperature":0.0,"seed":0,'
-    '"watch_verdict":false,"grammar":null}'
-)
-"""Identity of a judge before prompts had versions."""
-
-
-def test_version_1_keeps_the_scores_stored_before_prompts_had_versions(tmp_path: Path) -> None:
-    cache = ContentCache(tmp_path / "scores.sqlite")
-    cache.keep_score(key_of("score", IDENTITY_OF_VERSION_1, AFTER.digest), Score(semantics=7, quality=9))
-    old, new = (identity_of("CHAT", JUDGING, prompts) for prompts in (VERSION_1, CURRENT))
-    assert old == IDENTITY_OF_VERSION_1
-    assert cache.score(key_of("score", old, AFTER.digest)) == Score(semantics=7, quality=9)
-    assert cache.score(key_of("score", new, AFTER.digest)) is None
-
-
-def test_identity_contains_the_version_of_the_prompts() -> None:
-    assert CURRENT is VERSION_2
-    assert "|prompts=2:e75417460f3b0816|" in identity_of("CHAT", JUDGING), (
+def test_stored_scores_refer_to_the_prompts_by_their_digest() -> None:
+    assert identity_of("CHAT", JUDGING).startswith("judge:CHAT|prompts=2:e75417460f3b0816|{"), (
         "changed prompts need a new version"
     )
 
 
-@pytest.mark.parametrize(
-    ("spec", "prompts", "key"), [("judge", VERSION_2, "prompts=2:"), ("judge-v1", VERSION_1, "questions=")]
-)
-def test_each_version_sends_its_own_prompts(
-    spec: str, prompts: JudgePrompts, key: str, tmp_path: Path
-) -> None:
-    (tmp_path / "script.json").write_text(json.dumps([]))
-    judge = open_scorer(f"{spec}:scripted:{tmp_path / 'script.json'}")
-    assert isinstance(judge, ChatJudge) and judge.prompts is prompts and key in judge.identity
+def test_the_prompts_are_filled_once() -> None:
     chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
-    score = ChatJudge(chat, prompts=judge.prompts).score(BEFORE, AFTER, "add {instruction} and {reason}")
+    score = ChatJudge(chat).score(BEFORE, AFTER, "add {instruction} and {reason}")
     assert score == Score(semantics=7, quality=9)
     first, retry, quality = (str(request.messages[-1].content[-1]) for request in chat.requests)
-    assert first == prompts.semantics_for("add {instruction} and {reason}")
-    assert "{instruction} and {reason}" in first and "0 to 10" in first
-    assert retry == prompts.retry.replace("{reason}", "The reply contains no pair of scores. In: 'good'.", 1)
-    assert quality == prompts.quality_prompt
+    assert "add {instruction} and {reason}" in first and "0 to 10" in first
+    assert "The reply contains no pair of scores. In: 'good'." in retry
     for prompt in (first, retry, quality):
         assert "<answer>[" in prompt
+
+
+def test_options_in_the_name_reach_the_chat_backend(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'device'"):
+        open_scorer(f"judge[device=cpu, download=false]:scripted:{tmp_path}")
+    for given in ("device", "device=", "device=a,device=b"):
+        with pytest.raises(SettingsError, match=r"NAME\[OPTION=VALUE"):
+            open_scorer(f"judge[{given}]:scripted:x")

@@ -17,8 +17,7 @@ from ....backend.answers.reply_text import find_objects, split_reply
 from ....backend.chat.protocol import ChatModel, ReplySettings
 from ....backend.errors import AnswerError, SettingsError
 from ....backend.pictures import Picture
-from ....backend.scorers.judge import ask_twice
-from ....backend.scorers.judge_prompts import REASON
+from ....backend.scorers.judge import REASON, ask_twice
 from ....backend.types import Plan, Value
 from ...content_cache import ContentCache, key_of
 from ...data.rows.planner_rl import PlannerRlRow

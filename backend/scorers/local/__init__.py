@@ -1,1 +1,0 @@
-"""Scorers with small models: similarity by CLIP or SigLIP, and a check of lettering."""

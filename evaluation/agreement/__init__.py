@@ -1,1 +1,0 @@
-"""How well scorers agree with people's verdicts on a user's own runs."""
