@@ -1,4 +1,4 @@
-"""The plug-in package of docs/how-to/runs/plugins.md works by name; a broken one breaks only its own name.
+"""The plug-in packages of the documents work by name; a broken one breaks only its own name.
 
 It is used from the command line, Python and the Export node's list.
 """
@@ -6,6 +6,7 @@ It is used from the command line, Python and the Export node's list.
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -20,10 +21,14 @@ from support.stories import make_trajectory
 from interleave_thinker import (
     InterleaveError,
     JournalError,
+    Picture,
     Pipeline,
+    Score,
+    ScorerError,
     SettingsError,
     export_by_name,
     open_generator,
+    open_scorer,
 )
 from interleave_thinker.backend.chat import CHAT_BACKENDS
 from interleave_thinker.backend.exporters import EXPORTERS
@@ -59,7 +64,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 @pytest.fixture
 def stripes(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder with the document's package installed."""
-    plugin_package.install_stripes(tmp_path / "site-packages")
+    plugin_package.install_documented(tmp_path / "site-packages", "pyproject.toml", "interleave_stripes")
     monkeypatch.delitem(sys.modules, "interleave_stripes", raising=False)
     importlib.invalidate_caches()
     return tmp_path / "site-packages"
@@ -99,6 +104,18 @@ def test_from_python(stripes: Path) -> None:
     assert story.export("captions", stripes / "out").name == "captions.txt"
     with pytest.raises(SettingsError, match="does not accept the option 'steps'"):
         open_generator("stripes", steps=3)
+
+
+def test_the_documented_scorer_reads_a_reward_models_numbers(install: Install, tmp_path: Path) -> None:
+    plugin_package.install_documented(tmp_path / "site-packages", "scorer.toml", "interleave_reward")
+    importlib.invalidate_caches()
+    replies = ['{"reasoning": "It fits.", "score": [20, 25]}', '"score": [1, 2] or "score": [2, 3]']
+    (tmp_path / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
+    scorer = open_scorer(f"reward25:scripted:{tmp_path / 'replies.json'}")
+    image = Picture.white((8, 8))
+    assert scorer.score(None, image, "add {a} boat") == Score(semantics=8, quality=10)
+    with pytest.raises(ScorerError, match="2 scores instead of one"):
+        scorer.score(image, image, "add a boat")
 
 
 def test_nothing_is_imported_until_a_name_is_used(stripes: Path) -> None:
@@ -263,8 +280,8 @@ def test_under_the_hosts_name_a_plugin_imports_the_copy_that_runs(stripes: Path,
 def test_pip_installs_the_package_of_the_document(tmp_path: Path) -> None:
     if not all(importlib.util.find_spec(name) for name in ("pip", "setuptools")):
         pytest.skip("pip or setuptools is not installed")
-    for path, text in plugin_package.FILES.items():
-        (tmp_path / path).write_text(text, encoding="utf-8")
+    for path in ("pyproject.toml", "interleave_stripes.py"):
+        (tmp_path / path).write_text(plugin_package.FILES[path], encoding="utf-8")
     target = tmp_path / "installed"
     line = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
     done = subprocess.run(

@@ -16,12 +16,11 @@ from ..errors import ChatError, boundary
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
-def load_whole(folder: Path, kind: str = "AutoModelForImageTextToText", **options: Any) -> Any:
+def load_whole(folder: Path, **options: Any) -> Any:
     """Load the model of a folder that `check_checkpoint` has accepted.
 
     Args:
         folder: Checkpoint folder.
-        kind: Class of transformers that loads it.
         **options: Options of `from_pretrained`, such as `dtype`.
 
     Returns:
@@ -30,10 +29,10 @@ def load_whole(folder: Path, kind: str = "AutoModelForImageTextToText", **option
     Raises:
         ChatError: Weights are missing or have other sizes, or the folder cannot be read.
     """
-    import transformers
+    from transformers import AutoModelForImageTextToText
 
     with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
-        loaded: Any = getattr(transformers, kind).from_pretrained(
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(
             str(folder), use_safetensors=True, output_loading_info=True, **LOCAL, **options
         )
         model, loading = loaded

@@ -60,14 +60,6 @@ class Registry:
         """
         return self._load(name)[1]
 
-    def load_module(self, name: str) -> ModuleType:
-        """Import the module of a name.
-
-        Raises:
-            SettingsError: The name is unknown, or its module cannot be imported.
-        """
-        return self._load(name)[0]
-
     def open(self, spec: str, **options: object) -> Any:
         """Call `open(argument, **options)` of the implementation of `NAME[:ARGUMENT]`.
 

@@ -1,4 +1,4 @@
-"""Plug-in packages as pip installs them, and the one in docs/how-to/runs/plugins.md."""
+"""Plug-in packages as pip installs them, and those in the documents."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ BLOCK = re.compile(r'^```(?P<kind>\w+) title="(?P<path>\S+)"\n(?P<text>.*?)^```$
 GROUP = re.compile(r'^\[project\.entry-points\."(.+)"\]\n((?:.+\n)+)', re.MULTILINE)
 FILES = {
     found["path"]: found["text"]
-    for found in BLOCK.finditer(
-        (ROOT / "docs" / "how-to" / "runs" / "plugins.md").read_text(encoding="utf-8")
-    )
+    for page in ("runs/plugins.md", "training/scorers.md")
+    for found in BLOCK.finditer((ROOT / "docs" / "how-to" / page).read_text(encoding="utf-8"))
 }
-"""Files of the document's package by name."""
+"""Files of the documents' packages by name."""
 
 
 def install(site: Path, name: str, entry_points: str, **modules: str) -> None:
@@ -27,8 +26,8 @@ def install(site: Path, name: str, entry_points: str, **modules: str) -> None:
         (site / f"{module}.py").write_text(text, encoding="utf-8")
 
 
-def install_stripes(site: Path) -> None:
-    """Install the document's package."""
-    groups = GROUP.findall(FILES["pyproject.toml"])
+def install_documented(site: Path, project: str, module: str) -> None:
+    """Install a package of the documents: its project file and its module by name."""
+    groups = GROUP.findall(FILES[project])
     text = "".join(f"[{group}]\n{lines.replace(chr(34), '')}\n" for group, lines in groups)
-    install(site, "interleave-stripes", text, interleave_stripes=FILES["interleave_stripes.py"])
+    install(site, module.replace("_", "-"), text, **{module: FILES[f"{module}.py"]})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.host_home import HostHome
-from support.plugin_package import install, install_stripes
+from support.plugin_package import install, install_documented
 
 from ..graphs.klein import Graph, node
 from ..server.comfy_server import ComfyServer, HostError
@@ -17,7 +17,7 @@ from ..server.comfy_server import ComfyServer, HostError
 def host(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComfyServer]:
     """A host whose Python has the document's package and one that cannot be imported."""
     site = tmp_path_factory.mktemp("site-packages")
-    install_stripes(site)
+    install_documented(site, "pyproject.toml", "interleave_stripes")
     install(
         site, "broken-package", "[interleave_thinker.generators]\nbroken = broken_one\n", broken_one="1 / 0"
     )
