@@ -46,7 +46,7 @@ def test_the_cells_train_a_critic_that_judges(tmp_path: Path, monkeypatch: pytes
     assert re.fullmatch(
         r"old critic: [01] of 1 stories correct, right verdicts .*\] of [1-9]\d*\n"
         r"own critic: [01] of 1 stories correct, right verdicts .*\] of [1-9]\d*\n"
-        r"The two intervals of right verdicts (do not )?overlap.*evaluate own-critic --out show\n",
+        r"The two intervals of right verdicts (do not )?overlap.*\.\n",
         said,
     )
     assert (tmp_path / "own-critic" / "critic" / "final" / "config.json").is_file()

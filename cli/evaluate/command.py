@@ -15,7 +15,6 @@ from ..options.models import with_model_options
 from .ablation import command as ablation
 from .calibration import command as calibration
 from .critic import command as critic
-from .own_critic import command as own_critic
 from .scorer import command as scorer
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ def measures() -> None:
     """Measure a critic's checklist, scorers, and planner, critic and complete stories in the tiny world."""
 
 
-app.command("own-critic")(own_critic)
 app.command("ablation")(ablation)
 app.command("critic")(critic)
 app.command("calibration")(calibration)

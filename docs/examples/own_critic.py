@@ -24,8 +24,7 @@ from interleave_thinker import Pipeline, RunSettings, open_generator
 from interleave_thinker.backend.feedback.log import record_feedback
 from interleave_thinker.cli import app
 from interleave_thinker.tinyworld.lab.data.oracle_critic import OracleCritic
-from interleave_thinker.tinyworld.lab.own_critic.annotations import feedback_on
-from interleave_thinker.tinyworld.lab.own_critic.shifted_generator import shifted_generator
+from interleave_thinker.tinyworld.lab.shifted_generator import feedback_on, shifted_generator
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.scorer import faults
@@ -147,7 +146,4 @@ for name, critic in (("old", "tinyworld"), ("own", f"transformers:{WORK / 'criti
     print(f"{name} critic: {correct} of {STORIES} stories correct, right verdicts (95 % CI): {found[-1]}")
 old, own = found
 overlap = "do not overlap" if own.low > old.high or old.low > own.high else "overlap, so either may be better"
-print(
-    f"The two intervals of right verdicts {overlap}. For a measurement with more annotations and stories, "
-    "continue with: interleave-thinker evaluate own-critic --out show"
-)
+print(f"The two intervals of right verdicts {overlap}.")

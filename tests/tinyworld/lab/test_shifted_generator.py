@@ -10,15 +10,14 @@ pytest.importorskip("diffusers", reason='the tiny world needs: pip install "inte
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.log import read_feedback
+from interleave_thinker.backend.feedback.log import record_feedback
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.tinyworld.lab.data.oracle_critic import OracleCritic
 from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET
-from interleave_thinker.tinyworld.lab.own_critic.annotations import annotate, feedback_on
-from interleave_thinker.tinyworld.lab.own_critic.shifted_generator import shifted_generator
+from interleave_thinker.tinyworld.lab.shifted_generator import feedback_on, shifted_generator
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator
 from interleave_thinker.tinyworld.runtime.generator import open as open_world
@@ -85,8 +84,7 @@ def test_the_simulated_user_judges_exactly_and_gives_better_prompts(
     given = feedback_on(1, 0, PROMPT, first)
     assert given is not None and given.accepted is False and given.better_prompt == NAMED
     assert feedback_on(2, 0, "add a white star at the top left", second) is None, "the fault cannot be seen"
-    assert annotate(folder) == annotate(folder) == 1
-    assert len(read_feedback(folder)) == 1
+    record_feedback(folder, given)
 
     settings = RunsData(reasoning="tinyworld", balance=0.0)
     with pytest.raises(SettingsError, match="needs an oracle"):

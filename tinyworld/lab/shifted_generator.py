@@ -1,10 +1,10 @@
-"""A shifted generator with a fault unknown to the shipped critic: sometimes the top of an object is cut off.
+"""A shifted generator with a fault unknown to the shipped critic, and a simulated user's annotations of it.
 
-The shift is applied to the learned generator's output and depends only on the seed, so the same prompt,
-source and seed always give the same image. It follows the world's rule for mistakes: it affects a cell that
-the edit acts on, and a clause that names the cell prevents it, so a critic that sees it can also fix it. The
-exact scorer calls such a cell unreadable. The shipped critic sees a complete object in most of them (it
-rejected 48 of 109), which is why the top 13 of 32 rows are cut.
+Sometimes the top of an object is cut off. The shift is applied to the learned generator's output and depends
+only on the seed, so the same prompt, source and seed always give the same image. It follows the world's rule
+for mistakes: it affects a cell that the edit acts on, and a clause that names the cell prevents it, so a
+critic that sees it can also fix it. The exact scorer calls such a cell unreadable. The shipped critic sees a
+complete object in most of them (it rejected 48 of 109), which is why the top 13 of 32 rows are cut.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from ....backend.pictures import Picture
-from ...runtime.drawing import backdrop_page
-from ...runtime.generator import TinyWorldGenerator
-from ...runtime.reading import is_blank, read_images
-from ...runtime.scene import EMPTY, StartScene
-from ...runtime.sprites import CELL
-from ...runtime.wording import read_prompt
-from ..world.scenes import changed_cells
+from ...backend.errors import ScorerError
+from ...backend.feedback.log import Feedback
+from ...backend.pictures import Picture
+from ...backend.types import Attempt
+from ..runtime.drawing import backdrop_page
+from ..runtime.generator import TinyWorldGenerator
+from ..runtime.reading import is_blank, read_images
+from ..runtime.scene import EMPTY, StartScene
+from ..runtime.scorer import TinyWorldScorer
+from ..runtime.sprites import CELL
+from ..runtime.wording import prompt_text, read_prompt
+from .data.critic_rows import refine
+from .data.oracle_critic import drawn_of
+from .world.scenes import changed_cells
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from ...runtime.pipeline import TinyWorldPipeline
+    from ..runtime.pipeline import TinyWorldPipeline
 
 ROWS = 13
 """Pixel rows at the top of a cell that are cut off."""
@@ -84,3 +90,21 @@ def shifted_generator(generator: TinyWorldGenerator, chance: float = SHIFTED) ->
     """Return the generator with the shift."""
     pipeline: TinyWorldPipeline = ShiftedPipeline(generator.pipeline, chance)  # type: ignore[assignment]
     return TinyWorldGenerator(pipeline, f"{generator.identity} torn {chance}")
+
+
+def feedback_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
+    """Return the exact annotation of an attempt, with a better prompt if it is wrong.
+
+    Returns `None` if the image before is too damaged to judge it.
+    """
+    if attempt.image is None:
+        return None
+    try:
+        right = TinyWorldScorer().success(attempt.source, attempt.image, prompt)
+    except ScorerError:
+        return None
+    if right:
+        return Feedback(step=step, attempt=number, accepted=True)
+    drawn = drawn_of(attempt.source, attempt.image, prompt, attempt.prompt)
+    better = prompt_text(drawn.edit, refine(drawn)) if drawn else None
+    return Feedback(step=step, attempt=number, accepted=False, better_prompt=better)

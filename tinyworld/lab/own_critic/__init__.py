@@ -1,1 +1,0 @@
-"""Measures a custom critic end to end."""
