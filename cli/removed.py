@@ -11,6 +11,7 @@ from ..training.trainer.renamed_settings import RENAMED as RENAMED_SETTINGS
 LAST_RELEASE = "0.3.0"
 REMOVED: dict[str, tuple[str, ...]] = {
     "evaluate": ("own-critic",),
+    "evaluate ablation": ("--teacher-seeds",),
     "data": ("pairs", "critic-pairs", "planner-pairs"),
     "evaluate scorer": ("--list", "--seed"),
     "train": ("critic-dpo", "planner-dpo"),

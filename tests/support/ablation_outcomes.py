@@ -44,11 +44,6 @@ def write_seeds(out: Path, settings: AblationSettings) -> None:
         for name in ROWS:
             attempts = {"alone": (1,), "sft": (1, 3, 5), "rl": (1, 3, 5)}.get(name, (3,))
             write_found(measured(folder, name), found_by(rates.get(name, 0.5), rng, attempts))
-        if seed in settings.all_seeds[: settings.teacher_seeds]:
-            for name in ("sft_careful", "sft_careless"):
-                write_found(measured(folder, name), found_by(0.4, rng))
-            for name in ("rl_careful", "rl_careless"):
-                write_found(measured(folder, name), found_by(0.8, rng))
         remedies = RefinedPrompts(
             refused={name: [True] * 40 + [False] * 10 for name in ("sft", "rl")},
             drawn_right={"sft": [False] * 50, "rl": [True] * 30 + [False] * 20},

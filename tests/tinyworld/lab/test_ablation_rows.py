@@ -16,20 +16,21 @@ from interleave_thinker.backend.answers.reading import read_verdict, write_plan,
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.types import RunSettings, Verdict
-from interleave_thinker.tinyworld.lab.ablation.rejection import best_answer
 from interleave_thinker.tinyworld.lab.ablation.single_agent import (
     NO_MORE,
     next_step,
     right_next_steps,
     run_step_by_step,
 )
-from interleave_thinker.tinyworld.lab.data.noisy_teacher import OVERLOOKED, REMEDIES, TEACHERS, refined_prompt
 from interleave_thinker.tinyworld.lab.data.planner_rows import make_copies
 from interleave_thinker.tinyworld.lab.data.trajectories import (
+    OVERLOOKED,
+    REMEDIES,
     TaughtAttempt,
     filtered,
     make_taught,
     make_unfiltered,
+    refined_prompt,
     trajectories,
 )
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
@@ -41,7 +42,6 @@ from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, l
 from interleave_thinker.tinyworld.runtime.reading import ImageReading, read_image
 from interleave_thinker.tinyworld.runtime.scorer import faults
 from interleave_thinker.tinyworld.runtime.wording import prompt_text, read_prompt
-from interleave_thinker.training.reward.samples import Sample
 
 
 def failed_page(rng: Random) -> DrawnImage:
@@ -51,7 +51,7 @@ def failed_page(rng: Random) -> DrawnImage:
             return drawn
 
 
-def test_teachers_have_the_documented_habits() -> None:
+def test_the_teacher_has_the_documented_habits() -> None:
     rng = Random(5)
     kinds = {"same": 0, "stated": 0, "other": 0}
     for _ in range(600):
@@ -135,27 +135,6 @@ def test_steps_are_planned_one_by_one_during_generation() -> None:
     assert pages is None and draws == 0
 
 
-def sample(overall: float | None, answer: str = "") -> Sample:
-    return Sample(
-        answer=answer, overall=overall, origin_prompt="", truth=False, verdict=False, format=1, accuracy=1
-    )
-
-
-@pytest.mark.parametrize(
-    ("rewards", "best"),
-    [
-        ((0.5, 0.9, 0.7), "1"),
-        ((0.9, None, 0.9, 0.1), "0"),
-        ((0.6, 0.6, 0.6), None),
-        ((None, None), None),
-        ((0.4, None), None),
-    ],
-)
-def test_the_best_by_reward_is_learned_from(rewards: tuple[float | None, ...], best: str | None) -> None:
-    found = best_answer([sample(reward, str(place)) for place, reward in enumerate(rewards)])
-    assert (found.answer if found else None) == best
-
-
 def test_only_unfiltered_rows_contain_wrong_verdicts(tmp_path: Path) -> None:
     pipeline = load_pipeline(checkpoint("generator"))
     taken = list(islice(trajectories(pipeline, 3), 240))
@@ -173,15 +152,6 @@ def test_a_wrongly_accepted_image_ends_its_trajectory_and_is_filtered_out() -> N
     first, last = taught(2, 1)
     assert filtered([first, replace(last, overlooked=True)]) == [first]
     assert filtered([replace(first, overlooked=True)]) == []
-
-
-def test_teachers_differ_in_how_often_they_repeat_and_overlook() -> None:
-    repeats = [teacher.remedies["repeated"] for teacher in TEACHERS.values()]
-    assert repeats == sorted(repeats) and repeats[1] == REMEDIES["repeated"]
-    assert all(sum(teacher.remedies.values()) == pytest.approx(1) for teacher in TEACHERS.values())
-    rng, page = Random(2), page_with(1)
-    said = [sum(teacher.overlooks(rng, page) for _ in range(800)) / 800 for teacher in TEACHERS.values()]
-    assert said == pytest.approx([0.125, 0.25, 0.375], abs=0.05)
 
 
 def test_unrelated_images_match_hardly_any_expected_cell(tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ MINIATURE = AblationSettings(
     failed=2,
     verdict_tokens=32,
     plan_tokens=32,
-    teacher_seeds=1,
     workers=1,
 )
 
@@ -72,7 +71,7 @@ def test_a_folder_in_use_by_another_process_is_rejected(tmp_path: Path) -> None:
 
 def test_a_folder_can_only_be_extended_by_seeds(tmp_path: Path) -> None:
     claim(tmp_path, MINIATURE)
-    more = MINIATURE.model_copy(update={"seeds": 2, "teacher_seeds": 2, "workers": 2})
+    more = MINIATURE.model_copy(update={"seeds": 2, "workers": 2})
     claim(tmp_path, more)
     with pytest.raises(TrainingError):
         claim(tmp_path, more.model_copy(update={"rollouts": 2}))
@@ -86,7 +85,7 @@ def test_a_folder_can_only_be_extended_by_seeds(tmp_path: Path) -> None:
 
 def test_a_duplicate_seed_is_rejected_before_training(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
-    settings = AblationSettings(seeds=1, teacher_seeds=0)
+    settings = AblationSettings(seeds=1)
     write_seeds(tmp_path / "done", settings)
     other = outcomes_in(tmp_path / "done", settings, "", "")
     with pytest.raises(SettingsError, match="--first-seed"):
@@ -148,11 +147,10 @@ def test_a_miniature_run_has_every_row_and_can_be_resumed(tmp_path: Path) -> Non
     log: list[str] = []
     found = ablate(tmp_path, MINIATURE, "the command", "0" * 12, log.append)
     assert [line.split()[0].rstrip(":") for line in log] == ["seed_0/measured_next_steps"] * 2
-    assert [row.name for row in found.rows] == list(ROWS) and len(found.teachers) == 3
-    assert all(row.accuracy for row in found.rows if row.name in ("planner_sft", "sft", "rl", "rejection"))
-    samples = seed_folder(tmp_path, 0) / "rejection" / "data" / "samples" / "step_000000.jsonl"
+    assert [row.name for row in found.rows] == list(ROWS)
+    assert all(row.accuracy for row in found.rows if row.name in ("planner_sft", "sft", "rl"))
     rollout = seed_folder(tmp_path, 0) / "rl" / "rollouts" / "step_000000.jsonl"
-    assert len(samples.read_text().splitlines()) == len(rollout.read_text().splitlines()) == 128
+    assert len(rollout.read_text().splitlines()) == 128
     assert all((tmp_path / f"ablation.{ending}").stat().st_size > 500 for ending in ("json", "md", "svg"))
     with pytest.raises(TrainingError):
         ablate(tmp_path, MINIATURE.model_copy(update={"stories": 3}), "", "", log.append)

@@ -38,20 +38,17 @@ def test_the_table_shows_the_outcomes(tmp_path: Path) -> None:
     wrong_way = {(one.row, one.baseline) for one in found.not_as_published}
     assert ("sft", "planner_sft") in wrong_way, "0.5 and 0.7 here, 64.5 and 60.5 in the paper"
     assert ("rl", "sft") not in wrong_way and not any("oracle" in name for pair in wrong_way for name in pair)
-    assert [one.teacher.split()[0] for one in found.teachers] == ["careful", "uneven", "careless"]
-    assert [one.seeds for one in found.teachers] == [1, 1, 1]
-    assert found.teachers[0].rl_over_sft.difference.mean > 0.2
     text = as_markdown(found)
     assert all(row.title in text for row in ROWS.values()) and "the command" in text
-    assert "Not as published" in text and "careless" in text and "| 66.3 |" in text
+    assert "Not as published" in text and "| 66.3 |" in text
     picture = ElementTree.fromstring(as_svg(found))
     assert sum(element.tag.endswith("circle") for element in picture.iter()) > len(ROWS)
     assert found.minutes_by_job["plans"] == 4.5 and found.minutes_in_all == 9.0
 
 
 def test_seeds_of_two_machines_form_one_table(tmp_path: Path) -> None:
-    together = AblationSettings(seeds=2, teacher_seeds=0)
-    parts = [AblationSettings(seeds=1, first_seed=seed, teacher_seeds=0) for seed in range(2)]
+    together = AblationSettings(seeds=2)
+    parts = [AblationSettings(seeds=1, first_seed=seed) for seed in range(2)]
     for part in parts:
         write_seeds(tmp_path, part)
     whole = findings_of(outcomes_in(tmp_path, together, "at once", "0123"))
@@ -70,6 +67,14 @@ def test_seeds_of_two_machines_form_one_table(tmp_path: Path) -> None:
     other = last.model_copy(update={"settings": AblationSettings(rollouts=7)})
     with pytest.raises(SettingsError, match=r"rollouts \(24 and 7\)"):
         joined([first, other])
+
+
+def test_a_report_of_release_0_3_0_gives_its_table() -> None:
+    """It has rows and a setting that no longer exist."""
+    stored = Path(__file__).parents[3] / "docs" / "ablation.json"
+    rows = {row.name: row.stories[max(row.stories)].mean for row in findings_of(read_report(stored)).rows}
+    then = {row["name"]: row["stories"] for row in json.loads(stored.read_text())["rows"]}
+    assert rows == {name: then[name][max(then[name], key=int)]["mean"] for name in ROWS}
 
 
 LACKING = json.dumps(
@@ -122,7 +127,7 @@ def test_full_sft_attempts_are_not_compared_with_the_papers_full_rl(tmp_path: Pa
 
 
 def test_commits_are_those_that_worked_at_a_seed(tmp_path: Path) -> None:
-    settings = AblationSettings(seeds=2, teacher_seeds=0)
+    settings = AblationSettings(seeds=2)
     write_seeds(tmp_path, settings)
     for job in all_jobs(tmp_path, settings):
         job.folder.mkdir(parents=True, exist_ok=True)

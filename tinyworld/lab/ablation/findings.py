@@ -23,12 +23,11 @@ from ....training.statistics.intervals import (
     share,
     sign_flip_test,
 )
-from ..data.noisy_teacher import TEACHERS
 from .measures import ALL_ATTEMPTS, ATTEMPTS
 from .outcomes import AblationOutcomes, SeedOutcomes, StoryLetters
-from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_ATTEMPTS, ROWS, USUAL_TEACHER
+from .pipeline import PIPELINE, PUBLISHED_ATTEMPTS, REINFORCED, ROWS
 
-COMPARED = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
+COMPARED = (("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
 """Comparisons in addition to those of each row with its baseline."""
 
 
@@ -78,18 +77,6 @@ class FindingsRow(BaseModel):
     against_baseline: RowComparison | None = None
 
 
-class TeacherComparison(BaseModel):
-    """Full SFT and full RL with this teacher's rows, for the seeds that have them."""
-
-    teacher: str
-    remedies: dict[str, float]
-    overlooked: float
-    seeds: int
-    sft: Mean
-    rl: Mean
-    rl_over_sft: RowComparison
-
-
 class Findings(BaseModel):
     """The table, the comparisons, minutes of one core, and the outcomes that all of it is computed from."""
 
@@ -97,7 +84,6 @@ class Findings(BaseModel):
     tries: dict[str, list[RowComparison]]
     beside: list[RowComparison]
     not_as_published: list[RowComparison]
-    teachers: list[TeacherComparison]
     exact_plans: dict[str, list[float]]
     next_steps_right: Share
     remedies: list[RowComparison]
@@ -119,20 +105,18 @@ def findings_of(outcomes: AblationOutcomes) -> Findings:
     seeds = outcomes.seeds
     found: dict[str, Stories] = {name: [seed.told[name] for seed in seeds] for name in ROWS}
     right = {name: _right(told, _most(told[0])) for name, told in found.items()}
-    refined = [name for name in seeds[0].refined if name != "sft"]
-    taught = [seed for seed in seeds if any(f"sft_{name}" in seed.told for name in OTHER_TEACHERS)]
+    refined = [name for name in REINFORCED if name in seeds[0].refined]
     return Findings(
         rows=[_row(name, seeds, right) for name in found],
         tries={"sft": _by_attempts(found["sft"], None), "rl": _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)},
         beside=[_against(right, *pair) for pair in COMPARED],
         not_as_published=not_as_published(right, _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)),
-        teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
         exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
         next_steps_right=share([letter == "1" for seed in seeds for letter in seed.next_steps]),
         remedies=[_remedies(seeds, name) for name in refined],
         remedies_right={
             name: share([letter == "1" for seed in seeds for letter in seed.refined[name].drawn_right])
-            for name in seeds[0].refined
+            for name in ["sft", *refined]
         },
         minutes_in_all=round(sum(_minutes_by_job(outcomes).values()), 1),
         minutes_of_chains=[round(sum(seed.minutes.get(job, 0) for job in PIPELINE), 1) for seed in seeds],
@@ -233,21 +217,6 @@ def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> F
         row.true_recall = share([said is True for said, truth in judged if truth])
         row.false_recall = share([said is False for said, truth in judged if not truth])
     return row
-
-
-def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TeacherComparison:
-    ending = f"_{name}" if name in OTHER_TEACHERS else ""
-    right = {row: _right([seed.told[row + ending] for seed in seeds], ATTEMPTS) for row in ("sft", "rl")}
-    teacher = TEACHERS[name]
-    return TeacherComparison(
-        teacher=name if name != USUAL_TEACHER else f"{name} (the table's)",
-        remedies={remedy: round(often, 3) for remedy, often in teacher.remedies.items()},
-        overlooked=teacher.overlooked,
-        seeds=len(seeds),
-        sft=mean_of(right["sft"]),
-        rl=mean_of(right["rl"]),
-        rl_over_sft=_against(right, "rl", "sft"),
-    )
 
 
 def _remedies(seeds: Sequence[SeedOutcomes], name: str) -> RowComparison:

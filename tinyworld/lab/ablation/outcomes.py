@@ -21,7 +21,7 @@ from ....evaluation.checkout import UNKNOWN
 from ..job_runner import LabJob
 from ..runs.stories import StoryOutcome
 from .measures import NextSteps, RefinedPrompts, RowOutcomes, StoredVerdicts, exact_plans, stored
-from .pipeline import ROWS, all_jobs, measured, seed_folder, story_rows
+from .pipeline import ROWS, all_jobs, measured, seed_folder
 from .settings import AblationSettings
 from .stages import final
 
@@ -30,7 +30,7 @@ EXACT = {"planner": "plans", "one agent": "agent_plans"}
 """The agents that wrote whole plans, and the job that counted them."""
 COMMITS, MAX_BYTES = "commits.txt", 4096
 COMMIT = re.compile(rf"[0-9a-f]{{7,64}}|{UNKNOWN}")
-WHICH = {"seeds", "first_seed", "teacher_seeds", "workers", "start"}
+WHICH = {"seeds", "first_seed", "workers", "start"}
 """Settings that select which seeds run, where and how, but not what is done for each."""
 
 
@@ -230,10 +230,7 @@ def joined(several: Sequence[AblationOutcomes]) -> AblationOutcomes:
 
 
 def _of_seed(folder: Path, seed: int, jobs: Sequence[LabJob]) -> SeedOutcomes:
-    found = {
-        name: RowOutcomes.model_validate_json(stored(measured(folder, name)))
-        for name in story_rows(jobs, folder)
-    }
+    found = {name: RowOutcomes.model_validate_json(stored(measured(folder, name))) for name in ROWS}
     remedies = RefinedPrompts.model_validate_json(stored(measured(folder, "remedies")))
     next_steps = NextSteps.model_validate_json(stored(measured(folder, "next_steps")))
     return SeedOutcomes(

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..data.noisy_teacher import TEACHERS, UNEVEN
 from ..job_runner import LabJob
-from . import measures, rejection, stages, start
+from . import measures, stages, start
 from .settings import AblationSettings
 
 
@@ -43,7 +42,6 @@ ROWS = {
     "agent_steps": TableRow("one agent for both, next steps while looking", "sft", 54.5, False),
     "unfiltered": TableRow("planner SFT, critic SFT on unfiltered data", "sft", 62.8),
     "sft": TableRow("full SFT", "planner_sft", 64.5),
-    "rejection": TableRow("full SFT, then SFT on the best of 8", "sft"),
     "rl_no_step": TableRow("RL without step reward", "sft", 65.2),
     "rl_no_accuracy": TableRow("RL without accuracy reward", "sft", 65.1),
     "rl": TableRow("full RL (published reward)", "sft", 66.3),
@@ -64,8 +62,6 @@ ROWS_WITH_ALL_ATTEMPTS = ("sft", "rl")
 """Rows that are also run with other numbers of attempts."""
 PIPELINE = ("planner", "critic", "pages", "rl")
 """The jobs of a seed that produce the planner and critic for use."""
-USUAL_TEACHER = next(name for name, teacher in TEACHERS.items() if teacher is UNEVEN)
-OTHER_TEACHERS = tuple(name for name in TEACHERS if name != USUAL_TEACHER)
 
 
 def seed_folder(out: Path, seed: int) -> Path:
@@ -93,22 +89,21 @@ def _of_seed(
 ) -> Sequence[LabJob]:
     base, novice = shared
     planner, critic, agent = folder / "planner", folder / "critic", folder / "one_agent"
-    plain, best, pages = folder / "critic_unfiltered", folder / "rejection", folder / "pages"
+    plain, pages = folder / "critic_unfiltered", folder / "pages"
     plans, agent_plans = folder / "plans", folder / "agent_plans"
-    critics = {"planner_sft": novice, "unfiltered": plain, "sft": critic, "rejection": best}
-    of_teacher = (settings, seed, novice)
+    critics = {"planner_sft": novice, "unfiltered": plain, "sft": critic}
     jobs = [
-        LabJob(critic, stages.critic, (*of_teacher, True, USUAL_TEACHER), (novice,)),
+        LabJob(critic, stages.critic, (settings, seed, novice, True), (novice,)),
         LabJob(pages, stages.pages, (settings, seed)),
         LabJob(planner, stages.planner, (settings, seed, novice), (novice,)),
         LabJob(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
     ]
     for name, remaining in REINFORCED.items():
         critics[name] = folder / name
-        jobs.append(_reinforced(folder / name, settings, seed, critic, remaining))
+        work = (settings, seed, critic, pages, remaining)
+        jobs.append(LabJob(folder / name, stages.reinforced, work, (critic, pages)))
     jobs += [
-        LabJob(best, rejection.rejection, (settings, seed, critic, pages), (critic, pages)),
-        LabJob(plain, stages.critic, (*of_teacher, False, USUAL_TEACHER), (novice,)),
+        LabJob(plain, stages.critic, (settings, seed, novice, False), (novice,)),
         LabJob(
             agent,
             stages.one_agent,
@@ -123,14 +118,8 @@ def _of_seed(
         "oracle_planner": (None, folder / "rl"),
         "oracle_critic": (plans, None),
     }
-    if seed in settings.all_seeds[: settings.teacher_seeds]:
-        for teacher in OTHER_TEACHERS:
-            taught, reinforced = folder / f"critic_{teacher}", folder / f"rl_{teacher}"
-            jobs.append(LabJob(taught, stages.critic, (*of_teacher, True, teacher), (novice,)))
-            jobs.append(_reinforced(reinforced, settings, seed, taught, "all"))
-            told |= {f"sft_{teacher}": (plans, taught), f"rl_{teacher}": (plans, reinforced)}
     jobs += [_story_job(folder, name, (settings, seed), *parts) for name, parts in told.items()]
-    compared = {name: folder / name for name in REINFORCED} | {"sft": critic, "rejection": best}
+    compared = {name: folder / name for name in REINFORCED} | {"sft": critic}
     one, finals = stages.final(agent), {name: stages.final(made) for name, made in compared.items()}
     return [
         *jobs,
@@ -152,13 +141,6 @@ def _of_seed(
             (pages, *compared.values()),
         ),
     ]
-
-
-def _reinforced(
-    folder: Path, settings: AblationSettings, seed: int, critic: Path, remaining: stages.Remaining
-) -> LabJob:
-    pages = folder.parent / "pages"
-    return LabJob(folder, stages.reinforced, (settings, seed, critic, pages, remaining), (critic, pages))
 
 
 def _story_job(
@@ -183,10 +165,3 @@ def _story_job(
 def measured(folder: Path, name: str) -> Path:
     """Return the folder of a seed's measuring job."""
     return folder / f"{MEASURED}{name}"
-
-
-def story_rows(jobs: Sequence[LabJob], folder: Path) -> list[str]:
-    """Return the names of a seed's story measurements: rows of the table, and other teachers."""
-    made = {job.folder for job in jobs}
-    names = [*ROWS, *(f"{row}_{teacher}" for teacher in OTHER_TEACHERS for row in ROWS_WITH_ALL_ATTEMPTS)]
-    return [name for name in names if measured(folder, name) in made]

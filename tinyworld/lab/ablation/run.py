@@ -98,8 +98,6 @@ def as_markdown(found: Findings) -> str:
             "",
             *_disorder(found.not_as_published),
             "",
-            *_teachers(found),
-            "",
             *_ending(found),
             "",
         ]
@@ -158,28 +156,6 @@ def _disorder(pairs: Sequence[RowComparison]) -> list[str]:
         paper = f"{one.published:+g}" if one.published is not None else "-"
         cells = [_pair(one), _change(one.difference), _each(one), f"{one.p_stories:.2g}"]
         lines.append(f"| {' | '.join([*cells, f'{one.p_seeds:.2g}', paper, chance])} |")
-    return lines
-
-
-def _teachers(found: Findings) -> list[str]:
-    if not found.teachers:
-        return []
-    lines = [
-        "| teacher of the critic's rows | repeats the prompt | overlooks | seeds | full SFT | full RL | "
-        "full RL over full SFT |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for one in found.teachers:
-        cells = [
-            one.teacher,
-            f"{one.remedies['repeated']:.2f}",
-            f"{one.overlooked:.3g}",
-            str(one.seeds),
-            _mean(one.sft),
-            _mean(one.rl),
-            _change(one.rl_over_sft.difference),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

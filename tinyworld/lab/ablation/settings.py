@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class AblationSettings(BaseModel):
     """Sizes of the ablation. The defaults are those of the published table."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    """Reports of earlier releases have settings that no longer exist."""
 
     seeds: int = Field(
         default=5, ge=1, le=20, description="Number of seeds. A folder can be extended by more."
@@ -85,12 +86,6 @@ class AblationSettings(BaseModel):
     )
     verdict_tokens: int = Field(default=224, ge=16, description="Maximum tokens of a critic's answer.")
     plan_tokens: int = Field(default=640, ge=16, description="Maximum tokens of a planner's answer.")
-    teacher_seeds: int = Field(
-        default=1,
-        ge=0,
-        le=20,
-        description="Seeds that also run full SFT and full RL with a careful and a careless teacher.",
-    )
     start: Path | None = Field(
         default=None,
         description="Folder with the starting checkpoints `base` and `novice`. Default: train them first.",

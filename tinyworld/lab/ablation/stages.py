@@ -26,7 +26,6 @@ from ....training.sft.train import SftData, SftTraining, train
 from ...runtime import checkpoint
 from ...runtime.generator import TinyWorldGenerator, load_pipeline
 from ...runtime.scorer import TinyWorldScorer
-from ..data.noisy_teacher import TEACHERS
 from ..data.planner_rows import in_buckets
 from ..data.planner_rows import make as make_requests
 from ..data.prompts import PROMPT_SET
@@ -117,14 +116,10 @@ def planner(folder: Path, settings: AblationSettings, seed: int, start: Path) ->
     fine_tuned(final(start), rows, folder / "data", folder, sft_settings(BASE_RATE, seed))
 
 
-def critic(
-    folder: Path, settings: AblationSettings, seed: int, start: Path, is_filtered: bool, teacher: str
-) -> None:
-    """Train the novice on images judged by a teacher, either filtered and balanced or unfiltered."""
+def critic(folder: Path, settings: AblationSettings, seed: int, start: Path, is_filtered: bool) -> None:
+    """Train the novice on images judged by the noisy teacher, either filtered and balanced or unfiltered."""
     make, count = make_filtered if is_filtered else make_unfiltered, settings.critic_rows
-    rows = rows_of(
-        folder, lambda data: make(data, open_generator(), count, DATA_SEED + seed, TEACHERS[teacher])
-    )
+    rows = rows_of(folder, lambda data: make(data, open_generator(), count, DATA_SEED + seed))
     fine_tuned(final(start), rows, folder / "data", folder, sft_settings(CRITIC_RATE, seed))
 
 
@@ -203,12 +198,8 @@ def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
 def reinforced(
     folder: Path, settings: AblationSettings, seed: int, start: Path, data: Path, remaining: Remaining
 ) -> None:
-    """Train a critic further with the remaining terms of the reward."""
-    reinforce(folder, grpo_settings(settings, seed), start, data, CriticTask(reward_of(remaining)))
-
-
-def reinforce(folder: Path, training: GrpoTraining, start: Path, data: Path, task: CriticTask) -> None:
-    """Train a critic further with the reward of a task, on the images of the job `data`."""
+    """Train a critic further with the remaining terms of the reward, on the images of the job `data`."""
+    training, task = grpo_settings(settings, seed), CriticTask(reward_of(remaining))
     rows, _ = read_rl_rows(data / ROWS / RL_FILE)
     checked, _ = read_rl_rows(data / "checked" / RL_FILE)
     held_out: list[CriticRlRow] = [row.moved(data / "checked") for row in checked]

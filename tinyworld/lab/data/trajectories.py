@@ -1,5 +1,11 @@
 """Trajectories of the tiny world's generator under a noisy teacher, and the critic's rows made from them.
 
+A language model that writes refined prompts has good and bad habits, and supervised training copies the most
+frequent one. The teacher imitates that: half of the time it repeats the prompt, sometimes it states what
+matters, sometimes it asks for another edit. Reinforcement learning can weigh these by their results. It also
+overlooks faults: it calls a quarter of the failed images correct, which a filter by scores detects and
+unfiltered data contain.
+
 Rows are made by the rules for all runs (docs/reference/file-formats.md). A trajectory is kept if a later
 attempt scores at least as high as the first, truncated at its best attempt and split into steps; verdicts are
 balanced. An image that the teacher wrongly accepts ends its trajectory, as it would end a run. Its score
@@ -23,18 +29,55 @@ from ....backend.prompts import fill
 from ....backend.types import Verdict
 from ....training.data.rows.sft import SftRow
 from ...runtime.reading import ImageReading, read_images
-from ...runtime.scene import Edit, Scene, StartScene
-from ...runtime.scorer import score_of
-from ...runtime.wording import edit_text, prompt_text
-from ..world.judged_images import DrawnImage, ask, rendered
-from .critic_rows import ImageFolder, compare, row_of
-from .noisy_teacher import UNEVEN, NoisyTeacher, refined_prompt
+from ...runtime.scene import EMPTY, Edit, Scene, StartScene
+from ...runtime.scorer import faults, score_of
+from ...runtime.wording import Clause, clauses_of, edit_text, prompt_text
+from ..world.judged_images import DrawnImage, ask, mistaken, rendered
+from ..world.scenes import changed_cells
+from .critic_rows import MAX_CLAUSES, ImageFolder, compare, row_of
 from .prompts import PROMPT_SET
 
 if TYPE_CHECKING:
     from ...runtime.pipeline import TinyWorldPipeline
 
 MAX_ATTEMPTS = 3
+REMEDIES = {
+    "repeated": 0.50,
+    "one fault": 0.15,
+    "what is right": 0.10,
+    "all that matters": 0.10,
+    "another edit": 0.15,
+}
+"""Share of each kind of refined prompt. An assumption of the experiment, not measured on a language model."""
+OVERLOOKED = 0.25
+"""Share of failed images that it calls correct."""
+
+
+def refined_prompt(rng: Random, drawn: DrawnImage, prompt: str) -> str:
+    """Return the teacher's refined prompt for a failed image generated from `prompt`."""
+    remedy = rng.choices(list(REMEDIES), list(REMEDIES.values()))[0]
+    wrong = faults(drawn.expected, drawn.seen)
+    match remedy:
+        case "one fault":
+            holding = (cell for cell in wrong if cell is None or drawn.expected.cells[cell] != EMPTY)
+            return prompt_text(drawn.edit, _stated(drawn, [next(holding, wrong[0])]))
+        case "what is right":
+            right = [cell for cell in drawn.expected.occupied if cell not in wrong]
+            return prompt_text(drawn.edit, _stated(drawn, [rng.choice(right)] if right else []))
+        case "all that matters":
+            changed = changed_cells(drawn.scene_before, drawn.expected)
+            cells = sorted({*changed, *drawn.expected.occupied}, key=lambda cell: (cell not in changed, cell))
+            return prompt_text(drawn.edit, _stated(drawn, cells[:MAX_CLAUSES]))
+        case "another edit":
+            other = mistaken(rng, drawn)
+            return prompt_text(other.edit) if other else prompt
+        case _:
+            return prompt
+
+
+def _stated(drawn: DrawnImage, cells: Sequence[int | None]) -> list[Clause]:
+    places = [cell for cell in cells if cell is not None]
+    return clauses_of(drawn.expected, places, backdrop=None in cells)
 
 
 @dataclass(frozen=True)
@@ -72,9 +115,7 @@ class _Slot:
     attempts: list[TaughtAttempt] = field(default_factory=list)
 
 
-def trajectories(
-    pipeline: TinyWorldPipeline, seed: int, teacher: NoisyTeacher = UNEVEN, batch: int = 64
-) -> Iterator[list[TaughtAttempt]]:
+def trajectories(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[list[TaughtAttempt]]:
     """Yield trajectories forever; images are edited further by later ones.
 
     Each step is attempted until the teacher accepts it or MAX_ATTEMPTS is reached.
@@ -91,10 +132,10 @@ def trajectories(
         for number, (slot, after, seen) in enumerate(zip(slots, pages, read_images(pages), strict=True)):
             before, scene = slot.page or (None, None)
             drawn = DrawnImage(before, scene, slot.edit, (), after, seen, seeds[number])
-            overlooked = teacher.overlooks(rng, drawn)
+            overlooked = not drawn.success and rng.random() < OVERLOOKED
             taught = TaughtAttempt(drawn, slot.prompt, slot.prompt, overlooked)
             if not taught.verdict:
-                refined = refined_prompt(rng, drawn, slot.prompt, teacher.remedies)
+                refined = refined_prompt(rng, drawn, slot.prompt)
                 taught = replace(taught, refined=refined)
             slot.attempts.append(taught)
             if not taught.verdict and len(slot.attempts) < MAX_ATTEMPTS:
@@ -146,9 +187,7 @@ def _reasoning(taught: TaughtAttempt) -> str:
     return compare(drawn)
 
 
-def make_taught(
-    folder: Path, count: int, seed: int, teacher: NoisyTeacher = UNEVEN, strangers: float = 0.0
-) -> list[SftRow]:
+def make_taught(folder: Path, count: int, seed: int, strangers: float = 0.0) -> list[SftRow]:
     """Build `count` rows with rendered images, correct verdicts and the teacher's refined prompts.
 
     In a share `strangers` of the rows the image is an unrelated one. From images that are correct except for
@@ -163,23 +202,19 @@ def make_taught(
             other = rendered(rng)
             drawn = replace(drawn, after=other.after, seen=other.seen)
         prompt = prompt_text(drawn.edit, drawn.clauses)
-        refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt, teacher.remedies)
+        refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt)
         rows.append(row(TaughtAttempt(drawn, prompt, refined), pages))
     return rows
 
 
-def make_unfiltered(
-    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: NoisyTeacher = UNEVEN
-) -> list[SftRow]:
+def make_unfiltered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
     """Build `count` rows from all attempts in order, with the teacher's own verdicts."""
     pages = ImageFolder(folder / "pages")
-    every = (taught for attempts in trajectories(pipeline, seed, teacher) for taught in attempts)
+    every = (taught for attempts in trajectories(pipeline, seed) for taught in attempts)
     return [row(taught, pages) for taught in islice(every, count)]
 
 
-def make_filtered(
-    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: NoisyTeacher = UNEVEN
-) -> list[SftRow]:
+def make_filtered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
     """Build `count` rows from attempts that the rules keep, half of them correct images, in order.
 
     Raises:
@@ -188,7 +223,7 @@ def make_filtered(
     pages = ImageFolder(folder / "pages")
     wanted = {True: count - count // 2, False: count // 2}
     rows: list[SftRow] = []
-    for attempts in islice(trajectories(pipeline, seed, teacher), 256 + 40 * count):
+    for attempts in islice(trajectories(pipeline, seed), 256 + 40 * count):
         for taught in filtered(attempts):
             if wanted[taught.drawn.success]:
                 wanted[taught.drawn.success] -= 1
