@@ -12,7 +12,6 @@ the step asked for and is kept.
 from __future__ import annotations
 
 import threading
-from typing import Literal
 
 from ..drift.measure import block_pixels, color_shift, unchanged
 from ..drift.pictures import asks_for_whole_image, put_back
@@ -22,7 +21,6 @@ from ..pictures import Picture
 from .protocol import Generator
 from .wrapper import GeneratorWrapper
 
-Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
 PUT_BACK = "put back"
 MATCHES = (OFF, TO_SOURCE, TO_FIRST, PUT_BACK)

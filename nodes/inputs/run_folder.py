@@ -32,15 +32,6 @@ def planning_folder(output: Path, request: Request, planner: str) -> Path:
     return first.with_name(f"{first.name}-plan-{asker}")
 
 
-def known_run(output: Path, name: str) -> Path:
-    """Return the folder of the run of this name.
-
-    Raises:
-        SettingsError: It is not directly in the folder of all runs.
-    """
-    return run_folders.known_run(output / PARENT, name)
-
-
 class RunWatch:
     """Detects that the cached result of a node is out of date.
 

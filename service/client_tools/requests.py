@@ -1,26 +1,18 @@
-"""Requests to a service and the evaluation of its answers: the published protocol, from the client's side.
+"""Requests to a service and its answers: the published protocol, from the client's side.
 
-Nothing of the service itself is imported, so that any service can be measured in the same way. An answer is
-parsed only as far as needed to know whether it contains an image, and its size is limited like that of every
-remote answer.
+Nothing of the service itself is imported, so that any service can be checked in the same way.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from ...backend.pictures import Picture
 
-IMAGE = "image"
-"""An answer with an image. Other outcomes are named by their HTTP status or connection error."""
-NO_IMAGE = "200 without an image"
-UNREADABLE = "200 unreadable"
 SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 MAX_SIDE = 8192
 
@@ -39,35 +31,6 @@ class ServiceReply(BaseModel):
     def picture(self) -> str | None:
         """The image in base64, from either of the published field names."""
         return self.edited_image or self.image
-
-
-@dataclass(frozen=True)
-class RequestOutcome:
-    """The outcome of a request.
-
-    Attributes:
-        kind: IMAGE, or what happened instead.
-        digest: Digest of the encoded image.
-        error: Error message of the service.
-    """
-
-    kind: str
-    digest: str = ""
-    error: str = ""
-
-
-def outcome_of(status: int, body: bytes) -> RequestOutcome:
-    """Return the outcome of a complete answer."""
-    try:
-        drawn = ServiceReply.model_validate_json(body)
-    except ValidationError:
-        return RequestOutcome(UNREADABLE if status == 200 else str(status))
-    if status != 200:
-        return RequestOutcome(str(status), error=drawn.error or "")
-    if not drawn.success or not drawn.picture:
-        return RequestOutcome(NO_IMAGE, error=drawn.error or "")
-    content = hashlib.blake2b(drawn.picture.encode("utf-8", "replace"), digest_size=16)
-    return RequestOutcome(IMAGE, content.hexdigest())
 
 
 def pixels(size: str) -> tuple[int, int]:

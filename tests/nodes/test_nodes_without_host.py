@@ -18,6 +18,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.feedback.live.progress import RunView
+from interleave_thinker.backend.feedback.live.run_folders import known_run
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.loop import run
@@ -28,7 +29,7 @@ from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.nodes.agents import folders as agent_folders
 from interleave_thinker.nodes.inputs import requirements
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
-from interleave_thinker.nodes.inputs.run_folder import known_run, run_folder
+from interleave_thinker.nodes.inputs.run_folder import PARENT, run_folder
 from interleave_thinker.nodes.inputs.validation import in_range
 from interleave_thinker.nodes.plan.outline_text import plan_text
 from interleave_thinker.nodes.sampling.weights_identity import weights_identity
@@ -222,7 +223,7 @@ def test_loops_with_different_seeds_have_separate_runs_and_old_folders_are_found
     for seed in (0, 7, 2**48):
         found = run_folder(tmp_path, old, seed)
         found.mkdir(parents=True, exist_ok=True)
-        assert known_run(tmp_path, found.name) == found
+        assert known_run(tmp_path / PARENT, found.name) == found
 
 
 def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ def test_runs_in_other_scripts_have_distinct_names_and_old_ones_are_found(tmp_pa
         "一座小房子-"
     )
     new.mkdir(parents=True)
-    assert known_run(tmp_path, new.name) == new
+    assert known_run(tmp_path / PARENT, new.name) == new
     old = new.with_name(new.name.replace("一只红色的小船", "story"))
     save_trajectory(make_trajectory(1, size=16, request=boat.text), old.with_name(f"{old.name}-seed-7"))
     assert run_folder(tmp_path, boat, 7) == old.with_name(f"{old.name}-seed-7")
@@ -253,7 +254,7 @@ def test_runs_in_other_scripts_have_distinct_names_and_old_ones_are_found(tmp_pa
 def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "interleave-thinker" / "b").mkdir(parents=True)
     with pytest.raises(SettingsError, match=r"The run .* was not found"):
-        known_run(tmp_path, name)
+        known_run(tmp_path / PARENT, name)
 
 
 # Broken libraries

@@ -7,6 +7,7 @@ of answers.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import math
 import time
@@ -16,17 +17,44 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from pydantic import ValidationError
 
-from interleave_thinker.service.client_tools.requests import (
-    IMAGE,
-    RequestOutcome,
-    body_of,
-    outcome_of,
-    photograph_like,
-    pixels,
-)
+from interleave_thinker.service.client_tools.requests import ServiceReply, body_of, photograph_like, pixels
 
 PROMPT = "a red boat on a calm sea"
+IMAGE = "image"
+"""An answer with an image. Other outcomes are named by their HTTP status or connection error."""
+NO_IMAGE = "200 without an image"
+UNREADABLE = "200 unreadable"
+
+
+@dataclass(frozen=True)
+class RequestOutcome:
+    """The outcome of a request.
+
+    Attributes:
+        kind: IMAGE, or what happened instead.
+        digest: Digest of the encoded image.
+        error: Error message of the service.
+    """
+
+    kind: str
+    digest: str = ""
+    error: str = ""
+
+
+def outcome_of(status: int, body: bytes) -> RequestOutcome:
+    """Return the outcome of a complete answer."""
+    try:
+        drawn = ServiceReply.model_validate_json(body)
+    except ValidationError:
+        return RequestOutcome(UNREADABLE if status == 200 else str(status))
+    if status != 200:
+        return RequestOutcome(str(status), error=drawn.error or "")
+    if not drawn.success or not drawn.picture:
+        return RequestOutcome(NO_IMAGE, error=drawn.error or "")
+    content = hashlib.blake2b(drawn.picture.encode("utf-8", "replace"), digest_size=16)
+    return RequestOutcome(IMAGE, content.hexdigest())
 
 
 @dataclass(frozen=True)

@@ -67,11 +67,6 @@ class BatchedPipeline:
         """The torch modules of the pipelines, for code that moves them between devices."""
         return self._pipeline.modules
 
-    @property
-    def most_pixels(self) -> int:
-        """Current maximum number of pixels in one call. It decreases when memory runs out."""
-        return self._most_pixels
-
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Generate one image, as the pipeline does alone.
 

@@ -26,7 +26,6 @@ SHIPPED = {"en": FOLDER / "taxonomy.yaml"}
 ANY = "any"
 _KEY = re.compile(r"^[a-z][a-z0-9-]{0,39}$")
 MAX_SUBCATEGORIES = 1000
-MAX_TEMPLATES = 20_000
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Captions = Literal["as asked", "none", "short", "paragraph"]
