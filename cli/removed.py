@@ -14,7 +14,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "evaluate ablation": ("--teacher-seeds",),
     "data": ("pairs", "critic-pairs", "planner-pairs"),
     "evaluate scorer": ("--list", "--seed"),
-    "train": ("critic-dpo", "planner-dpo"),
+    "train": ("critic-dpo", "planner-dpo", "tinyworld-base"),
     "train critic-sft": ("--samples", "--sample-tokens"),
     "train planner-sft": ("--samples", "--sample-tokens"),
     "train own-critic": ("--samples", "--sample-tokens"),

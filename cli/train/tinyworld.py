@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ...tinyworld.lab.models.generator_batches import GeneratorTraining
-from ...tinyworld.lab.models.recipes import BaseRecipe, CriticRecipe, PlannerRecipe
+from ...tinyworld.lab.models.recipes import CriticRecipe, PlannerRecipe
 from ..options.models import with_model_options
 from ..options.training import Out, PageRows, PageSeed, PagesOf, log
 
@@ -22,18 +22,6 @@ def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
     from ...tinyworld.lab.models.generator import train
 
     typer.echo(f"pipeline: {train(settings, out, log)}")
-
-
-@with_model_options
-def tinyworld_base(*, out: Out, recipe: BaseRecipe) -> None:
-    """Pretrain tiny-world agents that can read and see, as a starting point for planner and critic."""
-    from ...backend.machine.requirements import TRAINERS, require
-
-    require(*TRAINERS)
-    from ...tinyworld.lab.models.base import train_base
-
-    for checkpoint in train_base(out, recipe, log):
-        typer.echo(f"checkpoint: {checkpoint}")
 
 
 @with_model_options
@@ -93,7 +81,6 @@ def tinyworld_rl_data(
 
 TINYWORLD = {
     "tinyworld-generator": tinyworld_generator,
-    "tinyworld-base": tinyworld_base,
     "tinyworld-planner": tinyworld_planner,
     "tinyworld-critic": tinyworld_critic,
     "tinyworld-rl-data": tinyworld_rl_data,

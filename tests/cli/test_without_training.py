@@ -53,7 +53,6 @@ COMMANDS = {
     "merge": ["--model", "tinyworld:critic", "--adapter", "adapter", "--out", "made/6"],
     "tinyworld-planner": ["--rows", "32", "--out", "made/7"],
     "tinyworld-critic": ["--out", "made/8"],
-    "tinyworld-base": ["--out", "made/9"],
 }
 
 

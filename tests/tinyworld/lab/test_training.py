@@ -11,7 +11,6 @@ import pytest
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.answers.reading import read_plan
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import AnswerError, SettingsError
 from interleave_thinker.backend.generators import open_generator
@@ -26,17 +25,14 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.tinyworld.lab.models import generator as generator_training
 from interleave_thinker.tinyworld.lab.models import generator_batches
-from interleave_thinker.tinyworld.lab.models.base import train_base
 from interleave_thinker.tinyworld.lab.models.generator_batches import GeneratorTraining
 from interleave_thinker.tinyworld.lab.models.recipes import (
-    BaseRecipe,
     CriticRecipe,
     PlannerRecipe,
     train_critic,
     train_planner,
 )
 from interleave_thinker.tinyworld.lab.world.judged_images import balanced
-from interleave_thinker.training.data.rows.sft import read_rows
 
 SMALL = GeneratorTraining(steps=110, sharpen_steps=10, batch=8, heads=3, layers=2)
 PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))
@@ -126,27 +122,6 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="not a planner checkpoint"):
         train_planner(tmp_path / "lost", recipe, start=tmp_path / "mistyped")
     assert not (tmp_path / "mistyped").exists()
-
-
-@pytest.mark.stress
-@pytest.mark.timeout(1800)
-def test_base_agents_train_only_on_single_sentences_and_page_descriptions(tmp_path: Path) -> None:
-    lines: list[str] = []
-    recipe = BaseRecipe(sentences=64, described=64, planner_layers=1, critic_layers=1)
-    planner, critic = train_base(tmp_path, recipe, lines.append)
-    rows = {
-        name: read_rows(tmp_path / name / "data" / f"{what}_sft.json")
-        for name, what in (("planner", "sentences"), ("critic", "described"))
-    }
-    assert {len(read_plan(row.messages[-1].content).steps) for row in rows["planner"]} == {1}
-    assert not any(
-        "so yes" in row.messages[-1].content or "{" in row.messages[-1].content for row in rows["critic"]
-    )
-    for folder in (planner, critic):
-        assert open_chat(f"transformers:{folder}", device="cpu", dtype="float32").prompt_set is not None
-    made = len(lines)
-    assert train_base(tmp_path, recipe, lines.append) == (planner, critic)
-    assert lines[made:] == ["this training is finished"] * 2
 
 
 def test_a_generator_without_correct_images_is_an_error(pipeline: Path) -> None:

@@ -87,27 +87,7 @@ class CriticRecipe(BaseModel):
     dataloader_num_workers: Workers = 0
 
 
-class BaseRecipe(BaseModel):
-    """Settings of `train tinyworld-base`: the agents before any trajectory."""
-
-    sentences: int = Field(default=9600, ge=32, description="Single sentences for the planner to read.")
-    described: int = Field(default=16000, ge=32, description="Image pairs for the critic to describe.")
-    planner_layers: int = Field(default=4, ge=1, description="Layers of the planner's language model.")
-    critic_layers: int = Field(default=3, ge=1, description="Layers of the critic's language model.")
-    learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
-    per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimizer step.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights, sentences and images.")
-    page_side: int = Field(
-        default=48, ge=12, le=96, description="Side in pixels to which the critic's images are scaled."
-    )
-    device: Device = "auto"
-    bf16: Bf16 = True
-    dataloader_num_workers: Workers = 0
-
-
-def sft_settings(
-    rate: float, recipe: PlannerRecipe | CriticRecipe | BaseRecipe, ordered: bool
-) -> SftTraining:
+def sft_settings(rate: float, recipe: PlannerRecipe | CriticRecipe, ordered: bool) -> SftTraining:
     """Return the SFT settings shared by all tiny-world models.
 
     Args:

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from ....backend.answers.reading import write_plan
 from ....backend.errors import SettingsError
 from ....backend.types import MAX_STEPS
 from ....training.data.rows.planner_rl import PlannerRlRow, StepRange, write_planner_rl
-from ....training.data.rows.sft import SftRow, write_rows
 from ...runtime.drawing import draw
-from ..data.critic_rows import ImageFolder, row_of
-from ..data.planner_rows import prompt_of
+from ..data.critic_rows import ImageFolder
 from ..world.requests import Split, TinyStory
 from .other_wordings import Wording, reworded_story
 from .simulated_world import SimulatedWorld
@@ -71,18 +68,3 @@ def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split:
     path = folder / RL_FILE
     write_planner_rl(path, list(rows.values()))
     return path
-
-
-def make_stories_sft(folder: Path, count: int, seed: int, kind: StoryKind) -> Path:
-    """Write planner_sft.json with `count` stories and their plans below `folder`, and return its path."""
-    pages = ImageFolder(folder / "pages")
-    stories = kind.stories(f"planner sft/{seed}", "train")
-    rows = [_sft_row(next(stories), pages) for _ in range(count)]
-    path = folder / "planner_sft.json"
-    write_rows(path, rows)
-    return path
-
-
-def _sft_row(story: TinyStory, pages: ImageFolder) -> SftRow:
-    images = [pages.name(draw(story.before))] if story.before is not None else []
-    return row_of(prompt_of(story), write_plan(story.plan), images)
