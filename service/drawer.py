@@ -1,10 +1,10 @@
-"""A loaded model that processes requests, in a child process or a replica of a cluster.
+"""A loaded model that processes requests, in a thread of the service or a replica of a cluster.
 
 A model is opened as on the command line, so every generator can be served. Settings that a model does not
 support are ignored and listed in the answer, because clients of the published services send them to every
 model. An unsupported mask or second image is rejected, since the image would be a different one. An error
 that the model reports about a request is returned to the client. Every other error is a failure of the
-worker, and the request is retried on another worker.
+worker, and the request is retried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..backend.errors import (
     Cancelled,
@@ -187,6 +187,10 @@ class Drawer:
         ):
             return Refused(error.message, error.hint)
         return WorkerLost(error.message, error.hint)
+
+
+OpenDrawer: TypeAlias = Callable[[ModelSettings, str, str, int], Drawer]
+"""Loads a model onto a device for a worker with a name and a GPU number. Ray pickles it."""
 
 
 def encoded(picture: Picture, kind: ImageFormat) -> bytes:

@@ -1,8 +1,8 @@
 """The protocol between the app and the workers: requests, results and the state of the workers.
 
-Everything that crosses it is plain and picklable (pixels, numbers, names), because the other side is a child
-process or a machine of a cluster. The app reads, limits and admits a request before, so a pool only hands
-requests to its workers. A pool that loses a worker during a request retries it once on another worker. The
+Everything that crosses it is plain and picklable (pixels, numbers, names), because the other side may be a
+machine of a cluster. The app reads, limits and admits a request before, so a pool only hands
+requests to its workers. A request whose worker is lost or runs out of memory is retried once. The
 caller may cancel a request, which removes it from the queue or interrupts it.
 """
 
@@ -60,6 +60,12 @@ class DrawTimeout(ServiceError):
     """The image was not generated before its deadline."""
 
     status = 504
+
+    @classmethod
+    def of(cls, model: str, loaded: bool, seconds: float) -> DrawTimeout:
+        """Return the error of a request whose model was loaded in time, or not."""
+        late = "The image was not generated" if loaded else f"The model {model!r} was not loaded"
+        return cls(f"{late} within {seconds:g} s.")
 
 
 class UnknownModel(ServiceError):

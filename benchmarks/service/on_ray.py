@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 from support.ray_here import importable
 from support.service_load import percentile
-from support.strained_service import Running, service
+from support.strained_service import Running, family, service
 
 from .throughput import one_by_one
 
@@ -62,7 +62,7 @@ def ray() -> Figures:
         time.sleep(5)
         found |= {
             "idle_mb": round(_memory(running.process.pid)),
-            "processes": len(_family(running.process.pid)),
+            "processes": len(family(running.process.pid)),
         }
         times, _ = one_by_one(running, "96x96", 300)
         found |= {"p50_96_ms": percentile(times, 50), "p95_96_ms": percentile(times, 95)}
@@ -109,16 +109,10 @@ def _alive(url: str) -> int:
         return 0
 
 
-def _family(pid: int) -> list[int]:
-    """Return a process and all its descendants."""
-    listed = " ".join(file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children"))
-    return [pid, *(one for child in listed.split() for one in _family(int(child)))]
-
-
 def _memory(pid: int) -> float:
     """Return the memory of a process and its descendants in MB; shared memory counts once."""
     total = 0
-    for one in _family(pid):
+    for one in family(pid):
         try:
             rollup = Path(f"/proc/{one}/smaps_rollup").read_text()
         except OSError:

@@ -89,7 +89,7 @@ def _client_rate(urls: str) -> float:
 
 def memory() -> Figures:
     """Measure the memory of the HTTP process over many requests without a cache: it should stay flat."""
-    with service("fake:96", 2, keep=0) as running:
+    with service("fake:96", keep=0) as running:
         running.load(clients=16, seconds=5)
         before = running.memory()
         loaded = running.load(clients=16, seconds=60, seed=100_000, source="96x96")

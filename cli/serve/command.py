@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import re
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import BaseModel, Field
@@ -19,7 +20,7 @@ from pydantic import BaseModel, Field
 from ...backend.errors import SettingsError
 from ...backend.remote.api_keys import check_variable, read_key
 from ...backend.remote.server import THIS_MACHINE
-from ...service.ray_pool.settings import ClusterSettings
+from ...service.ray_pool.settings import HERE, ClusterSettings
 from ...service.settings import (
     PUBLISHED_PORTS,
     ModelSettings,
@@ -35,6 +36,10 @@ from . import check, nginx
 from .quiet_log import FewRepeats
 from .register import advertised_url, is_local
 
+if TYPE_CHECKING:
+    from ...service.local_pool import LocalPool
+    from ...service.ray_pool.pool import RayPool
+
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
 app = typer.Typer(add_completion=False)
@@ -48,7 +53,8 @@ class ServedModel(DrawingOptions):
     )
     devices: str = Field(
         default="auto",
-        description="Devices, one worker process each: GPU numbers such as 0,1, or cpu or mps.",
+        description="Devices: GPU numbers such as 0,1, or cpu or mps. "
+        "Several start a replica of the model for each, on Ray.",
     )
     dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
         default=None,
@@ -70,8 +76,7 @@ def serve(
         typer.Option(
             metavar="ADDRESS",
             help="Serve with Ray Serve: on the cluster at this address, on this machine's cluster (auto) or "
-            "on a new "
-            "local one (local).",
+            "on a new local one (local). Several devices need no --ray.",
         ),
     ] = None,
     config: Annotated[
@@ -98,8 +103,9 @@ def serve(
 ) -> None:
     """Serve image models over HTTP: the routes of the published services and the Images API.
 
-    One process per device generates images. A process that dies is restarted, and another one takes over its
-    request. /docs of the running service lists all routes.
+    With one device the model runs in this process. With several devices Ray Serve runs a replica for each,
+    restarts a replica that dies, and repeats its request on another one. /docs of the running service lists
+    all routes.
     """
     if context.invoked_subcommand is not None:
         return
@@ -109,20 +115,18 @@ def serve(
     _check_libraries()
     if advertise and register is None:
         raise SettingsError("--advertise has no effect without --register.", "Add --register FILE.")
-    if ray is not None:
-        if register is not None:
-            raise SettingsError(
-                "--register cannot be combined with --ray, which has one address for all machines.",
-                "List the address yourself.",
-            )
-        if len(ports) > 1:
-            raise SettingsError("--published-ports cannot be combined with --ray.", "Remove one of them.")
+    if ray is None and any(len(one.devices) > 1 for one in models):
+        ray = HERE
+    if ray not in (None, HERE):
+        _refuse_with_cluster(register, ports)
         from .on_ray import serve_on_ray
 
         serve_on_ray(ray, models, settings, cluster)
         return
-    _refuse_without_ray(context)
-    from ...service.process_pool.pool import ProcessPool
+    if ray is None:
+        _refuse_without_ray(context)
+    elif cluster.app_replicas > 1:
+        raise SettingsError("--app-replicas needs a Ray cluster.", "Add --ray ADDRESS.")
     from ...service.web.app import create_app
     from ...service.web.server import run_service
 
@@ -131,10 +135,8 @@ def serve(
     for handler in logging.getLogger().handlers:
         handler.addFilter(FewRepeats())
     at_ports = {port: name for port, name in ports.items() if name}
-    pool = ProcessPool(models, settings)
-    app_ = create_app(pool, settings, at_ports)
-
-    with ExitStack() as listing:
+    with _pool(ray, models, settings, cluster) as pool, ExitStack() as listing:
+        app_ = create_app(pool, settings, at_ports)
 
         def ready(addresses: list[str]) -> None:
             for address in addresses:
@@ -143,6 +145,32 @@ def serve(
                 listing.enter_context(_registered(register, advertised_url(addresses[0], advertise)))
 
         run_service(app_, settings, list(ports), ready, pool.hopeless, listing.close)
+
+
+@contextmanager
+def _pool(
+    ray: str | None, models: list[ModelSettings], settings: ServiceSettings, cluster: ClusterSettings
+) -> Iterator[LocalPool | RayPool]:
+    """Yield the pool: in this process for one device per model, otherwise on Ray."""
+    if ray is None:
+        from ...service.local_pool import LocalPool
+
+        yield LocalPool(models, settings)
+        return
+    from ...service.ray_pool.deploy import Service, models_here
+
+    with models_here(Service(settings, models, cluster), lambda line: typer.echo(line, err=True)) as pool:
+        yield pool
+
+
+def _refuse_with_cluster(register: Path | None, ports: dict[int, str]) -> None:
+    if register is not None:
+        raise SettingsError(
+            "--register cannot be combined with --ray, which has one address for all machines.",
+            "List the address yourself.",
+        )
+    if len(ports) > 1:
+        raise SettingsError("--published-ports cannot be combined with --ray.", "Remove one of them.")
 
 
 def _registered(file: Path, url: str) -> AbstractContextManager[None]:

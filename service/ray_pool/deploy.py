@@ -1,32 +1,39 @@
-"""Deploys the service on a cluster: its deployments, their numbers, and their end.
+"""Deploys the service on Ray: its deployments, their numbers, and their end.
 
-The app is a deployment like the models, so Serve's proxies on every node handle its HTTP. The app's own
-admission comes first and Serve's limits are just above it, so that rejections have the protocol's format. The
-API key stays in the environment of the processes that need it, and the app does not start without it. A
-cluster that already existed is left unchanged except for this service.
+On one machine only the models are deployed, and the app runs in the process of the command as it does
+without Ray. On a cluster the app is a deployment like the models, so Serve's proxies on every node handle its
+HTTP. The app's own admission comes first and Serve's limits are just above it, so that rejections have the
+protocol's format. The API key stays in the environment of the processes that need it, and the app does not
+start without it. A cluster that already existed is left unchanged except for this service.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...backend.errors import SettingsError
 from ...backend.machine.ray_address import ADDRESS_HINT, check_ray_address
 from ...backend.remote.server import THIS_MACHINE
+from ..drawer import Drawer, OpenDrawer
 from ..settings import ModelSettings, ServiceSettings
-from .pool import RayPool, deployment_name
+from .pool import RayPool, deployment_name, reason_of
 from .replica import many_models_replica, model_replica
 from .settings import HERE, ClusterSettings
 
 APP_NAME = "interleave-thinker"
-HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
+HOW_TO_GET = (
+    'Install it: pip install "interleave-thinker[ray]". Or start one service per device and put them behind '
+    "nginx: interleave-thinker serve nginx --help"
+)
 STORE_BYTES = 256 * 1024 * 1024
 """Object store of a cluster started here. It holds mostly images."""
 ROOM_ABOVE = 64
@@ -38,11 +45,25 @@ PORT_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Service:
-    """A service to deploy. `models` is as in a service file."""
+    """A service to deploy. `models` is as in a service file. `open_drawer` loads them in their replicas."""
 
     settings: ServiceSettings
     models: Sequence[ModelSettings]
     cluster: ClusterSettings
+    open_drawer: OpenDrawer = Drawer.open
+
+    def deploy_models(self) -> RayPool:
+        """Deploy the models alone, for an app in this process. Returns before they are loaded."""
+        from ray import serve  # pyright: ignore[reportMissingImports]
+        from ray.serve import RunTarget  # pyright: ignore[reportMissingImports]
+
+        serve.start(proxy_location="Disabled")
+        nodes = dict(self._model_nodes())
+        together: Any = serve.deployment(_models_class(), name="models", ray_actor_options={"num_cpus": 0})
+        target = RunTarget(together.bind(nodes), name=APP_NAME, route_prefix=None)
+        serve.run_many([target], wait_for_applications_running=False)
+        handles = {name: serve.get_deployment_handle(deployment_name(name), APP_NAME) for name in nodes}
+        return RayPool(self.models, handles, self.settings, APP_NAME)
 
     def deploy(self) -> None:
         """Deploy the service. Returns when every model has a replica that has loaded it. Ray must be running.
@@ -108,13 +129,14 @@ class Service:
             kind = many_models_replica(cluster.models_each)
             options = self._options(devices, self._gpus(self.models), batch=1)
             deployment: Any = serve.deployment(kind, name=deployment_name(""), **options)
-            return [("", deployment.bind({one.name: one for one in self.models}, self._device(self.models)))]
+            models = {one.name: one for one in self.models}
+            return [("", deployment.bind(self.open_drawer, models, self._device(self.models)))]
         nodes = []
         for model in self.models:
             kind = model_replica(settings.batch, settings.batch_wait / 1000)
             options = self._options(len(model.devices), self._gpus([model]), settings.batch)
             one: Any = serve.deployment(kind, name=deployment_name(model.name), **options)
-            nodes.append((model.name, one.bind(model, self._device([model]))))
+            nodes.append((model.name, one.bind(self.open_drawer, model, self._device([model]))))
         return nodes
 
     def _options(self, devices: int, gpus: float, batch: int) -> dict[str, Any]:
@@ -152,8 +174,47 @@ class Service:
         return "cuda" if self._gpus(models) else first
 
 
-def start_ray(address: str, log: Callable[[str], None]) -> bool:
+@contextmanager
+def models_here(service: Service, log: Callable[[str], None]) -> Iterator[RayPool]:
+    """Run the models on a Ray that is started on this machine, with their devices and no others.
+
+    Raises:
+        SettingsError: Ray is not installed, or a device does not exist.
+    """
+    used = Counter(one for model in service.models for one in model.devices if one.startswith("cuda:"))
+    cluster = service.cluster
+    if used:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        numbers = [int(device.partition(":")[2]) for device in used]
+        if visible is not None:
+            listed = dict(enumerate(visible.split(",")))
+            numbers = [listed.get(number, "none") for number in numbers]
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, numbers))
+        if cluster.replica_gpus is None:
+            # Models on the same GPU share it.
+            cluster = cluster.model_copy(update={"replica_gpus": 1 / max(used.values())})
+    replicas = sum(max(len(model.devices), cluster.max_replicas or 0) for model in service.models)
+    cpus = max(os.cpu_count() or 1, math.ceil(replicas * cluster.replica_cpus))
+    started_here = start_ray(HERE, log, cpus)
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+
+        if (found := ray.cluster_resources().get("GPU", 0)) < len(used):
+            raise SettingsError(
+                f"Ray finds {found:g} of the {len(used)} GPUs {', '.join(used)}.", "Correct the devices."
+            )
+        yield replace(service, cluster=cluster).deploy_models()
+    finally:
+        stop_ray(started_here)
+
+
+def start_ray(address: str, log: Callable[[str], None], cpus: int | None = None) -> bool:
     """Start Ray here, or join the cluster at `address`.
+
+    Args:
+        address: Address of the cluster, or `HERE`.
+        log: Called with a line about the cluster.
+        cpus: Number of replicas that may share the CPUs of a Ray that is started here, times their CPUs.
 
     Returns:
         Whether Ray was started here.
@@ -168,7 +229,7 @@ def start_ray(address: str, log: Callable[[str], None]) -> bool:
         import ray  # pyright: ignore[reportMissingImports]
         import ray.serve  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise SettingsError("Ray Serve is not installed.", HOW_TO_GET) from error
+        raise SettingsError("Several devices need Ray Serve, which is not installed.", HOW_TO_GET) from error
     if ray.is_initialized():
         return False
     if address != HERE:
@@ -177,6 +238,7 @@ def start_ray(address: str, log: Callable[[str], None]) -> bool:
         if address == HERE:
             ray.init(
                 address="local",
+                num_cpus=cpus,
                 object_store_memory=STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,
@@ -201,6 +263,16 @@ def stop_ray(started_here: bool) -> None:
     if started_here:
         serve.shutdown()
     ray.shutdown()
+
+
+def _models_class() -> type:
+    class Models:
+        """The root of Serve's application, which holds the models together and gets no requests."""
+
+        def __init__(self, handles: dict[str, Any]) -> None:
+            self._handles = handles
+
+    return Models
 
 
 def _app_class() -> type:
@@ -258,4 +330,4 @@ def _reason(serve: Any, error: Exception) -> str:
     late = isinstance(error, TimeoutError)
     application = None if late else serve.status().applications.get(APP_NAME)
     reported = [one.message for one in application.deployments.values() if one.message] if application else []
-    return " ".join((reported[0] if reported else str(error)).split())[-600:]
+    return reason_of(reported[0] if reported else str(error))

@@ -3,13 +3,15 @@
 Serve queues requests and chooses the replica. Only requests that this app has handed over are counted here.
 The number of replicas is requested from Serve's controller once a second in the background, because the app
 does not wait for it. Serve replaces a replica that is lost during a request, and this pool retries the
-request: only once, since a request that kills two replicas would kill a third.
+request: only once, since a request that kills two replicas would kill a third. A replica that loaded other
+files than the first one is not used: two different images for one key would be worse than no image.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,6 +38,8 @@ LOOKED_EVERY = 1.0
 MAX_ATTEMPTS = 2
 BUSY_SECONDS = 2.0
 PHASES: Mapping[str, WorkerPhase] = {"RUNNING": "alive", "STARTING": "loading", "UPDATING": "loading"}
+GIVEN_UP = "DEPLOY_FAILED"
+"""Status of a deployment whose replicas failed to start too often."""
 LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
 
@@ -67,6 +71,7 @@ class RayPool:
         }
         self._at_work: Counter[str] = Counter()
         self._replicas: dict[str, list[tuple[WorkerPhase, str]]] = {}
+        self._failed: dict[str, str] = {}
         self.not_loaded: dict[str, str] = {}
         self._drawn: Counter[str] = Counter()
         self._watch: list[asyncio.Task[None]] = []
@@ -85,6 +90,8 @@ class RayPool:
         """Implements `Pool.draw`."""
         if request.model not in self._models:
             raise UnknownModel(f"The model {request.model[:100]!r} is not served.")
+        if failed := self._failed.get(request.model, self._failed.get("", "")):
+            raise Busy(f"No worker of {request.model!r} is alive: {failed}")
         began = time.monotonic()
         self._at_work[request.model] += 1
         try:
@@ -115,7 +122,8 @@ class RayPool:
             response.cancel()
             if isinstance(ended, asyncio.CancelledError):
                 raise
-            return DrawTimeout("The image was not generated in time.")
+            loaded = bool(self._infos[request.model].identity)
+            return DrawTimeout.of(request.model, loaded, self._settings.timeout)
         except BackPressureError:
             return Busy("The queue of the cluster is full.", retry_after=BUSY_SECONDS)
         except DeploymentUnavailableError:
@@ -124,6 +132,9 @@ class RayPool:
             return WorkerLost(f"The replica was lost ({type(error).__name__}).")
         except RayTaskError as error:
             return WorkerLost(f"The replica failed ({type(error.cause or error).__name__}).")
+        known = self._infos[request.model].identity
+        if known and known != info.identity:
+            return Busy("The model's files have changed: restart the service to use them.")
         self._infos[request.model] = info
         return outcome
 
@@ -148,6 +159,12 @@ class RayPool:
                 reason = reason or late
                 found.append(WorkerState(f"{name or 'any'}-{number}", shown, "ray", phase, reason=reason))
         return found
+
+    def hopeless(self) -> str:
+        """Return why no model can ever be loaded, or an empty text."""
+        if self._failed.keys() != self._handles.keys():
+            return ""
+        return "; ".join(dict.fromkeys(self._failed.values()))
 
     def queued(self, model: str) -> int:
         """Implements `Pool.queued` for requests that this app has handed over."""
@@ -176,10 +193,14 @@ class RayPool:
             state = deployments.get(deployment_name(name))
             if state is None:
                 continue
+            reason = reason_of(state.message)
             for phase, count in state.replica_states.items():
                 if phase not in LEAVING:
-                    replica = (PHASES.get(phase, "dead"), state.message[:300])
+                    replica = (PHASES.get(phase, "dead"), reason)
                     found.setdefault(name, []).extend(replica for _ in range(count))
+            if state.status == GIVEN_UP and not found.get(name):
+                found[name] = [("dead", reason)]
+                self._failed[name] = reason
         return found
 
     async def _learn_of_models(self) -> None:
@@ -213,6 +234,12 @@ class RayPool:
             LOG.warning("%s Retrying.", self.not_loaded[name])
         except Exception as error:  # noqa: BLE001 - a boundary: a model that does not load is shown as such
             self.not_loaded[name] = f"The model {name!r} cannot be queried ({type(error).__name__})."
+
+
+def reason_of(message: str) -> str:
+    """Return the error in what Serve reports about a deployment, which may contain a traceback."""
+    errors = re.findall(r"^[\w.]*(?:Error|Exception): (.+)", message, re.MULTILINE)
+    return " ".join((errors[-1] if errors else message).split())[-600:]
 
 
 async def _result(response: Any) -> Any:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
-from ..drawer import Drawer, DrawOutcome
+from ..drawer import DrawOutcome, OpenDrawer
 from ..pool import ImageRequest, ModelInfo
 from ..settings import ModelSettings
 
@@ -24,11 +24,13 @@ Answer = tuple[DrawOutcome, ModelInfo]
 class OneModel:
     """A model that is loaded once, and the thread that generates with it.
 
-    `device` is as for `Drawer.open`.
+    `open_drawer` and `device` are as for `Drawer.open`.
     """
 
-    def __init__(self, model: ModelSettings, device: str, worker: str, gpu: int) -> None:
-        self._drawer = Drawer.open(model, device, worker, gpu)
+    def __init__(
+        self, open_drawer: OpenDrawer, model: ModelSettings, device: str, worker: str, gpu: int
+    ) -> None:
+        self._drawer = open_drawer(model, device, worker, gpu)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="interleave-draw")
 
     @property
@@ -83,8 +85,8 @@ def model_replica(batch: int, batch_wait: float) -> type:
     from ray import serve  # pyright: ignore[reportMissingImports]
 
     class ModelReplica:
-        def __init__(self, model: ModelSettings, device: str) -> None:
-            self._model = OneModel(model, device, *place_of_replica())
+        def __init__(self, open_drawer: OpenDrawer, model: ModelSettings, device: str) -> None:
+            self._model = OneModel(open_drawer, model, device, *place_of_replica())
 
         async def info(self) -> ModelInfo:
             return self._model.info
@@ -106,14 +108,14 @@ def many_models_replica(at_once: int) -> type:
     from ray import serve  # pyright: ignore[reportMissingImports]
 
     class ManyModelsReplica:
-        def __init__(self, models: Mapping[str, ModelSettings], device: str) -> None:
-            self._models, self._device = models, device
+        def __init__(self, open_drawer: OpenDrawer, models: Mapping[str, ModelSettings], device: str) -> None:
+            self._open_drawer, self._models, self._device = open_drawer, models, device
             self._loader = ThreadPoolExecutor(1, thread_name_prefix="interleave-load")
 
         @serve.multiplexed(max_num_models_per_replica=at_once)
         async def loaded(self, name: str) -> OneModel:
             loop = asyncio.get_running_loop()
-            given = (self._models[name], self._device, *place_of_replica())
+            given = (self._open_drawer, self._models[name], self._device, *place_of_replica())
             return await loop.run_in_executor(self._loader, OneModel, *given)
 
         async def _named(self) -> OneModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -21,7 +20,7 @@ import pytest
 pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
 pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
 
-from support.ray_here import importable
+from support.ray_here import ON_RAY, importable
 from support.running_service import wait_until
 from support.serve_process import CALL, is_alive, serving
 
@@ -74,14 +73,17 @@ def test_incomplete_headers_do_not_block_clients_or_fill_the_log(tmp_path: Path)
     assert (tmp_path / "log").stat().st_size < 5000
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups")
-def test_workers_end_with_the_service(tmp_path: Path) -> None:
-    with serving(tmp_path, "--generator", "fake:16", "--devices", "cpu") as (process, (url,)):
-        wait_until(lambda: is_alive(url))
+@ON_RAY
+def test_several_devices_start_replicas_that_end_with_the_service(tmp_path: Path) -> None:
+    file = tmp_path / "ip.txt"
+    options = ("--devices", "cpu,cpu", "--replica-cpus", "0.1", "--register", str(file))
+    with serving(tmp_path, "--generator", "fake:32", *options) as (process, (url,)):
+        wait_until(lambda: is_alive(url) and httpx.get(f"{url}/health").json()["workers"]["alive"] == 2)
+        assert open_generator(f"http:@{file}").draw("a", None, 1) == FakeGenerator(32).draw("a", None, 1)
         children = children_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0 and file.read_text() == ""
         assert children
-        process.kill()
-        process.wait()
         wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 20)
 
 
@@ -119,6 +121,8 @@ NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
     [
         ([], "--generator SPEC"),
         (["--generator", "nope"], "Unknown generator 'nope'"),
+        (["--generator", "fake", "--devices", "0,1"], 'pip install "interleave-thinker[ray]"'),
+        (["--generator", "fake", "--min-replicas", "2"], "needs a Ray cluster"),
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
         (["--generator", "fake", "--steps", "3"], "does not support --steps"),
         (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
@@ -138,6 +142,7 @@ def test_a_usage_error_gives_one_line(
     from interleave_thinker.cli import main
 
     monkeypatch.delenv("INTERLEAVE_SERVICE_KEY", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     monkeypatch.setattr(sys, "argv", ["interleave-thinker", "serve", *options])
     started = time.monotonic()
     with pytest.raises(SystemExit) as end:

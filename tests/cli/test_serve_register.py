@@ -91,6 +91,6 @@ def test_an_invalid_address_is_an_error(advertise: str) -> None:
 
 
 def test_register_needs_one_address(tmp_path: Path) -> None:
-    for options in (("--advertise", "a"), ("--register", tmp_path / "ip.txt", "--ray", "local")):
+    for options in (("--advertise", "a"), ("--register", tmp_path / "ip.txt", "--ray", "auto")):
         shown = call("serve", *FAKE, *options)
         assert shown.exit_code == 2 and "--register" in shown.output

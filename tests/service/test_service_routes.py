@@ -18,7 +18,7 @@ pytest.importorskip("python_multipart", reason='a service needs: pip install "in
 pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
 
 from PIL import Image
-from support.running_service import Service, running_service
+from support.running_service import POOLS, Service, running_service
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.fake import FakeGenerator
@@ -60,13 +60,13 @@ PUBLISHED_STATUS = {
 
 
 # Loading the tiny world takes seconds, mostly imports, so the tests that need it come last.
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+@pytest.fixture(scope="module", params=POOLS)
+def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     models = [
         ModelSettings(name="fake", generator="fake:64", devices=("cpu",)),
         ModelSettings(name="tiny", generator="tinyworld", devices=("cpu",)),
     ]
-    with running_service(tmp_path_factory.mktemp("service"), models) as running:
+    with running_service(tmp_path_factory.mktemp("service"), models, where=request.param) as running:
         yield running
 
 

@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
 pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
 
+from support.ray_here import ON_RAY
 from support.service_load import Load, Sample
 from support.strained_service import service
 
@@ -58,6 +59,7 @@ def test_requests_beyond_capacity_are_rejected() -> None:
     assert most - before < 100
 
 
+@ON_RAY
 def test_killed_workers_lose_no_image() -> None:
     """Kill one of two workers every 5 s, and compare every image with undisturbed ones."""
     seconds = 60.0
@@ -90,10 +92,10 @@ def _digests(measured: Load) -> dict[int, str]:
 def test_a_broken_model_does_not_affect_the_other() -> None:
     """Combine a model that does not load with one that does, and requests that run out of memory."""
     models = [
-        {"name": "good", "generator": "card:96:0", "devices": ["cpu", "cpu"]},
+        {"name": "good", "generator": "card:96:0", "devices": ["cpu"]},
         {"name": "bad", "generator": "card:no", "devices": ["cpu"]},
     ]
-    with service("", 2, models=models) as running, httpx.Client(base_url=running.url, timeout=60) as client:
+    with service("", models=models) as running, httpx.Client(base_url=running.url, timeout=60) as client:
 
         def draw(**asked: Any) -> httpx.Response:
             return client.post("/edit", json={"seed": 1} | asked)
@@ -114,7 +116,7 @@ def test_a_broken_model_does_not_affect_the_other() -> None:
 
 def test_sigterm_finishes_accepted_requests() -> None:
     """Send SIGTERM after the twentieth image: accepted requests are finished, the rest is rejected."""
-    with service("card:96:0.25", 2) as running:
+    with service("card:96:0.25") as running:
         told: list[float] = []
         images: list[Sample] = []
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
+ASKED = "INTERLEAVE_TEST_RAY"
+ON_RAY = pytest.mark.skipif(
+    not os.environ.get(ASKED) or find_spec("ray") is None,
+    reason=f"starts Ray, half a minute of two busy cores: install the extra 'ray' and set {ASKED}=1",
+)
 STORE = 200 * 1024 * 1024
 
 

@@ -19,8 +19,8 @@ def main() -> None:
     import conftest  # noqa: F401 - makes the package importable
     from support.photograph_card import open_drawer
     from support.ray_here import importable
+    from support.running_service import LOCAL, pool_of
 
-    from interleave_thinker.service.process_pool.pool import ProcessPool
     from interleave_thinker.service.settings import ModelSettings, ServiceSettings
     from interleave_thinker.service.web.app import create_app
     from interleave_thinker.service.web.server import run_service
@@ -28,9 +28,13 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     models = [ModelSettings(**one) for one in given["models"]]
     settings = ServiceSettings(**{"port": 0, "per_client": 100000, **given["settings"]})
-    with tempfile.TemporaryDirectory() as place, importable(Path(place)):
-        sys.path.insert(0, place)
-        app = create_app(ProcessPool(models, settings, open_drawer), settings)
+    where = "ray" if any(len(one.devices) > 1 for one in models) else LOCAL
+    with (
+        tempfile.TemporaryDirectory() as place,
+        importable(Path(place)),
+        pool_of(models, settings, open_drawer, where) as pool,
+    ):
+        app = create_app(pool, settings)
         run_service(app, settings, [settings.port], lambda urls: print(urls[0], flush=True))
 
 

@@ -34,10 +34,8 @@ class Running:
         return memory_of(self.process.pid)
 
     def workers(self) -> list[int]:
-        """Return the process ids of the workers."""
-        # A child belongs to the thread that started it.
-        listed = [file.read_text() for file in Path(f"/proc/{self.process.pid}/task").glob("*/children")]
-        return [int(one) for one in " ".join(listed).split() if b"spawn_main" in _line(int(one))]
+        """Return the process ids of the replicas on Ray."""
+        return [one for one in family(self.process.pid) if b"ServeReplica:interleave" in _line(one)]
 
     def load(self, **settings: Any) -> dict[str, Any]:
         """Run a load and return its results."""
@@ -61,7 +59,7 @@ class Running:
 def service(
     generator: str, workers: int = 1, models: list[dict[str, Any]] | None = None, **settings: Any
 ) -> Iterator[Running]:
-    """Run the service with all workers alive. `models` replaces the one of `generator`."""
+    """Run the service with all workers alive, several on Ray. `models` replaces the one of `generator`."""
     given = models or [{"name": "model", "generator": generator, "devices": ["cpu"] * workers}]
     line = [sys.executable, str(HERE / "serve_card.py"), json.dumps({"models": given, "settings": settings})]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -78,6 +76,13 @@ def service(
             process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all its descendants."""
+    # A child belongs to the thread that started it.
+    listed = " ".join(file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children"))
+    return [pid, *(one for child in listed.split() for one in family(int(child)))]
 
 
 def memory_of(pid: int) -> float:

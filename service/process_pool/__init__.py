@@ -1,1 +1,0 @@
-"""The pool on one machine: a child process per device."""
