@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import pytest
+
 from interleave_thinker.service.pool import ModelInfo
 from interleave_thinker.service.ray_pool.pool import RayPool
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
@@ -70,7 +72,8 @@ async def learned(handles: Mapping[str, Handle], seconds: float) -> RayPool:
     return pool
 
 
-def test_each_model_has_its_own_loading_timeout() -> None:
+def test_each_model_has_its_own_loading_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RayPool, "_replicas_now", lambda pool: {})
     for shared in (False, True):
         handles: dict[str, Handle] = {"": Handle("", load)} if shared else {n: Handle(n, load) for n in NAMES}
         pool = asyncio.run(learned(handles, 0.05))

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
 
 from support.free_port import free_port
-from support.ray_here import importable
+from support.ray_here import ASKED, importable
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
@@ -26,7 +26,6 @@ from interleave_thinker.service.ray_pool.deploy import Service, start_ray, stop_
 from interleave_thinker.service.ray_pool.settings import ClusterSettings
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 
-ASKED = "INTERLEAVE_TEST_RAY"
 SMALL = ClusterSettings(replica_cpus=0.1)
 
 
