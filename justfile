@@ -45,6 +45,10 @@ lint:
     uv run --no-sync pyright
     uv lock --check
 
+# The published code and this package on the same scripted cases. It executes the code of your checkout of github.com/zhengdian1/InterleaveThinker.
+parity checkout:
+    INTERLEAVE_PUBLISHED={{ quote(absolute_path(checkout)) }} uv run --no-sync --with json-repair pytest tests/evaluation/test_parity.py -n 0
+
 # Tests in a real ComfyUI (COMFYUI_PATH) and a real browser.
 host *arguments="tests/host":
     uv run --no-sync pytest {{ arguments }}

@@ -38,10 +38,6 @@ COMMANDS = {
         ".benchmark.app:app",
         "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world.",
     ),
-    "parity": (
-        ".commands.parity:command",
-        "Compare the published code with this package on scripted cases.",
-    ),
     "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
     "train": (".train.command:app", "Train planner and critic: SFT, GRPO, your own critic."),
     "serve": (".serve.command:app", "Serve image models over HTTP."),

@@ -10,6 +10,7 @@ from ..training.trainer.renamed_settings import RENAMED as RENAMED_SETTINGS
 
 LAST_RELEASE = "0.3.0"
 REMOVED: dict[str, tuple[str, ...]] = {
+    "": ("parity",),
     "evaluate": ("own-critic",),
     "evaluate ablation": ("--teacher-seeds",),
     "data": ("pairs", "critic-pairs", "planner-pairs"),

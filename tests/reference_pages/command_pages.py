@@ -24,8 +24,8 @@ PAGES = {
     "command-line-data.md": ("Command line: data", ("data",)),
     "command-line-train.md": ("Command line: train", ("train",)),
     "command-line-measure.md": (
-        "Command line: evaluate, benchmark and parity",
-        ("evaluate", "benchmark", "parity"),
+        "Command line: evaluate and benchmark",
+        ("evaluate", "benchmark"),
     ),
     "command-line-serve.md": ("Command line: serve", ("serve",)),
 }
@@ -39,7 +39,7 @@ EXIT_CODES = """
 ## Exit codes
 
 - **0**: done. Every generated step was accepted, or the run had no critic.
-- **1**: error. A model, file or server cannot be used. Finished work is kept. Or `parity` found a difference.
+- **1**: error. A model, file or server cannot be used. Finished work is kept.
 - **2**: wrong usage. An option, name or path cannot be used.
 - **3**: done, but not everything passed. A step was not accepted (`run`), the critic rejected the image
   (`judge`), nothing was put back (`put-back`), the new critic was not published (`train`), rows match

@@ -26,6 +26,8 @@ from ....backend.shown_text import one_line
 
 CHILD = Path(__file__).with_name("child.py")
 LOG = "evaluator.log"
+MAX_LOG = 1024**3
+"""Maximum output of each call of `run` in bytes."""
 LOOKED_EVERY = 0.1
 GRACE_SECONDS = 5.0
 LAST_BYTES = 4096
@@ -39,7 +41,7 @@ FIND = (
     "        return False\n"
     "print(*[name for name in sys.argv[1:] if not there(name)])\n"
 )
-DISTRIBUTIONS = {"google.genai": "google-genai", "PIL": "pillow", "json_repair": "json-repair"}
+DISTRIBUTIONS = {"google.genai": "google-genai", "PIL": "pillow"}
 """Packages whose distribution name differs from their module name."""
 
 
@@ -89,16 +91,12 @@ class EvaluatorProcesses:
         python: The interpreter.
         seconds: Deadline of each call of `run`.
         check: Called while jobs run; it may raise to end them.
-        name: What the jobs run, for error messages.
-        max_log: Maximum output of each call of `run` in bytes.
     """
 
     work: Path
     python: str = sys.executable
     seconds: float = 86400.0
     check: Callable[[], None] = lambda: None
-    name: str = "evaluator"
-    max_log: int = 1024**3
 
     @property
     def log(self) -> Path:
@@ -142,7 +140,7 @@ class EvaluatorProcesses:
         missing = [DISTRIBUTIONS.get(name, name) for name in found.stdout.split()]
         if missing:
             raise SettingsError(
-                f"The {self.name} needs packages that {self.python!r} does not have: {', '.join(missing)}.",
+                f"The evaluator needs packages that {self.python!r} does not have: {', '.join(missing)}.",
                 f"Run: uv pip install --python {self.python} {' '.join(missing)}. "
                 "Or choose another interpreter with --python.",
             )
@@ -172,18 +170,18 @@ class EvaluatorProcesses:
                         _end(one)
                     if running and time.monotonic() > until:
                         raise EvaluatorError(
-                            f"The {self.name} did not finish within {self.seconds:g} s.",
+                            f"The evaluator did not finish within {self.seconds:g} s.",
                             f"Read its output in {self.log}.",
                         )
-                    if running and os.fstat(log.fileno()).st_size - printed > self.max_log:
+                    if running and os.fstat(log.fileno()).st_size - printed > MAX_LOG:
                         raise EvaluatorError(
-                            f"The {self.name} printed more than {self.max_log / 1024**2:g} MB.",
+                            f"The evaluator printed more than {MAX_LOG / 1024**2:g} MB.",
                             f"Read the beginning of its output in {self.log}, then delete the file.",
                         )
                     if running:
                         time.sleep(LOOKED_EVERY)
         except OSError as error:
-            raise EvaluatorError(f"Cannot run the {self.name}: {error.strerror or error}.") from error
+            raise EvaluatorError(f"Cannot run the evaluator: {error.strerror or error}.") from error
         finally:
             for one in running:
                 _end(one)
@@ -216,7 +214,7 @@ class EvaluatorProcesses:
             return
         how = f"status {failed}" if failed > 0 else f"signal {signal.Signals(-failed).name}"
         raise EvaluatorError(
-            f"The {self.name} exited with {how}: {self._last_line().rstrip('.')}.",
+            f"The evaluator exited with {how}: {self._last_line().rstrip('.')}.",
             f"Read its output in {self.log}.",
         )
 

@@ -1,11 +1,10 @@
-"""Script of the child process: runs a class of the published code with scripted models.
+"""Child process that runs a class of the published code with scripted models.
 
-It imports nothing from this package, and child.py of the benchmarks starts it. The class, its message
-building, its parsing and its loop are the checkout's. The libraries that load models
-(torch, transformers, diffusers, datasets) are replaced. What the class asks its models is written to a JSON
-file.
+It imports nothing from this package. The class, its message building, its parsing and its loop are the
+checkout's; the libraries that load models (torch, transformers, diffusers, datasets) are replaced. What the
+class asks its models is written to a JSON file.
 
-    child.py CLASS ASKED OBSERVED
+    published_child.py CLASS ASKED OBSERVED
 
 `paint` and `digest` are also used by the other side, so that equal calls give equal images.
 """

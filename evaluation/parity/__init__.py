@@ -1,1 +1,0 @@
-"""Compares the classes of the published code with this package on scripted cases, without model weights."""
