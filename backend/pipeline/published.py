@@ -1,7 +1,7 @@
 """Settings of the published system: of its paper, and of its released code.
 
-The command line's `--as`, `Pipeline(published=...)`, the Critic Loop node, the benchmark presets and the parity test
-all use these values.
+The command line's `--as`, `Pipeline(published=...)`, the Critic Loop node, the benchmark presets and the
+parity test all use these values.
 `docs/how-to/runs/as-published.md` names the source of each value.
 """
 
