@@ -42,8 +42,7 @@ from interleave_thinker.backend.cast import MAX_FACTS, CastMember
 from interleave_thinker.backend.generators.protocol import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Verdict
-from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES, verdict_of
-from interleave_thinker.tinyworld.lab.data.oracle_critic import drawn_of
+from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES, drawn_of, verdict_of
 from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
 from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
     BatchedTasks,

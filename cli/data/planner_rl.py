@@ -67,6 +67,6 @@ def tinyworld(
     ] = "train",
 ) -> None:
     """Make planner-grpo rows of the tiny world: requests with exact plans, which need no judge."""
-    from ...tinyworld.lab.planning.rows import StoryKind, make_planner_rl
+    from ...tinyworld.lab.data.planner_rl import StoryKind, make_planner_rl
 
     typer.echo(f"data: {make_planner_rl(out, rows, seed, StoryKind(least, most, wording), split)}")

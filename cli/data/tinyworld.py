@@ -19,7 +19,7 @@ def prompts(
     ] = "train",
 ) -> None:
     """Make requests that the tiny world's planner understands."""
-    from ...tinyworld.lab.data.prompt_rows import make_prompts
+    from ...tinyworld.lab.data.planner_rows import make_prompts
 
     typer.echo(f"prompts: {make_prompts(out, rows, seed, split)}")
 

@@ -33,6 +33,6 @@ def oracle_of(reasoning: str) -> Oracle | None:
     """Return the tiny world's oracle if exact reasoning is requested, otherwise None."""
     if reasoning != EXACT:
         return None
-    from ...tinyworld.lab.data.oracle_critic import OracleCritic
+    from ...tinyworld.lab.data.critic_rows import OracleCritic
 
     return OracleCritic()

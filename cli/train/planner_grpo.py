@@ -95,7 +95,7 @@ def opened_judge(judge: str) -> PlanJudge:
         ChatError: The chat model cannot be loaded or reached.
     """
     if judge == "tinyworld":
-        from ...tinyworld.lab.planning.simulated_world import SimulatedWorld
+        from ...tinyworld.lab.data.planner_rl import SimulatedWorld
 
         return SimulatedWorld()
     from ...backend.chat import open_chat

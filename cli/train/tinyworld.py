@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ...tinyworld.lab.models.generator_batches import GeneratorTraining
+from ...tinyworld.lab.models.generator import GeneratorTraining
 from ...tinyworld.lab.models.recipes import CriticRecipe, PlannerRecipe
 from ..options.models import with_model_options
 from ..options.training import Out, PageRows, PageSeed, PagesOf, log
@@ -73,7 +73,7 @@ def tinyworld_rl_data(
 ) -> None:
     """Make reinforcement learning rows (critic_rl.jsonl) for the tiny critic from pages of a generator."""
     from ...backend.generators import open_generator
-    from ...tinyworld.lab.data.rl_rows import make_rl
+    from ...tinyworld.lab.data.critic_rows import make_rl
 
     opened = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
     typer.echo(f"data: {make_rl(out, opened.pipeline, rows, seed, opened.identity)}")  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from PIL import Image
 from interleave_thinker import Pipeline, RunSettings, open_generator
 from interleave_thinker.backend.feedback.log import record_feedback
 from interleave_thinker.cli import app
-from interleave_thinker.tinyworld.lab.data.oracle_critic import OracleCritic
+from interleave_thinker.tinyworld.lab.data.critic_rows import OracleCritic
 from interleave_thinker.tinyworld.lab.shifted_generator import feedback_on, shifted_generator
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime.reading import read_image

@@ -8,8 +8,7 @@ from random import Random
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.tinyworld.lab.data.critic_rows import ImageFolder
-from interleave_thinker.tinyworld.lab.data.rl_rows import rl_row
+from interleave_thinker.tinyworld.lab.data.critic_rows import ImageFolder, rl_row
 from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows

@@ -23,8 +23,7 @@ from ..runtime.scene import EMPTY, StartScene
 from ..runtime.scorer import TinyWorldScorer
 from ..runtime.sprites import CELL
 from ..runtime.wording import prompt_text, read_prompt
-from .data.critic_rows import refine
-from .data.oracle_critic import drawn_of
+from .data.critic_rows import drawn_of, refine
 from .world.scenes import changed_cells
 
 if TYPE_CHECKING:

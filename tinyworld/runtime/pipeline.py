@@ -32,7 +32,7 @@ CHANNELS = 96
 MAX_TOKENS = 64
 SHIFT = 2.0
 LUCK_CHANNELS = 3
-"""Noise channels of a cell that decide its mistakes (tinyworld/lab/models/generator_batches.py)."""
+"""Noise channels of a cell that decide its mistakes (tinyworld/lab/models/generator.py)."""
 LUCK_SPREAD = 1.1
 """Factor by which luck is wider than in training.
 

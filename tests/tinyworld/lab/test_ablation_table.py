@@ -13,8 +13,7 @@ from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.tinyworld.lab.ablation.findings import compare, findings_of, not_as_published
 from interleave_thinker.tinyworld.lab.ablation.outcomes import joined, note_commit, outcomes_in, read_report
 from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
-from interleave_thinker.tinyworld.lab.ablation.plot import as_svg
-from interleave_thinker.tinyworld.lab.ablation.run import as_markdown
+from interleave_thinker.tinyworld.lab.ablation.run import as_markdown, as_svg
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.training.statistics.intervals import paired_difference
 

@@ -6,9 +6,15 @@ from random import Random
 
 import pytest
 
-from interleave_thinker.tinyworld.lab.world.biases import RULES, biased, slips
 from interleave_thinker.tinyworld.lab.world.requests import random_story
-from interleave_thinker.tinyworld.lab.world.scenes import changed_cells, misdraw, random_luck
+from interleave_thinker.tinyworld.lab.world.scenes import (
+    RULES,
+    biased,
+    changed_cells,
+    misdraw,
+    random_luck,
+    slips,
+)
 from interleave_thinker.tinyworld.runtime.scene import CELLS, EMPTY, Scene, identity_of
 from interleave_thinker.tinyworld.runtime.wording import Clause, clauses_of, read_prompt
 

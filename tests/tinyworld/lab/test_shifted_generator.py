@@ -15,8 +15,7 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
-from interleave_thinker.tinyworld.lab.data.oracle_critic import OracleCritic
-from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET
+from interleave_thinker.tinyworld.lab.data.critic_rows import PROMPT_SET, OracleCritic
 from interleave_thinker.tinyworld.lab.shifted_generator import feedback_on, shifted_generator
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator

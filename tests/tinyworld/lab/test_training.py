@@ -24,8 +24,7 @@ from interleave_thinker.tinyworld.runtime.scene import Scene, identity_of
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.tinyworld.lab.models import generator as generator_training
-from interleave_thinker.tinyworld.lab.models import generator_batches
-from interleave_thinker.tinyworld.lab.models.generator_batches import GeneratorTraining
+from interleave_thinker.tinyworld.lab.models.generator import GeneratorTraining
 from interleave_thinker.tinyworld.lab.models.recipes import (
     CriticRecipe,
     PlannerRecipe,
@@ -67,7 +66,7 @@ def test_a_resumed_generator_training_gives_the_same_weights(
     monkeypatch.setattr(generator_training, "SAVE_EVERY", 2)
     settings = GeneratorTraining(steps=3, sharpen_steps=2, batch=2, heads=2, layers=1)
     straight = generator_training.train(settings, tmp_path / "straight", log=lambda line: None)
-    samples = generator_batches.sample
+    samples = generator_training.sample
     drawn = 0
 
     def killed(*arguments):
@@ -77,10 +76,10 @@ def test_a_resumed_generator_training_gives_the_same_weights(
             raise KeyboardInterrupt
         return samples(*arguments)
 
-    monkeypatch.setattr(generator_batches, "sample", killed)
+    monkeypatch.setattr(generator_training, "sample", killed)
     with pytest.raises(KeyboardInterrupt):
         generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
-    monkeypatch.setattr(generator_batches, "sample", samples)
+    monkeypatch.setattr(generator_training, "sample", samples)
     resumed = generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
     for name in ("transformer", "text_encoder"):
         (weights,) = (straight / name).glob("*.safetensors")

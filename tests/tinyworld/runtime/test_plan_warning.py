@@ -8,7 +8,7 @@ import pytest
 
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, worded
 from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.tinyworld.lab.planning.other_wordings import reworded_story
+from interleave_thinker.tinyworld.lab.data.planner_rl import reworded_story
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime.vocabulary import plan_warning
 

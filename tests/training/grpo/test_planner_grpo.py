@@ -14,8 +14,7 @@ import pytest
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_planner_rl
-from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
+from interleave_thinker.tinyworld.lab.data.planner_rl import SimulatedWorld, StoryKind, make_planner_rl
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows

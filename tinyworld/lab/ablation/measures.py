@@ -27,9 +27,7 @@ from ....training.statistics.intervals import share
 from ...runtime.generator import TinyWorldGenerator
 from ...runtime.reading import read_image
 from ...runtime.scorer import TinyWorldScorer, faults
-from ..data.critic_rows import verdict_of
-from ..data.oracle_critic import drawn_of
-from ..data.rl_rows import RL_FILE
+from ..data.critic_rows import RL_FILE, drawn_of, verdict_of
 from ..runs.batched_agents import BatchedAgent, Judging, judging_of
 from ..runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator, SharedPlanner, drawing
 from ..runs.stories import StoryOutcome, StoryRuns, lost, request_of, run_story

@@ -27,8 +27,7 @@ from ....training.data.rows.sft import SftRow
 from ...runtime.drawing import draw
 from ...runtime.scene import Edit, Scene, StartScene
 from ...runtime.wording import read_prompt
-from ..data.critic_rows import ImageFolder, row_of
-from ..data.prompts import PROMPT_SET
+from ..data.critic_rows import PROMPT_SET, ImageFolder, row_of
 from ..world.requests import TinyStory, random_story
 from ..world.scenes import misdraw, random_luck
 

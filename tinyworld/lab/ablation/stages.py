@@ -26,10 +26,9 @@ from ....training.sft.train import SftData, SftTraining, train
 from ...runtime import checkpoint
 from ...runtime.generator import TinyWorldGenerator, load_pipeline
 from ...runtime.scorer import TinyWorldScorer
+from ..data.critic_rows import PROMPT_SET, RL_FILE, make_rl
 from ..data.planner_rows import in_buckets
 from ..data.planner_rows import make as make_requests
-from ..data.prompts import PROMPT_SET
-from ..data.rl_rows import RL_FILE, make_rl
 from ..data.trajectories import make_filtered, make_unfiltered
 from ..runs.batched_agents import BatchedAgent
 from .settings import AblationSettings

@@ -26,9 +26,8 @@ from ....backend.pictures import Picture
 from ....training.data.rows.conversations import MARK
 from ....training.data.rows.rl import read_rl_rows
 from ....training.data.rows.sft import SftRow
-from ..data.critic_rows import make_rendered
+from ..data.critic_rows import RL_FILE, make_rendered, make_rl
 from ..data.planner_rows import make_copies, make_repeats, make_sentences
-from ..data.rl_rows import RL_FILE, make_rl
 from ..data.trajectories import make_taught
 from ..models.agents import untrained
 from ..runs.batched_agents import BatchedAgent

@@ -6,6 +6,12 @@ The earlier content comes before the expected one; otherwise the critic expected
 verdict then only depends on the words yes and no. Rows with rendered images and invented mistakes teach
 seeing and comparing; rows with generated images teach the generator's mistakes. The oracle's refined prompts
 are good but not perfect: each names one wrong cell, which leaves something for reinforcement learning.
+
+`OracleCritic` writes the same answers from the pixels and prompts of a run, so a critic trained on runs keeps
+the format of the shipped one. It answers only if the pixels agree with the given verdict, because a
+contradicting reasoning would teach nonsense. Rows for reinforcement learning have exact scores; half of their
+images are correct. Wrong ones were generated from the plain prompt or with clauses, so that refined prompts
+have something to add.
 """
 
 from __future__ import annotations
@@ -19,19 +25,26 @@ from ....backend.answers.reading import write_verdict
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import writing
 from ....backend.pictures import Picture
-from ....backend.prompts import fill
+from ....backend.prompts import PromptSet, fill
 from ....backend.types import Verdict
+from ....training.data.rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ....training.data.rows.sft import SftMessage, SftRow
-from ...runtime.reading import UNREADABLE
-from ...runtime.scene import BACKDROPS, CELLS, EMPTY, color_and_thing, name_of
-from ...runtime.scorer import faults
-from ...runtime.wording import Clause, clauses_of, prompt_text
+from ...runtime.reading import UNREADABLE, is_blank, read_image
+from ...runtime.scene import BACKDROPS, CELLS, EMPTY, StartScene, color_and_thing, name_of
+from ...runtime.scorer import TinyWorldScorer, faults
+from ...runtime.wording import Clause, clauses_of, edit_text, prompt_text, read_prompt
 from ..world.judged_images import DrawnImage, balanced, mistaken, real, rendered
 from ..world.scenes import changed_cells
-from .prompts import PROMPT_SET
 
 if TYPE_CHECKING:
     from ...runtime.pipeline import TinyWorldPipeline
+
+PROMPT_SET = PromptSet(
+    planner_text="Plan: {text_input}",
+    planner_images="Page: <image> Plan: {text_input}",
+    critic="Before: <image> After: <image> Wanted: {original_instruction}. Drawn with: {rewritten_prompt}.",
+)
+
 
 MAX_CLAUSES = 4
 MISTAKES_SEED = 500_000
@@ -194,3 +207,67 @@ def make_mistakes(
     pages = ImageFolder(folder / "pages")
     drawn_images = balanced(pipeline, count, MISTAKES_SEED + seed, progress)
     return [judge_row(drawn, pages) for drawn in drawn_images]
+
+
+def drawn_of(
+    before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+) -> DrawnImage | None:
+    """Convert an image of a run to the form of the row builders.
+
+    Returns `None` if a prompt is not of the tiny world or the image before cannot be read.
+    """
+    wish, used = read_prompt(original_prompt), read_prompt(prompt_used)
+    if wish is None:
+        return None
+    edit, _ = wish
+    page = None if before is None or is_blank(before) else before
+    scene = read_image(page).scene if page else None
+    if scene is None and (page is not None or not isinstance(edit, StartScene)):
+        return None
+    clauses = tuple(used[1]) if used else ()
+    return DrawnImage(page, scene, edit, clauses, after, read_image(after))
+
+
+class OracleCritic:
+    """Writes exact reasoning and correct refined prompts."""
+
+    def answer(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
+    ) -> Verdict | None:
+        """Return the answer to learn; `None` if the images cannot be read or contradict `success`."""
+        drawn = drawn_of(before, after, original_prompt, prompt_used)
+        return verdict_of(drawn) if drawn is not None and drawn.success == success else None
+
+
+RL_SEED = 700_000
+RL_FILE = "critic_rl.jsonl"
+
+
+def rl_row(drawn: DrawnImage, pages: ImageFolder, generator: str = "") -> CriticRlRow:
+    """Build a row from an image and its exact scores."""
+    scorer = TinyWorldScorer()
+    wish = edit_text(drawn.edit)
+    score = scorer.score(drawn.before, drawn.after, wish)
+    return CriticRlRow(
+        origin_prompt=wish,
+        rewritten_prompt=prompt_text(drawn.edit, drawn.clauses),
+        origin_image_path=pages.name(drawn.before) if drawn.before else None,
+        edited_image_path=pages.name(drawn.after),
+        evaluation=Evaluation(success=drawn.success, semantics=score.semantics, quality=score.quality),
+        generator=generator or None,
+        seed=drawn.seed,
+        judge=scorer.identity,
+    )
+
+
+def make_rl(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, generator: str = "") -> Path:
+    """Write `count` rows with new images, half of them correct, and return the data file.
+
+    Raises:
+        SettingsError: If the generator makes too few correct or too few wrong images.
+    """
+    pages = ImageFolder(folder / "pages")
+    rows = [rl_row(drawn, pages, generator) for drawn in balanced(pipeline, count, RL_SEED + seed)]
+    path = folder / RL_FILE
+    write_rl_rows(path, rows)
+    return path

@@ -34,8 +34,7 @@ from ...runtime.scorer import faults, score_of
 from ...runtime.wording import Clause, clauses_of, edit_text, prompt_text
 from ..world.judged_images import DrawnImage, ask, mistaken, rendered
 from ..world.scenes import changed_cells
-from .critic_rows import MAX_CLAUSES, ImageFolder, compare, row_of
-from .prompts import PROMPT_SET
+from .critic_rows import MAX_CLAUSES, PROMPT_SET, ImageFolder, compare, row_of
 
 if TYPE_CHECKING:
     from ...runtime.pipeline import TinyWorldPipeline

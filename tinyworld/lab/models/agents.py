@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.scene import CELLS, IDENTITIES, name_of
-from ..data.prompts import PROMPT_SET
+from ..data.critic_rows import PROMPT_SET
 from .small_checkpoint import ImageTokens, learn_processor, rotary, save_untrained
 
 if TYPE_CHECKING:

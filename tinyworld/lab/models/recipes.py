@@ -22,9 +22,8 @@ from ....training.data.rows.row_sets import RowSet
 from ....training.data.rows.sft import SftRow, read_rows, write_rows
 from ....training.sft.train import SftData, SftTraining, train
 from ...runtime.generator import load_pipeline
-from ..data.critic_rows import make_mistakes, make_real, make_rendered
+from ..data.critic_rows import PROMPT_SET, make_mistakes, make_real, make_rendered
 from ..data.planner_rows import in_buckets, make
-from ..data.prompts import PROMPT_SET
 from .agents import untrained
 
 if TYPE_CHECKING:

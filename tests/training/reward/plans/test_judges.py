@@ -20,8 +20,7 @@ from interleave_thinker.backend.errors import (
     TrainingError,
 )
 from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.tinyworld.lab.planning.other_wordings import reworded_story
-from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
+from interleave_thinker.tinyworld.lab.data.planner_rl import SimulatedWorld, reworded_story
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow

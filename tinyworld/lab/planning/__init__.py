@@ -1,1 +1,0 @@
-"""Rows and exact judge for reinforcement learning of the planner."""
