@@ -15,7 +15,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -123,21 +125,13 @@ Observed = dict[str, Any]
 """What a side asked its models in a case: conversations, generator calls, texts and digests of images."""
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Observed]]:
-    """Run a class in a child process, once."""
-    known: dict[str, dict[str, Observed]] = {}
-
-    def observed(kind: str) -> dict[str, Observed]:
-        if kind not in known:
-            known[kind] = run_published(kind, tmp_path_factory.mktemp(kind))
-        return known[kind]
-
-    return observed
+@cache
+def run_published(kind: str) -> dict[str, Observed]:
+    with TemporaryDirectory() as work:
+        return observe(CLASSES[kind], kind, Path(work))
 
 
-def run_published(kind: str, folder: Path) -> dict[str, Observed]:
-    one = CLASSES[kind]
+def observe(one: PublishedClass, kind: str, folder: Path) -> dict[str, Observed]:
     (folder / one.white[1]).parent.mkdir(exist_ok=True)
     shutil.copyfile(CHECKOUT / one.white[0], folder / one.white[1])
     asked = []
@@ -223,10 +217,8 @@ def without_seeds(draws: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, one in CLASSES.items() for name in one.cases]
 )
-def test_a_class_of_the_published_code_and_this_package_do_the_same(
-    kind: str, name: str, published: Callable[[str], dict[str, Observed]]
-) -> None:
-    one, theirs = CLASSES[kind], published(kind)[name]
+def test_a_class_of_the_published_code_and_this_package_do_the_same(kind: str, name: str) -> None:
+    one, theirs = CLASSES[kind], run_published(kind)[name]
     ours = run_ours(CASES[name], one)
     assert theirs["planner"] and theirs["critic"] and theirs["final"]
     for item in ("planner", "critic", "texts", "final"):

@@ -54,18 +54,6 @@ class Inputs(dict[str, Any]):
         return self
 
 
-class Processor:
-    """Replaces the processor: encodes messages as themselves, and replies as texts."""
-
-    def apply_chat_template(self, messages: Any, **options: Any) -> Inputs:
-        """Return the messages."""
-        return Inputs(messages=messages)
-
-    def batch_decode(self, replies: Any, **options: Any) -> list[str]:
-        """Return the replies, each a sequence of one text."""
-        return ["".join(reply) for reply in replies]
-
-
 class Case:
     """Replies with the texts of a scripted case, and records what it is asked."""
 
@@ -151,10 +139,14 @@ class Seed:
 
 def replace_libraries() -> None:
     """Put stand-ins in the place of the libraries that load models."""
-    processor = types.SimpleNamespace(from_pretrained=lambda name, **options: Processor())
+    processor = types.SimpleNamespace(
+        apply_chat_template=lambda messages, **options: Inputs(messages=messages),
+        batch_decode=lambda replies, **options: ["".join(reply) for reply in replies],
+    )
+    loader = types.SimpleNamespace(from_pretrained=lambda name, **options: processor)
     libraries: dict[str, dict[str, Any]] = {
         "torch": {"Generator": Seed, "bfloat16": "bfloat16"},
-        "transformers": {"Qwen3VLForConditionalGeneration": Model, "AutoProcessor": processor},
+        "transformers": {"Qwen3VLForConditionalGeneration": Model, "AutoProcessor": loader},
         "diffusers": {"Flux2KleinPipeline": Model},
         "datasets": {"load_dataset": None},
     }

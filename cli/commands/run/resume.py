@@ -67,7 +67,7 @@ class Before:
             raise SettingsError(
                 f"Cannot resume {str(self.folder)!r} without a scorer: the last run used "
                 f"{one_line(self.identities.scorer)[:SHOWN]!r}.",
-                "Add --scorer, as in the first command.",
+                "Add --scorer, as in the first command, or another scorer.",
             )
         opened = {"planner": planner, "critic": critic, "generator": generator}
         for role, model in opened.items():
