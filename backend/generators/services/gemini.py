@@ -242,9 +242,10 @@ def _in_order(source: Picture | None, settings: StepSettings) -> tuple[Picture, 
 
     Images of a cast are numbered in the prompt, after the source image. They keep this order.
     """
-    edited = (source,) if source else ()
-    if not isinstance(settings, DrawSettings) or (settings.cast and settings.cast.names):
-        return (*edited, *shown_beside(settings))
-    first, newest_first = settings.beside[:1], settings.beside[1:]
-    reference = shown_beside(settings)[len(settings.beside) :]
-    return (*first, *reversed(newest_first), *reference, *edited)
+    edited, shown = (source,) if source else (), shown_beside(settings)
+    drawn = settings if isinstance(settings, DrawSettings) else DrawSettings()
+    if drawn.cast and drawn.cast.names:
+        return (*edited, *shown)
+    # The loop gives the first image of the story, then the newest ones.
+    earlier = len(drawn.beside)
+    return (*shown[:earlier][:1], *reversed(shown[1:earlier]), *shown[earlier:], *edited)

@@ -88,7 +88,7 @@ def test_a_reply_does_not_depend_on_what_is_cached(checkpoint: Path) -> None:
     with counting() as counts:
         fresh = opened(checkpoint, EngineSettings()).reply(question(255, 240), WATCH)
     assert counts.images_seen == 2
-    assert fresh.probability == pytest.approx(cached.probability, rel=1e-6)
+    assert fresh.probability == pytest.approx(cached.probability, rel=1e-4)
     assert fresh.model_copy(update={"probability": cached.probability}) == cached
 
 

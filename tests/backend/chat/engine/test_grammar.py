@@ -93,7 +93,7 @@ def test_replies_in_the_form_stay_as_they_are(
         stops = settings.watch_verdict and grey > 128
         assert held.finish == ("verdict" if stops else "end")
         assert held.text == (free.text.partition(" true,")[0] + " true," if stops else free.text)
-        assert (held.probability or 0) == pytest.approx(free.probability or 0, rel=1e-6)
+        assert (held.probability or 0) == pytest.approx(free.probability or 0, rel=1e-4)
         assert (held.probability is None) == (free.probability is None)
         assert counts.tokens_held == held.tokens and (held.tokens < free.tokens) == stops
 
@@ -115,7 +115,7 @@ def test_the_shipped_agents_answer_as_they_do_without(role: str) -> None:
                 for hold in ("never", "always")
             )
         if role == "critic":
-            assert held.probability == pytest.approx(free.probability, rel=1e-6)
+            assert held.probability == pytest.approx(free.probability, rel=1e-4)
             held = held.model_copy(update={"probability": free.probability})
         assert held == free
 
