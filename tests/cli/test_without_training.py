@@ -103,4 +103,4 @@ def test_doctor_lists_the_missing_libraries_for_every_recipe(
 ) -> None:
     code, out, _, _ = results["doctor"]
     assert code == 0
-    assert out.count("needs peft (pip install peft) for an estimate") == 12 and "needs trl" in out
+    assert out.count("needs peft (pip install peft) for an estimate") == 8 and "needs trl" in out
