@@ -200,11 +200,8 @@ class Critic(Agent):
         question: Message,
         prompt_used: str,
         on_token: OnToken | None = None,
-        template: str | None = None,
     ) -> Verdict:
         """Return the verdict in a reply to a question. If it cannot be parsed, ask once more.
-
-        `template` is that of the question. Default: the critic's.
 
         Raises:
             ChatError: The backend failed.
@@ -214,7 +211,7 @@ class Critic(Agent):
             return Verdict(success=None, reasoning=PLANNER)
         try:
             form = FORM_VERDICT_FIRST if self.prompt_set.verdict_first else FORM
-            form = form.asked_with(template or self.prompt_set.critic)
+            form = form.asked_with(self.prompt_set.critic)
             verdict, reply = self.read_reply(first, question, self.settings, form, on_token)
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic's reply could not be parsed. {problem}")

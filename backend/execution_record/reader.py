@@ -105,16 +105,15 @@ class _Entries(BaseModel):
     steps: Several[_Entry] = Field(max_length=MAX_ENTRIES)
 
 
-def read_record(path: str | Path, images: Path | None = None) -> Record:
+def read_record(path: str | Path) -> Record:
     """Read a record.
 
     Args:
         path: The record file, or a folder that contains one, or else a text and images (text_and_images.py).
-        images: Another folder in which the images are searched.
 
     Raises:
         JournalError: The record is damaged, too large or of an unknown form, the meaning of its refined
-            prompts is unclear, or a link leads out of these folders.
+            prompts is unclear, or a link leads out of its folder.
     """
     path = Path(path)
     text = None
@@ -122,7 +121,7 @@ def read_record(path: str | Path, images: Path | None = None) -> Record:
         text = None if isfile(path / FILE_NAME) else text_in(path)
         path = text or path / FILE_NAME
     data = listed(text) if text else read_json(path, JournalError, "Record", MAX_RECORD_BYTES)
-    places = ImagePlaces(path.parent, JournalError, images, BESIDE)
+    places = ImagePlaces(path.parent, JournalError, beside=BESIDE)
     try:
         if isinstance(data, dict) and "steps" in data:
             return _attempts(_Attempts.model_validate(data), places, path)

@@ -77,7 +77,7 @@ def line_at(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def checked_style(style: str, line: int | None = None) -> str:
+def checked_style(style: str) -> str:
     """Return the style sentence.
 
     Raises:
@@ -85,7 +85,7 @@ def checked_style(style: str, line: int | None = None) -> str:
     """
     if len(style) > MAX_STYLE:
         raise PlanTextError(
-            f": the style has {len(style)} characters; the maximum is {MAX_STYLE}.", "Shorten it.", line or 1
+            f": the style has {len(style)} characters; the maximum is {MAX_STYLE}.", "Shorten it.", 1
         )
     return style
 

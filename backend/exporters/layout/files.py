@@ -34,12 +34,14 @@ def add_file(archive: zipfile.ZipFile, name: str, data: bytes, compress: bool = 
     archive.writestr(entry, data)
 
 
+IMAGES = "images"
+
+
 class PictureFolder:
     """PNG and MP4 files in a subfolder of an export. An image that is added twice keeps its first name."""
 
-    def __init__(self, folder: Path, name: str = "images") -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._name = name
         self._paths: dict[str, str] = {}
 
     def add(self, picture: Picture, stem: str) -> str:
@@ -53,7 +55,7 @@ class PictureFolder:
         """
         self._check()
         if picture.digest not in self._paths:
-            relative = f"{self._name}/{stem}.png"
+            relative = f"{IMAGES}/{stem}.png"
             write_whole(self._folder / relative, picture.png())
             self._paths[picture.digest] = relative
         return self._paths[picture.digest]
@@ -65,12 +67,12 @@ class PictureFolder:
             JournalError: The folder is a link or cannot be written, or the movie cannot be read.
         """
         self._check()
-        relative = f"{self._name}/{stem}.mp4"
+        relative = f"{IMAGES}/{stem}.mp4"
         write_whole(self._folder / relative, movie.data)
         return relative
 
     def _check(self) -> None:
-        folder = self._folder / self._name
+        folder = self._folder / IMAGES
         if folder.is_symlink():
             raise JournalError(
                 f"Cannot write images to {str(folder)!r}: it is a link.",

@@ -52,13 +52,11 @@ CHAT_TEMPLATE = (
     "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-PICTURE_SIDE, WIDTH = 48, 160
+PICTURE_SIDE, WIDTH, VOCABULARY = 48, 160, 700
 PICTURES = {"temporal_patch_size": 2, "image_mean": [1.0] * 3, "image_std": [0.5] * 3}
 
 
-def untrained(
-    folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: int = 0, vocabulary: int = 700
-) -> Path:
+def untrained(folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: int = 0) -> Path:
     """Create a checkpoint folder with tokenizer, processor and random weights.
 
     Args:
@@ -69,14 +67,13 @@ def untrained(
         seeing: For a critic: side of its images in pixels (default: PICTURE_SIDE). Names of colored things
             are then single tokens, and the patch embedding starts at the principal components of cells (see
             `_see_cells`).
-        vocabulary: Size of the vocabulary.
     """
     import torch
 
     side = seeing or PICTURE_SIDE
     processor = learn_processor(
         _without_fragments(corpus),
-        vocabulary,
+        VOCABULARY,
         ImageTokens((side**2, side**2), side // 3, 1, PICTURES),
         fragments=[*FRAGMENTS, *(NAMES if seeing else [])],
         template=CHAT_TEMPLATE,

@@ -243,7 +243,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-MAX_THINGS = 5
+MAX_THINGS, MAX_CLAUSES = 5, 4
 # Probabilities of a mistake with a caption that does not name the cell: where the edit acts (shared by its
 # cells), for a new backdrop, for an object to keep, and for an empty cell; then for anything that is named.
 # They are chosen so that, with the biases, about two of three steps are correct at the first attempt.
@@ -271,11 +271,11 @@ def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
     return scene
 
 
-def random_start(rng: Random, least: int = 1, most: int = 3) -> StartScene:
-    """Return a first image with `least` to `most` things in any order; one in eight has equal things."""
-    if rng.random() < COUNTED and most > 2:
+def random_start(rng: Random, least: int = 1) -> StartScene:
+    """Return a first image with `least` to three things in any order; one in eight has equal things."""
+    if rng.random() < COUNTED:
         return _counted_start(rng)
-    scene = random_scene(rng, least, most)
+    scene = random_scene(rng, least, 3)
     return StartScene(scene, tuple(rng.sample(scene.occupied, len(scene.occupied))))
 
 
@@ -336,15 +336,15 @@ def changed_cells(before: Scene | None, after: Scene) -> list[int]:
     return [cell for cell in range(9) if before.cells[cell] != after.cells[cell]]
 
 
-def random_clauses(rng: Random, before: Scene | None, after: Scene, most: int = 4) -> list[Clause]:
+def random_clauses(rng: Random, before: Scene | None, after: Scene) -> list[Clause]:
     """Return true clauses about `after`: mostly about changed or occupied cells, sometimes an empty one."""
     likely = sorted({*changed_cells(before, after), *after.occupied})
-    cells = set(rng.sample(likely, rng.randint(0, min(most, len(likely)))))
+    cells = set(rng.sample(likely, rng.randint(0, min(MAX_CLAUSES, len(likely)))))
     if after.free and rng.random() < 0.25:
         cells.add(rng.choice(after.free))
     clauses = clauses_of(after, sorted(cells), backdrop=rng.random() < 0.3)
     rng.shuffle(clauses)
-    return clauses[:most]
+    return clauses[:MAX_CLAUSES]
 
 
 Luck = Sequence[tuple[float, float, float]]
