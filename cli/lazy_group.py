@@ -132,11 +132,6 @@ class LazyGroup(TyperGroup):
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if absent in EXTRAS:
                 error = SettingsError(f"This command needs {absent!r}, which is not installed.", HOW_TO_GET)
-            if (option := getattr(error, "option_name", None)) is not None:
-                from .removed import new_option
-
-                now = new_option(option, error.ctx.command)  # type: ignore[attr-defined]
-                error = SettingsError(f"{option} was renamed to {now}.", f"Use {now}.") if now else error
             from .removed import of_error
 
             error = of_error(error) or error

@@ -1,12 +1,10 @@
-"""Former commands and options: the error names the new name, or the last release that had them."""
+"""Former commands and options: the error names the last release that had them."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ..backend.errors import SettingsError
-from ..training.trainer.renamed_settings import RENAMED as RENAMED_SETTINGS
 
 LAST_RELEASE = "0.3.0"
 REMOVED: dict[str, tuple[str, ...]] = {
@@ -61,26 +59,3 @@ def of_error(error: Exception) -> SettingsError | None:
     _, _, command = context.command_path.partition(" ")
     name = found.group(1)
     return removed(command, name) or removed(command, f"--{name.removeprefix('--no-')}")
-
-
-RENAMED = {
-    "levers": "engine",
-    "hold": "constrained_decoding",
-    "torn": "shifted",
-    "makers": "draw_processes",
-    "count": "rows",
-    **RENAMED_SETTINGS,
-}
-"""Old name: new name."""
-
-
-def new_option(option: str, command: Any) -> str | None:
-    """Return the new name of an unknown option, or None if the option was not renamed in this command.
-
-    A switch may have become an option with a value: `--no-ordered` is now `--train-sampling-strategy`.
-    """
-    name = option.removeprefix("--")
-    new = RENAMED.get(name.removeprefix("no-").replace("-", "_"), "").replace("_", "-")
-    names = [f"--no-{new}", f"--{new}"] if name.startswith("no-") else [f"--{new}"]
-    known = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}
-    return next((name for name in names if name in known), None)

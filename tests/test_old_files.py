@@ -3,8 +3,9 @@
 They contain a run with feedback and a pick, made by the tiny world's agents and the fake generator; the
 agents shipped then; the rows made from the run by the node and the command; an adapter trained on them with
 its run's note; and a workflow. File names, identities and cache keys are a format: a finished run generates
-nothing when it is run again. One thing was updated: the digest of the planner's weights, which were packed
-again (`planner:76a2...` and the key of the plan that follows from it).
+nothing when it is run again. Two things were updated: the digest of the planner's weights, which were packed
+again (`planner:76a2...` and the key of the plan that follows from it), and the names of the settings in the
+note of the training, which are those of 0.2.0.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import read_rows
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
-from interleave_thinker.training.trainer.renamed_settings import with_new_names
 
 DATA = Path(__file__).parent / "data"
 PLANNER, CRITIC = (DATA / "agents" / name for name in ("planner", "critic"))
@@ -149,7 +149,7 @@ def test_an_old_adapter_loads_and_judges_as_before(run: Path) -> None:
 
 def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
     out = Path(shutil.copytree(DATA / "training", tmp_path / "training"))
-    known = with_new_names(content(out / "training.json"), SftTraining.model_fields)
+    known = content(out / "training.json")
     settings = SftTraining.model_validate(
         {name: known[name] for name in SftTraining.model_fields if name in known}
         | {"tensorboard": False, "device": "cpu"}

@@ -20,7 +20,7 @@ from ..answers.reply_text import split_reply
 from ..chat.abilities import Constrains, MaySee, WasTrained
 from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
 from ..errors import AnswerError, SettingsError
-from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set
+from ..prompts import PromptSet, default_prompt_set
 from ..prompts.agent_card import Role
 from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
@@ -146,21 +146,6 @@ class Agent:
     def prompt_set_digest(self) -> str:
         """Digest of the prompt set."""
         return self.prompt_set.digest
-
-    def continuing(self, prompt_sets: frozenset[str]) -> Self:
-        """Return this agent for a run that was made with prompt sets of these digests.
-
-        An agent without a prompt set of its own is asked with the default of that time, so that an update of
-        the default does not make a run ask everything again.
-        """
-        if self._has_own_prompt_set or self.prompt_set.digest in prompt_sets:
-            return self
-        earlier = earlier_prompt_set(prompt_sets)
-        if earlier is None:
-            return self
-        agent = copy(self)
-        agent.prompt_set = earlier
-        return agent
 
     @property
     def unused_settings(self) -> tuple[UnusedSetting, ...]:

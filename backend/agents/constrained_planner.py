@@ -30,10 +30,6 @@ class ConstrainedPlanner:
         """Digest of the prompt set."""
         return self._planner.prompt_set_digest
 
-    def continuing(self, prompt_sets: frozenset[str]) -> ConstrainedPlanner:
-        """As Planner.continuing."""
-        return ConstrainedPlanner(self._planner.continuing(prompt_sets), self._constraints)
-
     def plan(self, request: Request) -> Plan:
         """Return a plan that meets the constraints.
 

@@ -19,7 +19,6 @@ GENERATORS = Registry(
     REGISTRY,
     __name__.removesuffix(".generators"),
     plugins.GENERATORS,
-    renamed={"painted": "fake"},
 )
 
 __all__ = ["GENERATORS", "REGISTRY", "Generator", "open_generator"]

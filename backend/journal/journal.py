@@ -132,11 +132,6 @@ class Journal(CallRecords):
         plan, planned = self._read_plan(), record.planned
         return None if plan is None or (planned and planned.digest == plan_digest(plan)) else plan
 
-    def prompt_sets(self) -> frozenset[str]:
-        """Return the digests of the prompt sets that the run was made with so far."""
-        record = self._found_record()
-        return frozenset(record.identities.prompt_set.split("+")) if record else frozenset()
-
     def plan(self, key: PlanKey) -> Plan | None:
         """Return the cached plan of this planner and request."""
         planned = self.record().planned

@@ -64,10 +64,6 @@ class RunStore(Protocol):
         """Return the plan that the user wrote, which a planner may not replace."""
         ...
 
-    def prompt_sets(self) -> frozenset[str]:
-        """Return the digests of the prompt sets that the run was made with so far."""
-        ...
-
     def plan(self, key: PlanKey) -> Plan | None:
         """Return the plan that this planner wrote for this request, if there is one."""
         ...
@@ -166,10 +162,6 @@ class InMemoryStore:
     def written_plan(self) -> Plan | None:
         """Return the user's plan, if there is one."""
         return self._plans.get(None)
-
-    def prompt_sets(self) -> frozenset[str]:
-        """Return no digests: this store has no earlier run."""
-        return frozenset()
 
     def plan(self, key: PlanKey) -> Plan | None:
         """Return the cached plan of this planner and request."""

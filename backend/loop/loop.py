@@ -37,7 +37,7 @@ from .policy import (
     waits_at,
     waits_for_plan,
 )
-from .protocols import CastOfPlan, ContinuesRuns, CriticLike, PlannerLike, RewritesSteps, StoryReviewer
+from .protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps, StoryReviewer
 from .run_plan import RunPlan
 from .step_attempts import StepContext
 from .step_rules import check_steps, max_attempts_in
@@ -138,11 +138,6 @@ class _Run:
         self.waiting: Waiting | None = None
 
     def events(self, given: Plan | None) -> EventStream[Event, None, None]:
-        prompt_sets = self.store.prompt_sets()
-        if isinstance(self.planner, ContinuesRuns):
-            self.planner = self.planner.continuing(prompt_sets)
-        if isinstance(self.given_critic, ContinuesRuns):
-            self.given_critic = self.given_critic.continuing(prompt_sets)
         self._appoint_critic(given)
         written = given if given is not None else self.store.written_plan()
         self.settings = with_most_images(self.settings, written, self.generator)

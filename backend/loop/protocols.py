@@ -18,8 +18,6 @@ from ..types import Plan, Request, Step, StepResult, UnusedSetting, Verdict
 if TYPE_CHECKING:
     from collections.abc import Generator as EventStream
 
-    from typing_extensions import Self
-
     from ..journal.store import RunStore
     from .events import Event
 
@@ -158,15 +156,6 @@ class ChecksItems(Protocol):
             ChatError: The backend failed.
             Cancelled: The run was cancelled.
         """
-        ...
-
-
-@runtime_checkable
-class ContinuesRuns(Protocol):
-    """An agent that can use the prompt set of an earlier version, so that its cached answers stay valid."""
-
-    def continuing(self, prompt_sets: frozenset[str]) -> Self:
-        """Return the agent for a run that was made with prompt sets of these digests."""
         ...
 
 

@@ -75,7 +75,6 @@ class _Past:
 
     def __init__(self, journal: Journal) -> None:
         self.written_plan, self.plan = journal.written_plan, journal.plan
-        self.prompt_sets = journal.prompt_sets
         self.drawn, self.judged = journal.draw_record, journal.judge_record
         self.user_selected, self.redraws = journal.user_selected, journal.redraws
         self.story_checks = journal.story_checks

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -29,7 +29,6 @@ class Registry:
         group: Entry-point group of the plug-ins.
         attribute: Attribute taken from a module that is listed without one. `open` for implementations that
             are opened with `NAME:ARGUMENT`.
-        renamed: Current built-in names by former names, for the error about a former name.
     """
 
     kind: str
@@ -37,7 +36,6 @@ class Registry:
     package: str
     group: str
     attribute: str = "open"
-    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def plugins(self) -> list[str]:
@@ -128,8 +126,6 @@ class Registry:
         return module, getattr(module, attribute or self.attribute)
 
     def _known(self, name: str) -> str:
-        if name in self.renamed:
-            return f"Its name is now {self.renamed[name]!r}."
         form = " (as NAME or NAME:ARGUMENT)" if self.attribute == "open" else ""
         damaged = ", ".join(damaged_packages())
         unread = f" The plug-in metadata of {damaged} is damaged: update or reinstall it."

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
@@ -35,8 +34,7 @@ MAX_BYTES = 4
 NAMES = ("default", "verdict-first", "short")
 """Prompt sets that ship with the pack; the last two differ in the form of the critic's answer."""
 TEMPLATES = Path(__file__).parent / "templates"
-"""Folders of prompt sets: `default`, and earlier versions of it that runs may resume with."""
-EARLIER = ("default_2",)
+"""Folder of the prompt set `default`."""
 FORM_BEGINS = "Answer in exactly this form"
 """Start of the answer format in a template."""
 PARTS = ("planner_outline", "planner_part")
@@ -149,12 +147,6 @@ def default_prompt_set() -> PromptSet:
     return PromptSet.load(TEMPLATES / NAMES[0])
 
 
-def earlier_prompt_set(digests: Collection[str]) -> PromptSet | None:
-    """Return the earlier default prompt set that has one of these digests, None if there is none."""
-    sets = (PromptSet.load(TEMPLATES / name) for name in EARLIER)
-    return next((one for one in sets if one.digest in digests), None)
-
-
 def named_prompt_set(name: str) -> PromptSet:
     """Return one of the prompt sets in `NAMES`, for agents that are trained with it.
 
@@ -170,6 +162,17 @@ def named_prompt_set(name: str) -> PromptSet:
         return own
     form = _template(TEMPLATES / NAMES[0] / f"critic_{name.replace('-', '_')}.txt")
     return own.model_copy(update={"critic": own.critic.partition(FORM_BEGINS)[0] + form})
+
+
+def shown_prompt_sets(digests: str) -> str:
+    """Return the prompt sets of a run: the pack's own by name, others by digest.
+
+    Args:
+        digests: `Identities.prompt_set`: one digest, or the planner's and the critic's with a plus between.
+    """
+    names = {named_prompt_set(name).digest: name for name in NAMES}
+    names[default_prompt_set().digest] = NAMES[0]
+    return ", ".join(names.get(one, one) for one in digests.split("+") if one)
 
 
 def _template(path: Path) -> str:

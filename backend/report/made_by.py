@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..prompts.versions import described
+from ..prompts import shown_prompt_sets
 from ..types import Trajectory
 
 
 def made_by(trajectory: Trajectory) -> list[tuple[str, str]]:
-    """Return name and identity of every known model of the run; prompt sets by name, version and digest."""
+    """Return name and identity of every known model of the run; prompt sets by name."""
     known = {**trajectory.identities.model_dump()}
-    known["prompt_set"] = described(known["prompt_set"])
+    known["prompt_set"] = shown_prompt_sets(known["prompt_set"])
     return [(name.replace("_", " "), value) for name, value in known.items() if value]

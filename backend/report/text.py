@@ -5,7 +5,7 @@ All places use the same text, and it is created from the recorded attempts alone
 
 from __future__ import annotations
 
-from ..prompts.versions import named
+from ..prompts import shown_prompt_sets
 from ..types import Attempt, RunSettings, Trajectory
 from .drift import drift_of_steps
 from .outcomes import AttemptOutcome, outcome, probability_words, stop_sentence, story_steps, summarize
@@ -38,5 +38,5 @@ def report(trajectory: Trajectory) -> str:
         if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
             lines.append(f"   drift: {words}")
     if trajectory.identities.prompt_set:
-        lines += ["", f"Prompt set: {named(trajectory.identities.prompt_set)}"]
+        lines += ["", f"Prompt set: {shown_prompt_sets(trajectory.identities.prompt_set)}"]
     return "\n".join(lines)

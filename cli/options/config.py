@@ -6,7 +6,7 @@ one overrides it. A key that is not an option of the command is an error.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -59,15 +59,16 @@ def _check_keys(values: dict[str, Any], commands: Sequence[Any], recipe: str, st
     known = {parameter.name for command in commands for parameter in command.params} - {"config"}
     for key in values:
         if key not in known:
-            raise unknown(recipe, stage, key, known)
+            raise unknown(recipe, stage, key)
 
 
-def unknown(recipe: str, stage: str, key: str, known: Collection[str]) -> SettingsError:
+def unknown(recipe: str, stage: str, key: str) -> SettingsError:
     """Return the error for a key of a recipe that is not an option of the stage's command."""
-    from ...training.recipes.recipe import unknown_key
-
     gone = removed(f"train {stage}", f"--{key.replace('_', '-')}")
-    return gone or unknown_key(recipe, stage, key, known)
+    return gone or SettingsError(
+        f"Recipe {recipe!r}: {stage} does not have an option {key!r}.",
+        f"See `interleave-thinker train {stage} --help` for all options.",
+    )
 
 
 Config = Annotated[

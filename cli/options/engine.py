@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import typer
 from pydantic import BaseModel, ValidationError
 
 from ...backend.errors import SettingsError
 
 
 def read_engine(text: str) -> dict[str, str]:
-    """Parse `NAME=VALUE,NAME=VALUE`. A renamed setting is accepted, and its new name is printed to stderr.
+    """Parse `NAME=VALUE,NAME=VALUE`.
 
     Raises:
-        SettingsError: A setting is unknown or was removed, or a part is not NAME=VALUE.
+        SettingsError: A setting is unknown, or a part is not NAME=VALUE.
     """
-    from ...backend.chat.engine.settings import REMOVED, RENAMED, EngineSettings
+    from ...backend.chat.engine.settings import EngineSettings
     from ...backend.generators.encoding_cache import EncodingCacheSettings
 
     known = (*EngineSettings.model_fields, *EncodingCacheSettings.model_fields)
     settings = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
-        if name in RENAMED:
-            typer.echo(f"--engine: {name} is now {RENAMED[name]}.", err=True)
-            name = RENAMED[name]
-        if name in REMOVED:
-            raise SettingsError(
-                f"--engine: {name} was removed after version {REMOVED[name]}, because it saved too little.",
-                "Remove the setting.",
-            )
         if name not in known or not equals:
             raise SettingsError(
                 f"--engine: {part!r} is not a known setting.",

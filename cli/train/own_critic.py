@@ -78,8 +78,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     # Before the fine-tuning, which takes hours.
     check_options(settings)
     if values:
-        known = {name for kind in parts for name in kind.model_fields}
-        raise unknown(recipe, "critic-grpo", sorted(values)[0], known)
+        raise unknown(recipe, "critic-grpo", sorted(values)[0])
     opened = open_generator(generator, **rewarders.generator, **services.given)
     setup = RewardSetup(opened, open_scorer(scorer, **rewarders.judge), reward, drawing)
     return ReinforcementStage(settings, setup)

@@ -55,8 +55,6 @@ def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
         ("speed=on", "vision_bytes"),
         ("enabled", "NAME=VALUE"),
         ("vision_bytes=-1", "greater"),
-        ("static_cache=eager", "was removed after version 0.1.0"),
-        ("prefix_bytes=0", "was removed after version 0.1.0"),
     ],
 )
 def test_unknown_engine_settings_are_rejected(text: str, words: str) -> None:
@@ -70,15 +68,6 @@ def test_engine_settings_that_no_model_supports_are_rejected() -> None:
     opener.planner(PlannerOptions(planner="tinyworld"))
     with pytest.raises(SettingsError, match="--engine"):
         opener.finish()
-
-
-def test_renamed_engine_settings_are_accepted_with_a_note(
-    checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    old = LocalOptions(engine="own_loop=on, written_out=off, draft_tokens=4")
-    critic = Opener(old).critic(CriticOptions(critic=f"transformers:{checkpoint}"))
-    assert engine_of(critic) == EngineSettings(inline_layers=False, prompt_lookup_tokens=4)
-    assert "draft_tokens is now prompt_lookup_tokens" in capsys.readouterr().err
 
 
 def doctor(*arguments: str) -> Any:

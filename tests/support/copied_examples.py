@@ -58,7 +58,6 @@ All that was found in the image, and why it is or is not good enough.
 """A prompt set in the form of the published one: Python literals with descriptions in place of texts."""
 PACK = {
     "default": PromptSet.load(TEMPLATES / "default"),
-    "default_2": PromptSet.load(TEMPLATES / "default_2"),
     "verdict-first": named_prompt_set("verdict-first"),
     "short": named_prompt_set("short"),
     "imported": IMPORTED,

@@ -6,7 +6,6 @@ setting is thus described and checked in one place, and options on the command l
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
 from ...backend.files.bounded_yaml import bounded_loader, load_yaml
 from ...backend.machine.requirements import require
-from ..trainer.renamed_settings import RENAMED
 
 FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-grpo", "planner-grpo")
@@ -99,11 +97,3 @@ def _read(path: Path, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SettingsError(f"Recipe {name!r} does not contain settings.", "Write one NAME: VALUE per line.")
     return content
-
-
-def unknown_key(recipe: str, stage: str, key: str, known: Collection[str]) -> SettingsError:
-    """Return the error for a key of a recipe that is not an option, with its new name if it was renamed."""
-    message, new = f"Recipe {recipe!r}: {stage} does not have an option {key!r}.", RENAMED.get(key)
-    if new in known:
-        return SettingsError(message, f"It is now called {new!r}.")
-    return SettingsError(message, f"See `interleave-thinker train {stage} --help` for all options.")

@@ -25,7 +25,6 @@ from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import remove, sweep, write_text
 from ...backend.files.bounded_reader import opened, parse_json, read_json
 from ...backend.prompts import FOLDER_NAME
-from .renamed_settings import with_new_names
 
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")
@@ -162,7 +161,7 @@ def check_run(
         raise TrainingError(
             f"Cannot read the training record {str(path)!r}.", "Give another --out, or delete this file."
         )
-    known = with_new_names(found or {}, current)
+    known = dict(found or {})
     if only_saved:
         known.pop("devices", None)
         current.pop("devices", None)

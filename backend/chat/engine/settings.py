@@ -64,8 +64,3 @@ PLAIN = EngineSettings(
     linear_patches=False,
 )
 """The behavior of transformers, without caches."""
-
-RENAMED = {"own_loop": "enabled", "written_out": "inline_layers", "draft_tokens": "prompt_lookup_tokens"}
-"""Settings of version 0.1 and their current names."""
-REMOVED = {"prefix_bytes": "0.1.0", "static_cache": "0.1.0"}
-"""Settings that were removed, and the last version that had them."""

@@ -92,10 +92,6 @@ class ListenedCritic:
         """Digest of the critic's prompt set."""
         return self._critic.prompt_set_digest
 
-    def continuing(self, prompt_sets: frozenset[str]) -> ListenedCritic:
-        """As Critic.continuing."""
-        return ListenedCritic(self._critic.continuing(prompt_sets), self._listener, self._stop)
-
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.critic import critic_message
 from interleave_thinker.backend.agents.planner_question import planner_message
@@ -16,19 +17,20 @@ from interleave_thinker.backend.answers.long_plan import read_outline, read_part
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict
 from interleave_thinker.backend.chat import Message
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import (
     FORM_BEGINS,
     NAMES,
     PromptSet,
     default_prompt_set,
-    earlier_prompt_set,
     fill,
     named_prompt_set,
     prompt_set_of,
 )
 from interleave_thinker.backend.prompts.importer import MAX_MODULE, import_official, store_beside
-from interleave_thinker.backend.types import Request
+from interleave_thinker.backend.report.text import report
+from interleave_thinker.backend.types import Request, Trajectory
 
 OFFICIAL = '''
 import os
@@ -210,16 +212,13 @@ def test_attempts_and_steps_share_a_prefix(name: str) -> None:
 def test_the_number_of_steps_is_the_last_line_of_a_question() -> None:
     own = default_prompt_set()
 
-    def last_line(text: str, prompt_set: PromptSet = own) -> str:
-        return str(planner_message(prompt_set, Request(text=text)).content[-1]).strip().splitlines()[-1]
+    def last_line(text: str) -> str:
+        return str(planner_message(own, Request(text=text)).content[-1]).strip().splitlines()[-1]
 
     assert last_line("Draw a house in 4 steps.") == "Write exactly 4 steps."
     assert last_line("In exactly one step: a house.") == "Write exactly 1 step."
     assert last_line("Draw a house in 3 to 5 steps.") == "Write from 3 to 5 steps."
     assert last_line("Draw a house.") == "Draw a house."
-    earlier = earlier_prompt_set({"bc0bcdc0a9556b15"})
-    assert earlier is not None
-    assert last_line("Draw a house in 4 steps.", earlier) == "Draw a house in 4 steps."
 
 
 def test_the_parts_of_a_long_plan_are_requested_in_full() -> None:
@@ -333,3 +332,31 @@ def test_another_module_raises_a_clear_error(source: str, said: str, tmp_path: P
 def test_no_checkout_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"UEval/system\.py"):
         import_official(tmp_path)
+
+
+STORED = {
+    "default": "e306dacd436046fd",
+    "verdict-first": "f283c4114e1fc179",
+    "short": "93f449b8d5991cec",
+}
+"""Digests of the prompt sets in runs and checkpoints of 0.2.0 and later."""
+
+
+def test_a_stored_run_keeps_its_prompt_sets() -> None:
+    """A run whose prompt set has another digest asks its agents everything again."""
+    assert {name: named_prompt_set(name).digest for name in NAMES} == STORED
+    assert default_prompt_set().digest == "663a02b92eb2723c"
+
+
+def test_runs_name_the_prompt_sets_of_the_pack(tmp_path: Path) -> None:
+    def made_with(digests: str) -> Trajectory:
+        made = make_trajectory()
+        identities = made.identities.model_copy(update={"prompt_set": digests})
+        return made.model_copy(update={"identities": identities})
+
+    both = f"{default_prompt_set().digest}+abc+{STORED['short']}"
+    assert report(made_with(both)).endswith("\n\nPrompt set: default, abc, short")
+    assert "Prompt set" not in report(made_with(""))
+    for name in ("page", "markdown"):
+        written = export_by_name(name, made_with(both), tmp_path).read_text(encoding="utf-8")
+        assert "default, abc, short" in written
