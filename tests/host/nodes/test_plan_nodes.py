@@ -102,7 +102,7 @@ def test_the_report_names_the_planners_prompt_set(host: ComfyServer) -> None:
     )  # fmt: skip
     graph["report"] = node("PreviewAny", source=["loop", 3])
     text = text_of(host.run(graph), "report")
-    assert "default" in text and default_prompt_set().digest not in text
+    assert "Prompt set: default" in text and default_prompt_set().digest not in text
 
 
 def test_a_style_precedes_every_generated_prompt(host: ComfyServer) -> None:
