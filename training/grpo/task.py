@@ -15,13 +15,14 @@ from pydantic import BaseModel
 
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
-from ..gate.held_out import Found
+from ..gate.held_out import HeldOutCheck
 from ..reward.rollout_reward import RolloutReading, RolloutReward
 from ..trainer.report.progress_line import LineParts
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
 
 Row = TypeVar("Row")
+Found = TypeVar("Found", bound=HeldOutCheck, covariant=True)
 
 
 class Task(Protocol[Row, Found]):
