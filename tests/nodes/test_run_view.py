@@ -12,6 +12,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.checklist import MAX_ITEMS
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.feedback.live.run_folders import known_run
 from interleave_thinker.backend.feedback.live.clipped_text import LINE_BYTES, clip, marked
 from interleave_thinker.backend.feedback.live.live_run import LiveRun, LiveRuns, LiveTarget
 from interleave_thinker.backend.feedback.live.messages import LiveMessage
@@ -40,7 +41,7 @@ from interleave_thinker.backend.types import (
     StoryFinding,
     Verdict,
 )
-from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
+from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch
 
 NASTY = ['x" \\ ' * 4000, "猫" * 9000, "\x00\x1f" * 5000, "word " * 5000]
 
@@ -239,9 +240,9 @@ def test_only_runs_below_the_runs_folder_are_opened(tmp_path: Path, name: str) -
     (tmp_path / PARENT / "a").mkdir(parents=True)
     (tmp_path / "secrets").mkdir()
     (tmp_path / PARENT / "link").symlink_to(tmp_path / "secrets")
-    assert known_run(tmp_path, "a") == tmp_path / PARENT / "a"
+    assert known_run(tmp_path / PARENT, "a") == tmp_path / PARENT / "a"
     with pytest.raises(SettingsError, match=r"The run .* was not found"):
-        known_run(tmp_path, name)
+        known_run(tmp_path / PARENT, name)
 
 
 def test_parallel_candidates_and_steps_are_separate() -> None:

@@ -464,9 +464,6 @@ def test_reinforcement_has_its_own_recipe_section(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="scorer"):
         reinforcement_of(str(recipe))
     told = "critic-grpo:\n  generator: fake\n  scorer: tinyworld\n"
-    recipe.write_text(f"{told}  quantization: 4bit\n")
-    with pytest.raises(SettingsError, match="It is now called 'load_in_4bit'"):
-        reinforcement_of(str(recipe))
     recipe.write_text(f"{told}  load_in_4bit: true\n")
     with pytest.raises(SettingsError, match="lora"):
         reinforcement_of(str(recipe))
