@@ -12,12 +12,12 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.checklist import MAX_ITEMS
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.live.run_folders import known_run
 from interleave_thinker.backend.feedback.live.clipped_text import LINE_BYTES, clip, marked
 from interleave_thinker.backend.feedback.live.live_run import LiveRun, LiveRuns, LiveTarget
 from interleave_thinker.backend.feedback.live.messages import LiveMessage
 from interleave_thinker.backend.feedback.live.progress import MOVES_PER_STEP, Allowance
 from interleave_thinker.backend.feedback.live.replayed import replayed
+from interleave_thinker.backend.feedback.live.run_folders import known_run
 from interleave_thinker.backend.feedback.live.thumbnails import Thumbnails
 from interleave_thinker.backend.journal.records.run_files import RunFiles
 from interleave_thinker.backend.loop.events import (
