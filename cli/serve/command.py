@@ -33,7 +33,7 @@ from ..options.model_options import DrawingOptions
 from ..options.models import with_model_options
 from ..progress import warn
 from . import check, nginx
-from .quiet_log import FewRepeats
+from .quiet_log import few_repeats
 from .register import advertised_url, is_local
 
 if TYPE_CHECKING:
@@ -132,10 +132,8 @@ def serve(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(FewRepeats())
     at_ports = {port: name for port, name in ports.items() if name}
-    with _pool(ray, models, settings, cluster) as pool, ExitStack() as listing:
+    with few_repeats(), _pool(ray, models, settings, cluster) as pool, ExitStack() as listing:
         app_ = create_app(pool, settings, at_ports)
 
         def ready(addresses: list[str]) -> None:

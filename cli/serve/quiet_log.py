@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 MAX_REPEATS, SECONDS = 10, 60.0
 MAX_KINDS = 1000
+
+
+@contextmanager
+def few_repeats() -> Iterator[None]:
+    """Limit equal warnings of all loggers inside the context."""
+    limit, handlers = FewRepeats(), tuple(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(limit)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(limit)
 
 
 class FewRepeats(logging.Filter):

@@ -19,7 +19,7 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 from support.served_app import served_app
 from support.small_pool import SmallPool
 
-from interleave_thinker.cli.serve.quiet_log import FewRepeats
+from interleave_thinker.cli.serve.quiet_log import MAX_REPEATS, FewRepeats, few_repeats
 from interleave_thinker.service.settings import ServiceSettings
 from interleave_thinker.service.web.listener import WatchedProtocol
 
@@ -114,3 +114,13 @@ def test_client_that_does_not_read_its_answer_is_closed(kept: str, monkeypatch: 
             one.connect((place.hostname, place.port or 0))
             one.sendall(asked)
         assert drawn(url, 1) == 200
+
+
+def test_the_limit_ends_with_the_service(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("interleave_thinker.service")
+    with few_repeats():
+        for _ in range(2 * MAX_REPEATS):
+            logger.warning("bad %s", "client")
+    assert len(caplog.records) == MAX_REPEATS
+    logger.warning("bad %s", "client")
+    assert len(caplog.records) == MAX_REPEATS + 1
