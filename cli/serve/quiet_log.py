@@ -14,13 +14,14 @@ MAX_KINDS = 1000
 @contextmanager
 def few_repeats() -> Iterator[None]:
     """Limit equal warnings of all loggers inside the context."""
-    limit, handlers = FewRepeats(), tuple(logging.getLogger().handlers)
-    for handler in handlers:
+    # Each handler sees every record, so each one counts by itself.
+    limits = [(handler, FewRepeats()) for handler in logging.getLogger().handlers]
+    for handler, limit in limits:
         handler.addFilter(limit)
     try:
         yield
     finally:
-        for handler in handlers:
+        for handler, limit in limits:
             handler.removeFilter(limit)
 
 
