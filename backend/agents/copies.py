@@ -24,29 +24,29 @@ from ..errors import AnswerError
 
 COPIED = "The answer repeats the example of the question instead of answering it."
 ENDS = re.compile(r"[.!?…。！？:：;；\n\"“”«»「」『』{}<>\[\]()|\\]+|(?<!\w)'|'(?!\w)")
-"""What separates sentences, and the texts of an object."""
+"""Separators of sentences, and of the texts of an object."""
 NOT_TEXT = re.compile(r"[\W_]+")
 WORD = re.compile(r"\w{4,}")
 STEM = 4
-"""Letters by which words are compared: `wears` and `wearing` are one word."""
+"""Number of first letters by which words are compared, so that `wears` equals `wearing`."""
 WIDE = "⺀"
-"""First of the characters that stand for a syllable or a word, each of which counts as `WIDTH` letters."""
+"""First of the CJK characters. Each counts as `WIDTH` letters."""
 WIDTH = 3
 SENTENCE = 16
-"""Letters from which on an equal text is no coincidence."""
+"""Minimum number of letters for an equal sentence to count as copied."""
 START = 5
-"""Letters by which sentences are looked up."""
+"""Number of first letters by which sentences are indexed."""
 ALIKE = 30
 """Maximum number of sentences of a template that begin alike, which limits the time for strange templates."""
 PHRASE = 40
-"""Letters from which on a sentence of the template counts within a longer sentence too."""
+"""Minimum number of letters for a sentence of the template to be searched inside a longer sentence."""
 MUCH = 55
-"""Copied letters that make any answer a copy; a shorter one is a copy if `SHARE` of it is copied."""
+"""Number of copied letters that makes any answer a copy. With fewer, `SHARE` of the answer decides."""
 SHARE = 1 / 2
 NO_TEXTS = {"kind", "settings"}
-"""Fields with one of several given words."""
+"""Fields with a fixed set of values."""
 KNOWN = 2 / 3
-"""Share of a sentence's words from which on the question itself speaks of it."""
+"""Minimum share of a sentence's words that are in the question, for the sentence to be excused."""
 
 
 def check_copies(answer: object, reasoning: str, template: str, question: str) -> None:

@@ -22,7 +22,7 @@ MARK = re.compile(
 )
 """Names that never start a thought: answers and verdicts, special tokens, image marks, line breaks."""
 THOUGHT = re.compile(r"think|thought|reason|analysis|inner_|scratchpad|reflect")
-"""What special tokens that begin or end a thought are named after."""
+"""Names in special tokens that begin or end a thought."""
 ENDS = re.compile(r"end(?:_|$)|(?:_|^)end|suffix|stop")
 FINAL = re.compile(r"\s*final\b")
 WITHIN = ("message", "constrain", "content")

@@ -116,9 +116,9 @@ STATED_TRUE = re.compile(
 )
 """A true verdict in a text, except in an answer format with both words."""
 NOTHING = ("", "none", "null", "n/a", "nothing")
-"""Words for an empty value, which say no verdict."""
+"""Words for an empty value. They do not state a verdict."""
 MAX_SHORT = 3
-"""Number of words of a text that says only a verdict."""
+"""Maximum number of words of a text that states only a verdict."""
 PIECE = re.compile(r"[\"'“][\w .-]{1,40}\\{0,99}[\"'”]\s{0,30}[:：]")
 """A name in quotes before a colon: a piece of an object without braces."""
 MARKS = re.compile(rf"{TAG.pattern}|{TOKEN}|<[/|｜]?[\w:▁]{{0,30}}[|｜]?\Z|```\w*", re.IGNORECASE)

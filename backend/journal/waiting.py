@@ -77,7 +77,7 @@ def keep_waiting(files: RunFiles, waiting: Waiting | None) -> Waiting | None:
 
 
 _seen: dict[str, tuple[Waiting, float, float]] = {}
-"""By folder: what its run waits for, since when on this process's clock, and the seconds waited before."""
+"""Per folder: the wait, its start by `time.monotonic()`, and the seconds waited before that."""
 
 
 def waited(folder: str | Path, waiting: Waiting) -> float:

@@ -27,7 +27,7 @@ from .protocols import BatchCritic, ChecksItems, CriticLike
 
 IN_A_ROW = 2
 LEAST_JUDGED = 6
-"""Number of verdicts from which on it counts how many were forced. By chance, most of fewer can be."""
+"""Minimum number of verdicts before forced ones can stop a run. With fewer, a majority may be chance."""
 MAX_NAME = 120
 
 
@@ -180,7 +180,7 @@ class MissingVerdicts:
         if is_most and verdict.forced and not reused:
             raise AnswerError(
                 f"The critic's replies are not readable: {self._forced} of {self._read} had no verdict until "
-                f"they were constrained to its form, and such verdicts say nothing. Critic: {self._name}.",
+                f"they were constrained to its form. Such verdicts are not reliable. Critic: {self._name}.",
                 hint="Check the critic's checkpoint, adapter, quantization and chat template (`doctor`, "
                 "`judge`), or allow longer replies (max_tokens). All images are saved: run again "
                 "with another critic to judge them.",

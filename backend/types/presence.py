@@ -1,4 +1,4 @@
-"""Who is in a step by its prompt: `@Name` marks, which decide, and names, from which a proposal is made.
+"""Finds the cast members in a prompt. `@Name` marks decide, and names are a proposal.
 
 A name does not always mean that somebody is to be seen: "the mill without Mia", "Remove Mia", "Mia's dog", "a
 photo of Mia". The tables have what says so in the languages of the plan check: English, Spanish, German and
@@ -17,7 +17,7 @@ from ..cast import MAX_CAST, UNSPACED, CastMember
 from ..checklist import LETTERING
 
 AROUND = 60
-"""How many characters before and after a name are read."""
+"""Number of characters that are read before and after a name."""
 OWN_LETTERS = "äöüÄÖÜ"
 """Letters that are not read as their letter without an accent: in German, Bär and Bar are two words."""
 CONNECTED = re.compile(r"(,? ?(?:\b(?:and|or|nor|und|oder|noch|y|e|o|ni)\b|&)(?: a)?|,|[和与跟及、或]) ?")
@@ -41,7 +41,7 @@ BODY = _any("""
     gesicht haare?n? kopf augen? hand hände?n? finger arme?n? beine?n? füßen? mund lächeln rücken schultern?
     blick nase hals schoß seite linken rechten schatten spiegelbild nähe
 """)
-"""What shows its owner, or where the owner is."""
+"""Body parts and positions: "Mia's hand" shows Mia."""
 HAN_BODY = (
     r"(?:[前后左右旁身对].?[面边方侧旁后前上]|[左右旁]|.{0,3}(?:脸|面[部容孔]|头(?![盔巾像])|眼(?!镜)|手(?![机表套提电工])|"
     "脚(?!踏)|腿|肩|背影|身[影体]|影子|倒影|嘴|怀|笑|表情|特写))"
@@ -93,7 +93,7 @@ OF = "(?:of|de|von)"
 SHOWING = "(?:of|showing|depicting|with|de|con|von|mit)"
 OWNER = "(?!['’]?s )"
 W, SOME = r"(?:[\w-]+ )?", r"(?:[\w-]+ ){0,3}"
-"""At most one, and at most three words between others."""
+"""Optional words between others: at most one, and at most three."""
 
 BUT = "(?:but|except(?: for)?|excepto|salvo|menos|außer)"
 END = r"[,.;]|$"
@@ -108,7 +108,7 @@ SEEN = rf"""
     [把将给]§(?:身上|头上)?的[^，。,.]{{0,4}}{HAN_WORN}
     (?:{HAN_REMOVE}|摘掉|脱掉)§.{{0,6}}{HAN_WORN}
 """
-"""Where a member is seen although what follows would say otherwise. § is the name, without its article."""
+"""Phrases that show a member although `GONE` or `APART` matches too. § is the name without its article."""
 GONE = rf"""
     (?:without|every(?:one|body) but|except(?: for)?|instead of|minus|neither|nor|not) §
     no (?:(?:sign|trace) of )?§
@@ -171,7 +171,7 @@ APART = rf"""
     (?:denk(?:t|en) {SOME}an|träum(?:t|en) von|vermiss(?:t|en)) §
     (?:给§写|[写寄]给§|等[着待候]?§|想[着念起]§|思念§|[寻找]找?§|[印画刻]着§|梦见§|关于§|属于§)
 """
-"""Where a member is only spoken of: owners, pictures, and whom somebody writes to, waits for or thinks of."""
+"""Phrases that only mention a member: owners, pictures, and objects of writing, waiting and thinking."""
 
 
 def _pattern_of(phrases: str) -> re.Pattern[str]:
@@ -280,7 +280,7 @@ def _last_of_list(found: Sequence[_Place], first: int, text: str) -> int:
 
 
 def _named(cast: Sequence[CastMember], text: str, mark: str = "") -> Iterator[_Place]:
-    """Yield the names in a text, of several at the same place the longest. With a mark, in any case."""
+    """Yield the names in a text; of several at one place the longest. A marked name matches in any case."""
     known: dict[str, list[CastMember]] = {}
     for member in cast:
         known.setdefault(_folded(member.name).casefold(), []).append(member)
@@ -291,7 +291,7 @@ def _named(cast: Sequence[CastMember], text: str, mark: str = "") -> Iterator[_P
     before = r"(?<![A-Za-z0-9_.@])" if mark else ""
     for found in re.finditer(f"{before}{mark}(?:{either})", _folded(text)) if cast else ():
         written = text[found.start() + len(mark) : found.end()]
-        # Of two names that differ in accents only, the one that is written.
+        # Of two names that differ only in accents, use the one in the text.
         members = known.get(_folded(written).casefold(), [])
         members = [one for one in members if one.name.casefold() == written.casefold()] or members
         if members:

@@ -29,7 +29,7 @@ class StopReason(str, Enum):
     picked = "picked"
     """The user picked the chosen attempt, regardless of its verdict."""
     approved_by_time = "approved by time"
-    """Nobody decided in time, so the run continued with the chosen attempt."""
+    """No user decided in time, so the run continued with the chosen attempt."""
     redrawn = "redrawn"
     """The user requested the chosen attempt, and the critic did not accept it."""
     unjudged = "unjudged"

@@ -43,7 +43,7 @@ EXCHANGED = re.compile(
     r"cada|siguiente|después|días?|año|verano|otoño|invierno|primavera)\b|[每春夏秋冬]|交换|第二天|后来",
     re.IGNORECASE,
 )
-"""Words with which clothes may be others: an exchange, another day or season."""
+"""Words after which other clothes are expected: a change of clothes, another day or season."""
 
 
 class Worn(NamedTuple):

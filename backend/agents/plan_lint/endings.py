@@ -23,7 +23,7 @@ CUT_OFF = {
 }
 """Last words after which something is missing. Those that can end a sentence ("walks in") are not listed."""
 NO_END = re.compile(r"[:;：；、(\[（„«]$|[(（][^()（）]{0,80}$")
-"""The end of a prompt that is none. A caption may end in this way: "To the moon:"."""
+"""An unfinished end of a prompt. A caption may end in this way: "To the moon:"."""
 CONTINUED = re.compile(
     r"to be continued|stay tuned|keep reading|read on\b|sigue leyendo|bleibt? dran|lest weiter|"
     r"(?:find out|see|read|more|continues?|continued) (?:in|on) (?:the )?(?:next|part)\b|"

@@ -1,4 +1,4 @@
-"""Reads what writers and directors have already as a plan: Fountain scripts, outlines, shot lists.
+"""Reads scripts as plans: Fountain screenplays, outlines, shot lists.
 
 Every reader is a pure function of the text. Each line of the text is in a step of the plan, or its notice
 (`Plan.warning`) names it. A file without any step is an error.

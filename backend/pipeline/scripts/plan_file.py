@@ -35,7 +35,7 @@ ONLY_OUTLINE = re.compile(r"^\s+(?:draw|do|text|prompt): ", re.MULTILINE)
 """Lines of an outline of Edit Plan, which no script has."""
 ANSWER = re.compile(r"<answer\b|<think\b|execution_plan", re.IGNORECASE)
 OTHER_TEXT = re.compile(rf"\A\s*(?:[\[{{]|style:)|{ANSWER.pattern}", re.IGNORECASE)
-"""What a text file has that is another form of a plan, not a script."""
+"""Content of a text file that is a plan in another form, not a script."""
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 
