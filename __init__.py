@@ -30,7 +30,8 @@ def __getattr__(name: str) -> Any:
     """Return `__version__`, or import a name of the public API (`backend/__init__.py`) on first use."""
     if name == "__version__":
         return _version()
-    if name == "__all__" or not name.startswith("_"):
+    # pytest imports this file alone, without a package, if the folder's name is not an identifier.
+    if "__path__" in globals() and (name == "__all__" or not name.startswith("_")):
         # Not `from . import backend`, because that calls this function for `backend`.
         backend = import_module(".backend", __name__)
         if name in ("__all__", *backend.__all__):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import subprocess
 import sys
@@ -86,3 +87,12 @@ def test_a_name_is_imported_when_it_is_used() -> None:
         check=False,
     )
     assert done.stdout.strip() == "['interleave_thinker.backend'] Pipeline False", done.stderr
+
+
+def test_the_file_can_be_imported_alone() -> None:
+    """As pytest does in a clone in a folder such as `interleave-thinker`, whose name is not an identifier."""
+    spec = importlib.util.spec_from_file_location("__init__", ROOT / "__init__.py")
+    assert spec and spec.loader
+    alone = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(alone)
+    assert not hasattr(alone, "setup_module") and alone.__version__
