@@ -7,8 +7,17 @@ import re
 from ..backend.errors import SettingsError
 
 LAST_RELEASE = "0.3.0"
+BENCHMARKS = ("tinyworld", "ueval", "comm", "wise", "rise", "specv", "vistory")
 REMOVED: dict[str, tuple[str, ...]] = {
-    "": ("parity",),
+    "": ("parity", "feedback"),
+    "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
+    **dict.fromkeys(
+        (
+            *("demo", "run", "app", "judge", "cast sheets", "data trajectories", "evaluate critic"),
+            *(f"benchmark {name}" for name in BENCHMARKS),
+        ),
+        ("--critic-notes",),
+    ),
     "evaluate": ("own-critic",),
     "evaluate ablation": ("--teacher-seeds",),
     "data": ("pairs", "critic-pairs", "planner-pairs"),
