@@ -318,6 +318,13 @@ def test_a_chosen_prompt_set_is_what_the_agent_is_asked_with(host: ComfyServer, 
     assert expected in digest(prompts="someone/short-prompts")
 
 
+def test_an_input_of_an_earlier_release_is_skipped(host: ComfyServer) -> None:
+    need_checkpoints()
+    graph = judged_by("tiny world critic", notes="none", max_tokens=0)
+    graph["plan"]["inputs"]["request"] = "saved with notes"
+    assert "report" in host.run(graph)
+
+
 # Remote Agent
 
 
