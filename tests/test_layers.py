@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("backend", "nodes", "service", "webapp", "training", "evaluation", "tinyworld", "cli")
 TABLE = re.compile(r"^```imports\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PACKAGES = re.compile(r"^packages = \[$(.*?)^\]$", re.MULTILINE | re.DOTALL)
+PACKAGES = re.compile(r"^LAYERS = (\(.*\))$", re.MULTILINE)
 MAX_ROOMS = 12
 """Maximum number of files and folders in one folder; more are hard to survey."""
 CROWDED = {"backend": 28}
@@ -196,9 +196,8 @@ def test_no_folder_has_too_many_entries() -> None:
 
 
 def test_every_folder_is_installed() -> None:
-    """An editable install finds packages that are missing in the list; pip install does not."""
-    listed = PACKAGES.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert listed
-    folders = {path.parent.relative_to(ROOT) for path in modules().values()} | {Path()}
-    named = {".".join(("interleave_thinker", *folder.parts)) for folder in folders}
-    assert set(re.findall(r'"([^"]+)"', listed[1])) == named
+    """An editable install finds packages that are missing in setup.py; pip install does not."""
+    listed = PACKAGES.search((ROOT / "setup.py").read_text(encoding="utf-8"))
+    assert listed and set(ast.literal_eval(listed[1])) == set(LAYERS)
+    folders = {path.parent for path in modules().values()}
+    assert not [folder for folder in folders if not (folder / "__init__.py").is_file()]
