@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     FailFast,
     Field,
+    JsonValue,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -22,6 +23,12 @@ from .shown_text import valid_text
 MAX_TEXT = 100_000
 MAX_IMAGE_NAME = 1_000
 LORA_SUFFIX = ".safetensors"
+
+DIRECT: dict[str, JsonValue] = {"direct": True}
+"""`json_schema_extra` of a setting that people change often.
+
+Such a setting has an option of its own on the command line. All others are set with `--set NAME=VALUE`.
+"""
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")

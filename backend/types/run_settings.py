@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from ..values import Value, written_without
+from ..values import DIRECT, Value, written_without
 from .step_settings import MAX_STEP_IMAGES
 
 MAX_ATTEMPTS = 10_000
@@ -23,19 +23,25 @@ accepts no reference images. `checklist`: the critic cannot answer single items.
 
 
 class RunSettings(Value):
-    """Settings of a run. The field descriptions are the command line's help and the nodes' tooltips."""
+    """Settings of a run.
+
+    A field is defined here once: default, range, description, and whether it is one of those that people set
+    often (`DIRECT`). The command line, the web app and the reference read it.
+    """
 
     max_attempts: int = Field(
         default=5,
         ge=1,
         le=100,
         description="Maximum attempts per step, including the first. With 1, no critic is used.",
+        json_schema_extra=DIRECT,
     )
     accept_at: float | None = Field(
         default=None,
         ge=0.0,
         le=1.0,
         description="Accept at this success probability (0 to 1). Empty: the critic's own yes/no verdict.",
+        json_schema_extra=DIRECT,
     )
     keep: Literal["best", "last"] = Field(
         default="best",
@@ -49,6 +55,7 @@ class RunSettings(Value):
             "Source image of a step: the previous step's, the first generated one, or the request's first. "
             "With all, models that accept several images are also shown the other earlier ones."
         ),
+        json_schema_extra=DIRECT,
     )
     most_images: int | None = Field(
         default=None,
@@ -62,6 +69,7 @@ class RunSettings(Value):
         ge=0,
         le=2**48,
         description="Base seed; every step and attempt derives its own seed from it.",
+        json_schema_extra=DIRECT,
     )
     seed_rule: Literal["every try", "every step", "1000 per step"] = Field(
         default="every try",
@@ -111,6 +119,7 @@ class RunSettings(Value):
         default="never",
         description="When to wait for approval: the run ends there, and run again it continues after the "
         "decision. every step: after the planner's plan and after each image.",
+        json_schema_extra=DIRECT,
     )
 
     @model_serializer(mode="wrap")
