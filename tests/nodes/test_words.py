@@ -132,7 +132,7 @@ def test_help_pages_exist_only_for_existing_nodes() -> None:
 
 
 def test_the_host_tests_page_lists_every_test() -> None:
-    page = (ROOT / "docs" / "reference" / "host-tests.md").read_text(encoding="utf-8")
+    page = (ROOT / "tests" / "host" / "README.md").read_text(encoding="utf-8")
     files = {path.name for path in (ROOT / "tests" / "host").rglob("test_*.py")}
     assert set(re.findall(r"`(test_\w+\.py)`", page)) == files
 

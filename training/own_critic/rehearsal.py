@@ -4,7 +4,7 @@ Old rows keep the critic from forgetting. They also balance the verdicts of the 
 annotation is dropped for balance. Old rows with a question of a new row are dropped, since the newer answer
 counts. A minimum number of rows and steps is required: a critic that could not have learned
 anything would pass a gate that only tests what it knew before. Both numbers were measured in the tiny world
-(docs/explanation/results-training.md).
+(benchmarks/notes/training.md).
 """
 
 from __future__ import annotations
