@@ -7,13 +7,12 @@ from collections import Counter
 from random import Random
 
 import pytest
+from support.plan_faults import GOOD, FaultyPlan, other_phrasings, planted_faults
 
 from interleave_thinker.backend.agents.plan_lint.cast import cast_left_out, found_casts
 from interleave_thinker.backend.agents.plan_lint.findings import Checked, asked_in
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint, remaining
 from interleave_thinker.backend.types import CastMember, Plan, Request, Step, StepSettings
-from interleave_thinker.benchmarks.plan_faults.fresh import GOOD, fresh_plans, repository_plans
-from interleave_thinker.benchmarks.plan_faults.planting import planted_faults
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 
 
@@ -282,8 +281,8 @@ def test_findings_of_the_plan_come_first_and_then_those_of_its_steps() -> None:
 def test_planted_faults_are_found_without_false_alarms() -> None:
     missed: Counter[str] = Counter()
     for one in planted_faults():
-        assert lint(one.good, one.request) == (), one.request
-        missed[one.rule] += one.rule not in {finding.rule for finding in lint(one.faulty, one.request)}
+        assert one.good is not None and lint(one.good, one.request) == (), one.request
+        missed[one.kind] += one.kind not in {finding.rule for finding in lint(one.plan, one.request)}
     # "4 scenes" does not clearly ask for images, a comic may have lettering, and "three friends, one tall and
     # one short" does not contradict itself.
     most = {"no-images": 6, "unasked-words": 5, "head-count": 3, "no-subject": 1, "missing-goal": 1}
@@ -483,9 +482,15 @@ def test_captions_that_the_request_excludes_in_any_words_are_found(request_text:
     assert bool(rules("a fox", request=request_text, texts={1: "Hi."}) & {"unasked-words"}) == found
 
 
-def test_fresh_faults_are_found_without_false_alarms() -> None:
-    plans = [*fresh_plans(), *repository_plans()]
-    assert not [(one.request, one.found) for one in plans if one.kind == GOOD and one.found]
+def found_in(one: FaultyPlan) -> list[str]:
+    """Return the rules that find something at the fault, or anywhere in a plan without faults."""
+    findings = lint(one.plan, one.request)
+    return [found.rule for found in findings if one.kind == GOOD or found.step in (None, one.fault_at)]
+
+
+def test_faults_in_other_phrasings_are_found_without_false_alarms() -> None:
+    plans = list(other_phrasings())
+    assert not [(one.request, found_in(one)) for one in plans if one.kind == GOOD and found_in(one)]
     faults = [one for one in plans if one.kind != GOOD]
     assert (len(faults), len(plans) - len(faults)) >= (68, 62)
-    assert sum(bool(one.found) for one in faults) >= 61
+    assert sum(bool(found_in(one)) for one in faults) >= 61

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.live_bytes import live_bytes, peak_on_meta
 
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
@@ -21,7 +22,7 @@ from interleave_thinker.backend.vram.agent_shapes import agent_shape, published_
 from interleave_thinker.backend.vram.footprint import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
 from interleave_thinker.backend.vram.image_shapes import KNOWN
 from interleave_thinker.benchmarks.agents.model import SMALL, build
-from interleave_thinker.benchmarks.live_bytes import live_bytes, peak_on_meta
+
 
 BF16 = torch.bfloat16
 SIDE = 1024
@@ -75,7 +76,7 @@ def test_decoding_and_encoding() -> None:
     [("flux2-klein-4b", 2.5543, 1.6172), ("qwen-image-edit", 4.436, 2.8372)],
 )
 def test_convolution_memory_matches_gpu_measurements(name: str, decode: float, encode: float) -> None:
-    """GB at 1024 x 1024 on an H100, by `python -m benchmarks.image_peaks`."""
+    """GB at 1024 x 1024 on an H100, measured."""
     vae = KNOWN[name].vae
     assert vae.work(SIDE * SIDE) / 1e9 == pytest.approx(decode, rel=0.01)
     assert (vae.encode + vae.encode_workspace) * vae.width * 2 * SIDE**2 / 1e9 == pytest.approx(
@@ -84,7 +85,7 @@ def test_convolution_memory_matches_gpu_measurements(name: str, decode: float, e
 
 
 def test_an_encoder_that_is_a_language_model_computes_logits() -> None:
-    """GB on an H100, by `python -m benchmarks.image_peaks --only encoder`."""
+    """GB on an H100, measured."""
     assert KNOWN["flux2-klein-4b"].encoder.work() / 1e9 == pytest.approx(0.2536, rel=0.01)
 
 
