@@ -1,8 +1,8 @@
-"""Measures in the tiny world what a cast does for a generator that forgets (tinyworld/lab/runs/forgetful.py).
+"""Measures in the tiny world what a cast does for a generator that forgets.
 
     OMP_NUM_THREADS=1 python -m benchmarks.cast --seeds 1 2 3 --generator exact
     OMP_NUM_THREADS=1 python -m benchmarks.cast --seeds 1 2 3 --arms traits facts remembers
-    OMP_NUM_THREADS=1 python -m benchmarks.cast --stories 60 --critic learned --arms facts judged
+    OMP_NUM_THREADS=1 python -m benchmarks.cast --stories 60 --critic learned --arms facts
 
 Stories of six steps with exact plans run through the regular loop with the shipped generator, or a renderer
 that makes no other mistakes, behind the forgetful wrapper, and with an exact critic or the shipped one. The
@@ -18,13 +18,21 @@ things of a story are its cast. All arms have the same stories and seeds, so dif
 - wrong: as facts, but every tenth trait or fact has another color or place.
 - careless: as traits, but seven of ten traits have another color: the share of a 1.5B planner's members with
   a trait that is not true in all images was 19 of 27 (docs/how-to/runs/cast.md).
-- judged: as facts, and the critic is given traits and facts as clauses of both prompts.
 
-The tiny generator accepts no reference images, so only words are measured. Expected before the first run:
-names changes little, since a terse prompt names only what it changes; traits removes the color half of the
-loss and facts nearly all; stale and everyone are worse than none or traits; with five attempts the critic
-repairs most of what none loses, so the cast saves images; judged is not better, since the critic compares
-with the source.
+The tiny generator accepts no reference images, so only words are measured.
+
+Image models keep what a prompt names and change what it does not, and every edit of an edit changes more. The
+tiny world's generator does not do that. `ForgetfulGenerator` adds it, before the wrapped generator edits:
+
+- A thing that neither this prompt nor the one before names drifts: it gets another color or another place. A
+  hash of story, thing and source decides whether (`chance`) and how, so another seed does not help.
+- An edit or a clause that names the thing prevents both. What a prompt says about the cast prevents only what
+  it states: a color, or a place.
+- What a prompt says about the cast is also followed. A thing gets the color or place that it states, unless
+  the edit names the thing, and a thing that is not on the page appears in a free cell.
+
+The text about the cast (backend/cast.py) follows the tiny world's prompt after a full stop. It has sentences
+like "Fish: red." and "The fish is at the top left.".
 
 A cast that a model writes costs one more reply per story. The last line is JSON.
 """
@@ -33,7 +41,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -42,7 +52,7 @@ from interleave_thinker.backend.cast import MAX_FACTS, CastMember
 from interleave_thinker.backend.generators.protocol import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Verdict
-from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES, drawn_of, verdict_of
+from interleave_thinker.tinyworld.lab.data.critic_rows import drawn_of, verdict_of
 from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
 from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
     BatchedTasks,
@@ -50,26 +60,172 @@ from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
     SharedGenerator,
     drawing,
 )
-from interleave_thinker.tinyworld.lab.runs.forgetful import ForgetfulGenerator
-from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome, StoryRuns, measure_stories, run_story
+from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome, StoryRuns, run_story
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.drawing import draw as draw_scene
+from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
-from interleave_thinker.tinyworld.runtime.scene import CELLS, COLORS, Scene, color_and_thing
+from interleave_thinker.tinyworld.runtime.reading import read_image
+from interleave_thinker.tinyworld.runtime.scene import (
+    CELLS,
+    COLORS,
+    EMPTY,
+    THINGS,
+    Scene,
+    StartScene,
+    color_and_thing,
+    identity_of,
+    thing_of,
+)
 from interleave_thinker.tinyworld.runtime.scorer import expected_scene
-from interleave_thinker.tinyworld.runtime.wording import Clause, clauses_of, prompt_text, read_prompt
-from interleave_thinker.training.statistics.intervals import paired_difference
+from interleave_thinker.tinyworld.runtime.sprites import CELL
+from interleave_thinker.tinyworld.runtime.wording import Clause, edit_text, read_prompt
+from interleave_thinker.training.statistics.intervals import Share, paired_difference, share
 
 COUNTS = (1, 3, 5)
 STEPS = 6
 VERDICT_TOKENS = 224
 """Token limit of a verdict, as in the ablation."""
-ARMS = ("remembers", "none", "names", "traits", "facts", "stale", "everyone", "wrong", "careless", "judged")
-DEFAULT = ARMS[:-1]
+ARMS = ("remembers", "none", "names", "traits", "facts", "stale", "everyone", "wrong", "careless")
 WRONG = {"wrong": 1, "careless": 7}
 """How many of ten traits and facts are wrong."""
-WITH_FACTS = ("facts", "everyone", "wrong", "judged")
+WITH_FACTS = ("facts", "everyone", "wrong")
+CHANCE = 0.5
+"""Probability that a forgotten thing drifts."""
+_TRAIT = re.compile(rf"({'|'.join(THINGS)}): ([^.]*)\.", re.IGNORECASE)
+_CELL = "|".join(sorted(CELLS, key=len, reverse=True))
+_FACT = re.compile(rf"the ({'|'.join(THINGS)}) is (?:({'|'.join(COLORS)})|at the ({_CELL}))\.", re.IGNORECASE)
+
+
+@dataclass
+class Stated:
+    """What a prompt states about a thing: its color, its cell, or neither."""
+
+    color: str | None = None
+    cell: int | None = None
+
+
+def cast_in(text: str) -> dict[str, Stated]:
+    """Return what a text about the cast states, by thing. Facts replace traits."""
+    found: dict[str, Stated] = {}
+    for thing, traits in _TRAIT.findall(text):
+        stated = found.setdefault(thing.lower(), Stated())
+        stated.color = next((one for one in COLORS if one in traits.split(", ")), None)
+    for thing, color, cell in _FACT.findall(text):
+        stated = found.setdefault(thing.lower(), Stated())
+        stated.color = color.lower() or stated.color
+        stated.cell = CELLS.index(cell.lower()) if cell else stated.cell
+    return found
+
+
+def parts_of(prompt: str) -> tuple[str, str]:
+    """Return the prompt in the words of the tiny world, and the text about the cast after it."""
+    words, _, cast = prompt.partition(". ")
+    return words, cast
+
+
+class ForgetfulGenerator:
+    """Wraps the generator of one story."""
+
+    def __init__(self, inner: Generator, story: str, chance: float = CHANCE) -> None:
+        self.inner, self._story, self._chance = inner, story, chance
+        self._kept: dict[str, dict[str, Stated]] = {}
+        """For each generated image, the things whose color or place its prompt named."""
+
+    @property
+    def identity(self) -> str:
+        """Identity of the wrapped generator and the chance."""
+        return f"{self.inner.identity} forgets {self._chance}"
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Let things of the source drift, and generate an image from it."""
+        words, text = parts_of(prompt)
+        cast, read = cast_in(text), read_prompt(words)
+        if read is None:
+            return self.inner.draw(words, source, seed)
+        edit, clauses = read
+        named = {thing for thing in THINGS if thing in edit_text(edit).split()}
+        named |= {thing for one in clauses if one.cell is not None and (thing := thing_of(one.content))}
+        kept = cast | {thing: Stated(color=COLORS[0], cell=0) for thing in named}
+        scene = None if source is None else read_image(source).scene
+        shown = source
+        if source is not None and scene is not None and not isinstance(edit, StartScene):
+            rng = Random(f"{self._story}/{source.digest}/{words}")
+            drifted = self._drifted(scene, (kept, self._kept.get(source.digest)))
+            drifted = followed(
+                drifted, {thing: one for thing, one in cast.items() if thing not in named}, rng
+            )
+            drifted = kept_free(drifted, scene, edit.apply(scene), clauses)
+            shown = repainted(source, scene, drifted)
+        image = self.inner.draw(words, shown, seed)
+        self._kept.setdefault(image.digest, kept)
+        return image
+
+    def _drifted(self, scene: Scene, kept: tuple[dict[str, Stated], dict[str, Stated] | None]) -> Scene:
+        """Return the scene with those colors and places changed that neither of two prompts named.
+
+        Args:
+            scene: The scene.
+            kept: What this prompt and the one before named. The second is `None` if the image is not from
+                this generator: nothing drifts then.
+        """
+        this, before = kept
+        for cell in scene.occupied if before is not None else ():
+            color, thing = color_and_thing(scene.cells[cell])
+            rng = Random(f"{self._story}/{thing}/{scene}")
+            if rng.random() >= self._chance:
+                continue
+            stated = [one[thing] for one in (this, before or {}) if thing in one]
+            if rng.random() < 0.5:
+                if all(one.color is None for one in stated):
+                    other = rng.choice([one for one in COLORS if one != color])
+                    scene = scene.put(cell, identity_of(other, thing))
+            elif all(one.cell is None for one in stated) and scene.free:
+                scene = moved(scene, cell, rng.choice(scene.free))
+        return scene
+
+
+def followed(scene: Scene, cast: dict[str, Stated], rng: Random) -> Scene:
+    """Return the scene with every thing as the text about the cast states it."""
+    for thing, stated in cast.items():
+        cells = scene.find(thing)
+        if not cells:
+            if scene.free:
+                color = stated.color or rng.choice(COLORS)
+                scene = scene.put(rng.choice(scene.free), identity_of(color, thing))
+            continue
+        if stated.color is not None:
+            scene = scene.put(cells[0], identity_of(stated.color, thing))
+        if stated.cell is not None and stated.cell in scene.free:
+            scene = moved(scene, cells[0], stated.cell)
+    return scene
+
+
+def kept_free(scene: Scene, before: Scene, after: Scene, clauses: list[Clause]) -> Scene:
+    """Return the scene without the changes in cells that the edit fills or a clause names."""
+    filled = {cell for cell in range(9) if before.cells[cell] == EMPTY and after.cells[cell] != EMPTY}
+    for cell in filled | {one.cell for one in clauses if one.cell is not None}:
+        if scene.cells[cell] != before.cells[cell]:
+            scene = scene.put(cell, before.cells[cell])
+    return scene
+
+
+def moved(scene: Scene, cell: int, to: int) -> Scene:
+    """Return the scene with the thing of a cell in another one."""
+    return scene.put(to, scene.cells[cell]).put(cell, EMPTY)
+
+
+def repainted(page: Picture, before: Scene, after: Scene) -> Picture:
+    """Return the page with the cells that differ painted as in the second scene."""
+    changed = [cell for cell in range(9) if before.cells[cell] != after.cells[cell]]
+    if not changed:
+        return page
+    image, painted = page.image.copy(), draw(after).image
+    for cell in changed:
+        left, top = CELL * (cell % 3), CELL * (cell // 3)
+        box = (left, top, left + CELL, top + CELL)
+        image.paste(painted.crop(box), box)
+    return Picture(image)
 
 
 def things_on(page: Scene) -> dict[str, tuple[str, int]]:
@@ -124,36 +280,6 @@ def with_cast(story: TinyStory, arm: str) -> Plan:
     return story.plan.model_copy(update={"cast": cast, "steps": tuple(steps)})
 
 
-class ToldCritic:
-    """A critic that is given the cast as clauses of both prompts, as many as the tiny world allows."""
-
-    prompt_set_digest = ""
-
-    def __init__(self, inner: SharedCritic, story: TinyStory) -> None:
-        self.inner, self.identity = inner, f"{inner.identity} told"
-        prompts = [step.prompt for step in story.plan.steps if step.prompt]
-        self._pages = dict(zip(prompts, story.pages, strict=True))
-
-    def judge(
-        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
-    ) -> Verdict:
-        """Judge an image with the clauses of the page in both prompts."""
-        page = self._pages[original_prompt]
-        clauses = clauses_of(page, page.occupied)
-        return self.inner.judge(
-            before, after, *(_told(one, clauses) for one in (original_prompt, prompt_used))
-        )
-
-
-def _told(prompt: str, clauses: Sequence[Clause]) -> str:
-    found = read_prompt(prompt)
-    if found is None:
-        return prompt
-    edit, own = found
-    named = {clause.cell for clause in own}
-    return prompt_text(edit, [*own, *(one for one in clauses if one.cell not in named)][:MAX_CLAUSES])
-
-
 def exact(requests: Sequence[tuple[Picture | None, Picture, str, str]]) -> list[Verdict]:
     """Judge images as the oracle does: exact verdicts, and one more clause in every refined prompt."""
     drawn = [drawn_of(*one) for one in requests]
@@ -169,7 +295,7 @@ def verdicts_of(critic: str) -> Callable[[Sequence[Any]], Sequence[Verdict]]:
 
 def exactly(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
     """Return exactly what prompts make of their sources."""
-    return [draw_scene(expected_scene(source, prompt)) for prompt, source, _ in requests]
+    return [draw(expected_scene(source, prompt)) for prompt, source, _ in requests]
 
 
 def images_of(generator: str) -> Callable[[Sequence[Any]], Sequence[Picture]]:
@@ -184,7 +310,6 @@ def outcomes_of(
     arm: str,
     judging: str,
     made_by: str = "learned",
-    through: Callable[[Generator], Generator] | None = None,
 ) -> tuple[dict[int, list[StoryOutcome]], int]:
     """Run all stories of an arm.
 
@@ -193,7 +318,6 @@ def outcomes_of(
         arm: The arm.
         judging: The critic: exact, learned or none.
         made_by: The generator: exact or learned.
-        through: Wraps the generator of each story.
 
     Returns:
         The outcomes by number of attempts, and the critic's replies.
@@ -212,14 +336,19 @@ def outcomes_of(
     tasks: list[Callable[[], dict[int, StoryOutcome]]] = []
     for number, story in enumerate(stories):
         drawer: Generator = shared if arm == "remembers" else ForgetfulGenerator(shared, story.text)
-        drawer = through(drawer) if through else drawer
-        judge_of = ToldCritic(critic, story) if arm == "judged" else critic
         plan = with_cast(story, arm)
         tasks.append(
-            partial(run_story, number, story, plan, drawer, None if judging == "none" else judge_of, runs)
+            partial(run_story, number, story, plan, drawer, None if judging == "none" else critic, runs)
         )
     told = together.run(tasks)
     return {attempts: [one[attempts] for one in told] for attempts in runs.max_attempts}, calls
+
+
+def measured(ones: Sequence[StoryOutcome]) -> tuple[Share, Share, float]:
+    """Return the shares of right stories and of right steps, and the images per step."""
+    steps = [right for one in ones for right in one.steps]
+    images = sum(one.draws for one in ones) / max(1, len(steps))
+    return share([one.right for one in ones]), share(steps), images
 
 
 def main() -> None:
@@ -229,7 +358,7 @@ def main() -> None:
     )
     parser.add_argument("--stories", type=int, default=300)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="Seeds whose stories are pooled.")
-    parser.add_argument("--arms", nargs="*", choices=ARMS, default=[*DEFAULT], help="In addition to none.")
+    parser.add_argument("--arms", nargs="*", choices=ARMS, default=[*ARMS], help="In addition to none.")
     parser.add_argument("--generator", choices=("exact", "learned"), default="learned")
     parser.add_argument("--critic", choices=("exact", "learned", "none"), default="exact")
     options = parser.parse_args()
@@ -245,20 +374,19 @@ def main() -> None:
         told = {attempts: [one for some, _ in runs for one in some[attempts]] for attempts in runs[0][0]}
         calls = sum(made for _, made in runs)
         plain = plain or told
-        measure = measure_stories(told)
         figures[arm] = {}
         for attempts, ones in told.items():
+            whole, steps, images = measured(ones)
             change = paired_difference([one.right for one in ones], [one.right for one in plain[attempts]])
             figures[arm][attempts] = {
-                "stories": measure.stories[attempts].model_dump(),
-                "steps": measure.steps[attempts].model_dump(),
-                "images": measure.draws[attempts],
+                "stories": whole.model_dump(),
+                "steps": steps.model_dump(),
+                "images": images,
                 "change": change.model_dump(),
             }
             print(
-                f"{arm:9s} {attempts} attempts: stories {measure.stories[attempts]}, "
-                f"steps {measure.steps[attempts]}, {measure.draws[attempts]:.2f} images per step, "
-                f"change of stories {change}",
+                f"{arm:9s} {attempts} attempts: stories {whole}, steps {steps}, "
+                f"{images:.2f} images per step, change of stories {change}",
                 flush=True,
             )
         print(f"{arm:9s} {calls / count:.1f} replies of the critic per story, all runs together")

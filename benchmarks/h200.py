@@ -18,31 +18,203 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from support.live_bytes import live_bytes
 
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.vram.agent_shapes import published_fields
 from interleave_thinker.backend.vram.footprint import agent_weights, agent_work
-from interleave_thinker.backend.vram.image_shapes import KNOWN
+from interleave_thinker.backend.vram.image_shapes import KNOWN, ImageShape
 from interleave_thinker.backend.vram.models import named_agent
 from interleave_thinker.backend.vram.placement import ModelPart, moments, plan_memory
 
-from .agents.ours import Ours
-from .agents.plain import PlainLoop
-from .agents.run import unequal
-from .agents.ways import WAYS, Way
-from .agents.work import Forced, make_work
-from .h200_models import agent_folder, emptied
-from .image_peaks import cases, measured
-from .live_bytes import live_bytes
+from .agents import unequal
+from .agents_loops import SMALL, WAYS, Forced, Ours, PlainLoop, Way, build, make_work
+
+AGENT = "Qwen/Qwen3-VL-8B-Instruct"
+IDS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+
+
+def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> Path:
+    """A checkpoint folder of an agent: of the published 8B shape in bf16, or small."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    build(folder, default_prompt_set(), SMALL._replace(hidden=64, layers=2), answers)
+    if tiny:
+        return folder
+    small = json.loads((folder / "config.json").read_text())
+    config = Qwen3VLConfig(**published_fields(AGENT), **{name: small[name] for name in IDS})
+    # The parts before rotary embeddings are as published; the rest of the text configuration is the classes'
+    # default.
+    config.text_config.rope_parameters = {
+        "rope_type": "default",
+        "rope_theta": 5_000_000.0,
+        "mrope_section": [24, 20, 20],
+        "mrope_interleaved": True,
+    }
+    model: Any = made(lambda: Qwen3VLForConditionalGeneration(config), device)
+    model.generation_config.eos_token_id = json.loads((folder / "generation_config.json").read_text())[
+        "eos_token_id"
+    ]
+    model.generation_config.pad_token_id = 0
+    model.save_pretrained(folder)
+    del model
+    emptied(device)
+    return folder
+
+
+def made(build_one: Any, device: str) -> Any:
+    """Return a module built on the device in bf16, with matrices from N(0, 0.02).
+
+    Deep random models stay finite at this scale.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device(device), torch.no_grad():
+            module = build_one()
+            for weight in module.parameters():
+                if weight.dim() > 1:
+                    weight.normal_(0, 0.02)
+    finally:
+        torch.set_default_dtype(before)
+    return module.eval().requires_grad_(False)
+
+
+def emptied(device: str) -> None:
+    """Give back what the allocator keeps."""
+    import gc
+
+    gc.collect()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+
+
+BF16 = torch.bfloat16
+
+
+@dataclass(frozen=True)
+class Case:
+    """A part of an image model: how to build it, and how to call it at a side in pixels."""
+
+    name: str
+    build: Callable[[], torch.nn.Module]
+    call: Callable[[Any, int], object]
+
+
+def cases() -> Iterator[Case]:
+    """Yield the parts of the klein models. Both have the same VAE, and nearly the same encoder."""
+    yield _flux2("flux2-klein-4b", heads=24, text=7680)
+    yield _flux2("flux2-klein-9b", heads=32, text=12288)
+    yield from _vae(KNOWN["flux2-klein-4b"])
+    yield Case("flux2-klein-4b encoder", _qwen3, _encode)
+
+
+def _flux2(name: str, heads: int, text: int) -> Case:
+    from diffusers import Flux2Transformer2DModel
+
+    return Case(
+        f"{name} denoiser",
+        lambda: Flux2Transformer2DModel(
+            num_layers=2,
+            num_single_layers=2,
+            num_attention_heads=heads,
+            joint_attention_dim=text,
+            guidance_embeds=False,
+        ),
+        lambda model, side: model(
+            hidden_states=_empty(1, 2 * _tokens(side), 128),
+            encoder_hidden_states=_empty(1, 512, text),
+            timestep=_empty(1),
+            img_ids=torch.empty(1, 2 * _tokens(side), 4),
+            txt_ids=torch.empty(1, 512, 4),
+            guidance=None,
+        ),
+    )
+
+
+def _vae(shape: ImageShape) -> Iterator[Case]:
+    from diffusers import AutoencoderKLFlux2
+
+    for act, channels, scale in (("decode", 32, 8), ("encode", 3, 1)):
+        yield Case(
+            f"{shape.name} VAE {act}",
+            AutoencoderKLFlux2,
+            lambda model, side, act=act, channels=channels, scale=scale: getattr(model, act)(
+                _empty(1, channels, side // scale, side // scale)
+            ),
+        )
+
+
+def _qwen3() -> torch.nn.Module:
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=151936,
+            num_hidden_layers=36,
+            num_attention_heads=32,
+            num_key_value_heads=8,
+            head_dim=128,
+            hidden_size=2560,
+            intermediate_size=9728,
+            tie_word_embeddings=True,
+        )
+    )
+
+
+def _encode(model: Any, side: int) -> object:
+    """Call the encoder as Flux2KleinPipeline does: padded to 512 tokens, with the states of all layers."""
+    tokens = torch.zeros(1, 512, dtype=torch.long)
+    return model(
+        input_ids=tokens, attention_mask=torch.ones_like(tokens), output_hidden_states=True, use_cache=False
+    )
+
+
+def _tokens(side: int) -> int:
+    return (side // 16) ** 2
+
+
+def _empty(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=BF16)
+
+
+def peak_of(case: Case, device: str, side: int) -> int:
+    """Return the most bytes alive next to the weights of a part."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(BF16)
+    try:
+        with torch.device(device), torch.no_grad():
+            module = case.build().eval()
+    finally:
+        torch.set_default_dtype(before)
+    with torch.device(device), torch.inference_mode(device != "meta"):
+        return peak_bytes(lambda: case.call(module, side), device, module)
+
+
+def peak_bytes(act: Callable[[], object], device: str, *modules: torch.nn.Module) -> int:
+    """Return the most bytes that were alive next to what was there before."""
+    if not device.startswith("cuda"):
+        with live_bytes(*modules, fused=True) as count:
+            act()
+        return count.peak
+    emptied(device)
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    act()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
 
 PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10
@@ -79,16 +251,7 @@ class Bench:
 
     def peak(self, act: Callable[[], Any], *modules: torch.nn.Module) -> int:
         """The most bytes that were alive beside what was there before."""
-        if not self.device.startswith("cuda"):
-            with live_bytes(*modules) as count:
-                act()
-            return count.peak
-        emptied(self.device)
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        act()
-        self._wait()
-        return torch.cuda.max_memory_allocated() - before
+        return peak_bytes(act, self.device, *modules)
 
     def _wait(self) -> None:
         if self.device.startswith("cuda"):
@@ -310,7 +473,7 @@ def image_parts(name: str, side: int, device: str) -> dict[str, dict[str, float]
         if model not in (name, "flux2-klein-4b") or (part == "denoiser" and model != name):
             continue
         part = part.lower().split()[0]
-        work = measured(case, device, (side,))[str(side)]["gb"] * 1e9
+        work = peak_of(case, device, side)
         found[part] = {
             "weights": weights[part] * 2,
             "work": max(work, found.get(part, {}).get("work", 0)),

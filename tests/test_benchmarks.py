@@ -10,11 +10,11 @@ import pytest
 
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import AgentShape, agent_shape, published_fields
-from interleave_thinker.benchmarks.agents.model import MODELS, build
-from interleave_thinker.benchmarks.agents.relative import median_interval
+from interleave_thinker.benchmarks.agents import median_interval
+from interleave_thinker.benchmarks.agents_loops import MODELS, build
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
-ROW = re.compile(r"^\| `(\w+)`(?: \(with `(\w+)\.py`\)| \(a module\))? \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `(\w+)`(?: \(with `(\w+)\.py`\))? \| (.+) \|$", re.MULTILINE)
 ROWS = ROW.findall((FOLDER / "README.md").read_text(encoding="utf-8"))
 
 

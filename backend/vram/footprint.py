@@ -47,8 +47,8 @@ PLANNED_IMAGES = 4
 VISION_WIDTHS = 21.1
 """Values alive at once per patch in the vision tower, as multiples of its width.
 
-Counted for Qwen3-VL-8B with benchmarks/live_bytes.py, including the deepstack levels. In addition, the patch
-itself is stored in 32 and in 16 bits.
+Counted for Qwen3-VL-8B with tests/support/live_bytes.py, including the deepstack levels. In addition, the
+patch itself is stored in 32 and in 16 bits.
 """
 PREFILL_WIDTHS, PREFILL_INNER = 4.07, 3.0
 """Values alive at once per prompt token in the language layers.

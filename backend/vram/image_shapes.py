@@ -1,9 +1,9 @@
 """The shapes of image models: weights of their parts and working memory.
 
 Working memory is expressed as multiples of a layer's width per token or pixel, with one number per kind of
-network, so that it holds for any size. The numbers were counted with benchmarks/live_bytes.py, which follows
-every tensor of a forward pass on torch's meta device with fused attention. The tests count them again, and
-benchmarks/image_peaks.py measures them on a GPU.
+network, so that it holds for any size. The numbers were counted by following every tensor of a forward pass
+on torch's meta device with fused attention. The tests count them again (tests/support/live_bytes.py), and
+benchmarks/h200.py measures those of the klein models on a GPU.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Vae:
     encode_workspace: float = 1.00
     """cuDNN needs this workspace because it computes convolutions in another memory layout.
 
-    Measured on an H100 with benchmarks/image_peaks.py: proportional to the area, equal for both classes.
+    Measured on an H100: proportional to the area, equal for both classes.
     """
 
     def work(self, pixels: int) -> float:

@@ -1,8 +1,8 @@
 """Plans with one planted fault, in four languages, and what the check of a plan must find in them.
 
 `tests/data/plan_faults.jsonl` has two kinds of lines. A line with `faults` has a plan without a fault and
-its faulty twins; a number among the steps of a twin is that step of the plan. A line with `kind` has a plan in
-the phrasing of another model: its fault, the number of its step (`fault_at`), or `good`.
+its faulty twins; a number among the steps of a twin is that step of the plan. A line with `kind` has a plan
+in the phrasing of another model: its fault, the number of its step (`fault_at`), or `good`.
 """
 
 from __future__ import annotations

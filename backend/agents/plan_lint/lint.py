@@ -1,7 +1,8 @@
 """The rules of the plan lint, and the function that applies them.
 
 A rule that raises false alarms is worse than none: its findings are shown to users and sent to the planner.
-So every rule looks for clear cases only. `benchmarks/plan_faults` counts what each finds, and false alarms.
+So every rule looks for clear cases only. tests/data/plan_faults.jsonl has faults that they must find, and
+twins without them.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import agent_shape, published_fields
 from interleave_thinker.backend.vram.footprint import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
 from interleave_thinker.backend.vram.image_shapes import KNOWN
-from interleave_thinker.benchmarks.agents.model import SMALL, build
-
+from interleave_thinker.benchmarks.agents_loops import SMALL, build
 
 BF16 = torch.bfloat16
 SIDE = 1024

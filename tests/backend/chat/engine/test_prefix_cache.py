@@ -26,7 +26,7 @@ from interleave_thinker.backend.errors import Cancelled
 from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Request
-from interleave_thinker.benchmarks.agents.model import MODELS, build
+from interleave_thinker.benchmarks.agents_loops import MODELS, build
 
 IMAGE = 99
 

@@ -4,9 +4,7 @@
     python -m benchmarks.agents --profiles easy mixed hard guided --side 512 --pairs 5
     python -m benchmarks.agents --model real-proportions   # sizes relative to each other as in Qwen3-VL-8B
     python -m benchmarks.agents --tables ablation --pairs 6    # the default without each saving
-    python -m benchmarks.agents --tables candidates --pairs 6  # four images judged in a batch
     python -m benchmarks.agents --tables engine policy     # different numerics; fewer tokens
-    python -m benchmarks.agents --official FOLDER          # compare with the official repository's loop
 
 Equality is checked first, and no ratio is printed for work that was not equal. Times are processor time of
 this process on one thread, in interleaved pairs (A B A B ...); the result is the median of the pairs' ratios
@@ -19,25 +17,75 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from math import comb
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
+from interleave_thinker.backend.prompts import default_prompt_set
 
-from .model import MODELS, build, build_adapter
-from .ours import Ours
-from .outcome import Cost, Outcome, costing
-from .plain import PlainLoop
-from .relative import relative_rows
-from .ways import ALL, DEFAULT, POLICY_WAYS, WAYS, WITHOUT, Way, engine_ways
-from .work import PROFILES, Work, make_work
+from .agents_loops import (
+    ALL,
+    DEFAULT,
+    MODELS,
+    POLICY_WAYS,
+    PROFILES,
+    WAYS,
+    WITHOUT,
+    Cost,
+    Ours,
+    Outcome,
+    PlainLoop,
+    Way,
+    Work,
+    build,
+    build_adapter,
+    costing,
+    engine_ways,
+    make_work,
+)
+
+Measure = Callable[[Any], tuple[Any, Any]]
+CONFIDENCE = 0.95
+
+
+def relative_rows(systems: Sequence[Any], measure: Measure, rounds: int) -> list[dict[str, Any]]:
+    """Return a row for every system, with its time relative to the first one.
+
+    Args:
+        systems: The default, then others.
+        measure: Runs a system; returns its outcome and its cost.
+        rounds: Number of times that each system runs.
+    """
+    seconds: list[list[float]] = [[] for _ in systems]
+    counts: list[dict[str, int]] = [{} for _ in systems]
+    for number in range(rounds):
+        for index in range(len(systems)):
+            at = (index + number) % len(systems)
+            _, cost = measure(systems[at])
+            seconds[at].append(cost.cpu_seconds)
+            counts[at] = cost.counts()
+    rows = []
+    for system, own, counted in zip(systems, seconds, counts, strict=True):
+        ratios = [after / before for before, after in zip(seconds[0], own, strict=True)]
+        row = {"way": system.name, "counts": counted, "cpu_seconds": round(median(own), 3)}
+        rows.append(row | {"ratio": round(median(ratios), 3), "interval": median_interval(ratios)})
+    return rows
+
+
+def median_interval(values: Sequence[float]) -> list[float] | None:
+    """Return the 95 % confidence interval of the median, from order statistics; None below six values."""
+    number, left, within = len(values), 0, 0.0
+    while (within := within + 2 * comb(number, left) / 2**number) <= 1 - CONFIDENCE:
+        left += 1
+    ordered = sorted(values)
+    return [round(ordered[left - 1], 3), round(ordered[-left], 3)] if left else None
+
 
 TARGET = 1.8
-TABLES = ("exact", "engine", "policy", "ablation", "candidates")
-CANDIDATES = 4
+TABLES = ("exact", "engine", "policy", "ablation")
 
 
 class System(Protocol):
@@ -167,19 +215,6 @@ def ablation_table(open_way: Callable[[Any], Ours], options: argparse.Namespace)
     return relative_table("ablation", systems, lambda system: measured(system, work, options.side), options)
 
 
-def candidates_table(open_way: Callable[[Any], Ours], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print and return the cost of judging candidates in a batch, with and without their common beginning."""
-    work = make_work("mixed", options.side)
-
-    def measure(system: Ours) -> tuple[list[int], Cost]:
-        with costing(system.model) as cost:
-            free = system.judge_candidates(work, options.side, CANDIDATES)
-        return free, cost
-
-    systems = [open_way(way) for way in (DEFAULT, WITHOUT[-1])]
-    return relative_table("candidates", systems, measure, options)
-
-
 def relative_table(
     table: str, systems: list[Ours], measure: Callable[[Ours], tuple[Any, Cost]], options: argparse.Namespace
 ) -> list[dict[str, Any]]:
@@ -207,12 +242,11 @@ def main() -> None:
     parser.add_argument(
         "--brief", action="store_true", help="measure only the default and all savings together"
     )
-    parser.add_argument("--official", type=Path, help="checkout of the official repository")
     options = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
-    prompts = official_prompts(options.official) if options.official else default_prompt_set()
+    prompts = default_prompt_set()
     with tempfile.TemporaryDirectory() as folder:
         works = [make_work(profile, options.side) for profile in PROFILES]
         answers = [text for work in works for text in (work.plan_text(), *_verdicts(work))]
@@ -220,7 +254,7 @@ def main() -> None:
         shape = MODELS[options.model]
         shape = shape._replace(layers=options.layers or shape.layers)
         checkpoint = build(Path(folder) / "model", prompts, shape, answers)
-        plain = plain_system(options.official, checkpoint, prompts)
+        plain = PlainLoop(checkpoint, prompts)
         rows: list[dict[str, Any]] = []
         sizes = weights_of(plain.model)
         print("weights, millions: " + ", ".join(f"{name} {size:.2f}" for name, size in sizes.items()))
@@ -236,8 +270,6 @@ def main() -> None:
             rows += other_table(plain, open_way, table, options)
         if "ablation" in options.tables:
             rows += ablation_table(open_way, options)
-        if "candidates" in options.tables:
-            rows += candidates_table(open_way, options)
     print(json.dumps(summary(plain.name, rows, options) | {"weights": sizes}))
 
 
@@ -251,22 +283,6 @@ def weights_of(model: Any) -> dict[str, float]:
 
 def _verdicts(work: Work) -> list[str]:
     return [work.verdict_text(*key) for key in work.verdicts]
-
-
-def plain_system(official: Path | None, checkpoint: Path, prompts: PromptSet) -> System:
-    """Open the system that the pack is compared with."""
-    if official is None:
-        return PlainLoop(checkpoint, prompts)
-    from .official import OfficialLoop
-
-    return OfficialLoop(official, checkpoint)
-
-
-def official_prompts(checkout: Path) -> PromptSet:
-    """Import the checkout's prompts, so that both systems read the same text."""
-    from interleave_thinker.backend.prompts.importer import import_official
-
-    return import_official(checkout)
 
 
 def summary(plain: str, rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""Cost of the agents on identical work."""

@@ -1,1 +1,0 @@
-"""Measures `backend/drift/put_back.py` on made edits whose truth is known."""
