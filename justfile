@@ -73,13 +73,6 @@ docs:
 docs-serve:
     uv run --no-sync zensical serve
 
-# The animation of README and Home, docs/story.gif.
-docs-animation:
-    rm -rf .story
-    uv run --no-sync interleave-thinker run --out .story --seed 13 "Tell a story. First, draw a sea page with a red boat in the middle and a yellow sun at the top right. Then a blue fish appears at the bottom left. Next, the boat goes to the left side. After that, set the scene to night. Now replace the sun with a white moon. Write a caption for every picture."
-    uv run --no-sync interleave-thinker export .story --to gif --attempts --seconds 1.6 --out docs
-    rm -rf .story
-
 # Write the generated pages of docs/reference again.
 docs-reference:
     uv run --no-sync python tests/reference_pages/write.py
