@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         StepRewritten,
         StoryChecked,
     )
-    from .loop.protocols import CriticLike, PlannerLike
     from .loop.replay import load_trajectory
     from .pictures import Picture
     from .pipeline.approval import approve, approve_overdue
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from .types.attempt import Attempt, Score, Verdict
     from .types.clip import Clip, ClipMaker, ClipPair, Footage
     from .types.plan import Plan, Request, Step
+    from .types.roles import CriticLike, PlannerLike
     from .types.run_settings import RunSettings
     from .types.trajectory import StepResult, StopReason, StoryCheck, StoryFinding, Trajectory
 
@@ -149,7 +149,6 @@ _MODULES = {
     ".journal.waiting": "Waiting waiting_for",
     ".loop.events": "AttemptDrawn AttemptJudged AttemptScored AttemptStarted Event Finished PlanReady "
     "SettingUnused StepFinished StepRewritten StoryChecked",
-    ".loop.protocols": "CriticLike PlannerLike",
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",
     ".pipeline.approval": "approve approve_overdue",
@@ -162,6 +161,7 @@ _MODULES = {
     ".types.attempt": "Attempt Score Verdict",
     ".types.clip": "Clip ClipMaker ClipPair Footage",
     ".types.plan": "Plan Request Step",
+    ".types.roles": "CriticLike PlannerLike",
     ".types.run_settings": "RunSettings",
     ".types.trajectory": "StepResult StopReason StoryCheck StoryFinding Trajectory",
 }

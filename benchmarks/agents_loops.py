@@ -31,6 +31,7 @@ from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.chat.engine.prefix_cache import forget_prefix
 from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
@@ -510,7 +511,7 @@ class Ours:
         settings = RunSettings(max_attempts=MAX_ATTEMPTS, keep="last", judge_last=self.way.judge_last)
         forced.say(work.plan_text())
         planner = Planner(chat, self._prompts, constrained_decoding=self.way.hold)
-        for event in run(work.request, planner, Painter(side), critic, settings):
+        for event in run(work.request, Collaborators(planner, Painter(side), critic), settings):
             if isinstance(event, AttemptDrawn):
                 forced.say(work.verdict_text(event.step.number - 1, event.attempt, self.way.form))
             elif isinstance(event, Finished):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..backend.agents.writers.cast_writer import CastWriter
     from ..backend.agents.writers.step_rewriter import StepRewriter
     from ..backend.generators.protocol import Generator
-    from ..backend.pipeline.story_check.review import StoryReview
+    from ..backend.pipeline.story_check import StoryReview
     from ..backend.prompts import PromptSet
     from ..backend.scorers import Scorer
 
@@ -104,7 +104,7 @@ class Opener:
                 f"--check-story needs a model that can compare several images, and the critic is {spec!r}.",
                 "Add --story-checker.",
             )
-        from ..backend.pipeline.story_check.review import StoryReview
+        from ..backend.pipeline.story_check import StoryReview
 
         own = options.story_checker is None
         checker = self._models.story_checker(

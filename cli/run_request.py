@@ -19,6 +19,7 @@ from ..backend.agents.plan_lint.lint import remaining
 from ..backend.errors import Cancelled
 from ..backend.exporters import export_by_name
 from ..backend.journal.waiting import Waiting
+from ..backend.loop.collaborators import Collaborators
 from ..backend.loop.events import Event, Finished, PlanReady
 from ..backend.machine.counters import Counts, counting
 from ..backend.pipeline.cast import PlanCast, cast_next_to, read_cast
@@ -44,8 +45,8 @@ from .options.model_options import (
 from .progress import JsonLines, Lines, plural, waiting_line, warn
 
 if TYPE_CHECKING:
-    from ..backend.agents.constrained_planner import ConstrainedPlanner
     from ..backend.agents.critic import Critic
+    from ..backend.agents.plan_constraints import ConstrainedPlanner
     from ..backend.agents.planner import Planner
 
 WAITS = 4
@@ -149,8 +150,10 @@ def carry_out(
             completed = PlanCast(cast, writer) if cast or writer else None
             shown: list[Event] = []
             while True:
-                events = prepared.events(planner, generator, critic, completed, rewriter, reviewer, scorer)
-                for event in _not_shown(events, shown):
+                models_of_run = Collaborators(
+                    planner, generator, critic, completed, rewriter, reviewer, scorer
+                )
+                for event in _not_shown(prepared.events(models_of_run), shown):
                     if isinstance(event, Finished):
                         last = event
                     view.show(event)
@@ -210,7 +213,7 @@ def _read_cast(view: Lines | JsonLines, given: str | None, out: Path) -> tuple[C
 
 def constrained(planner: Planner, constraints: PlanConstraints) -> ConstrainedPlanner:
     """Return the planner with the constraints applied to its plans."""
-    from ..backend.agents.constrained_planner import ConstrainedPlanner
+    from ..backend.agents.plan_constraints import ConstrainedPlanner
 
     return ConstrainedPlanner(planner, constraints)
 

@@ -22,11 +22,13 @@ from ..backend.feedback.live.live_run import LiveRun, LiveTarget
 from ..backend.feedback.live.run_folders import known_run, run_folder
 from ..backend.journal.journal import Journal
 from ..backend.journal.records.run_files import RunFiles
+from ..backend.loop.collaborators import Collaborators
 from ..backend.loop.events import PlanReady
 from ..backend.loop.step_rules import max_attempts_in
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.pipeline.request import read_request
 from ..backend.types import Plan, Request, RunSettings
+from ..backend.types.roles import PartStore
 from .models import Chosen, Models, OpenedModels
 from .requests import AskAgain, AskBoard, AskCancel, AskStory, BoardShown
 
@@ -59,14 +61,14 @@ class InterruptiblePlanner(Planner):
         vars(other).update(vars(planner), _stop=stop)
         return other
 
-    def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
+    def plan(self, request: Request, on_token: OnToken | None = None, store: PartStore | None = None) -> Plan:
         """Return a plan as `Planner.plan` does.
 
         Raises:
             Cancelled: The user pressed cancel.
         """
         self._stop()
-        return super().plan(request, lambda text: self._stop())
+        return super().plan(request, lambda text: self._stop(), store)
 
 
 class Board:
@@ -202,12 +204,12 @@ class Board:
         critic = opened.critic() if prepared.needs_critic else None
         self._stop()
         self._say("Planning")
-        events = prepared.events(
+        collaborators = Collaborators(
             None if planner is None else InterruptiblePlanner.around(planner, self._stop),
             None if generator is None else InterruptibleGenerator(generator, self._stop),
             None if critic is None else ListenedCritic(critic, self._hear, self._stop),
         )
-        for event in events:
+        for event in prepared.events(collaborators):
             if isinstance(event, PlanReady):
                 RunFiles(job.folder).write_model(job.models, MODELS)
                 judged = critic is not None and max_attempts_in(event.plan, job.settings) > 1

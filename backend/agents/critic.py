@@ -29,6 +29,7 @@ from ..prompts import PromptSet
 from ..prompts.agent_card import AgentCard
 from ..prompts.trained_with import NO_CARD
 from ..types import CheckedItem, ChecklistItem, Verdict
+from ..types.roles import CriticLike
 from .asking import Agent, AnswerForm, OnToken, sampled_again
 from .messages import IMAGE_MARK, filled_parts, message_of
 
@@ -58,13 +59,14 @@ NAMES_VERDICT = re.compile(r"succe\w{0,20}[\"'”*`]{0,3}\s{0,30}[:：=]", re.IG
 PLANNER = "The critic wrote a plan instead of a verdict: its checkpoint is a planner's."
 
 
-class Critic(Agent):
+class Critic(Agent, CriticLike):
     """Judges an image against the original prompt of its step.
 
     By default it decodes greedily and reads the probability of its verdict.
     """
 
     answers = "verdict"
+    checks_items = True
     defaults = ReplySettings(watch_verdict=True)
 
     def judge(

@@ -17,7 +17,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from ..answers.long_plan import (
     GRAMMAR_OF_OUTLINES,
@@ -31,6 +30,7 @@ from ..chat.protocol import Message, Reply, ReplySettings
 from ..errors import AnswerError, ChatError
 from ..pictures import Picture
 from ..types import MAX_TEXT, Plan, Request, Step
+from ..types.roles import PartStore
 from .asking import Agent, AnswerForm, OnToken
 from .planner_question import planner_message, planner_template
 from .requested.count import AskedCount
@@ -39,25 +39,6 @@ STEPS_A_PART = 10
 """Maximum number of steps in a part; these take about 1,300 tokens."""
 NOTHING_YET = "Nothing is drawn yet; there is only what the request gives."
 OUTLINE = AnswerForm(read_outline, GRAMMAR_OF_OUTLINES, "outline")
-
-
-class PartStore(Protocol):
-    """Store for the replies of an unfinished plan (journal.plan_parts)."""
-
-    def reply(self, planner: str, question: str) -> str | None:
-        """Return the stored reply of the planner with this identity to this message, if there is one."""
-        ...
-
-    def keep(self, planner: str, question: str, reply: str) -> None:
-        """Store a reply."""
-        ...
-
-
-class PartProgress(NamedTuple):
-    """A callback for the name of the current part, and a store for replies; both are optional."""
-
-    on_part: Callable[[str], None] | None = None
-    store: PartStore | None = None
 
 
 class LongPlan:
@@ -69,13 +50,14 @@ class LongPlan:
         request: Request,
         settings: ReplySettings,
         on_token: OnToken | None,
-        parts: PartProgress,
+        on_part: Callable[[str], None] | None,
+        store: PartStore | None,
     ) -> None:
         self._planner = planner
         self._request = request
         self._settings = settings
         self._on_token = on_token
-        self._on_part, self._store = parts
+        self._on_part, self._store = on_part, store
 
     def write(self, count: AskedCount | None) -> Plan:
         """Return the plan.

@@ -13,13 +13,14 @@ it is asked once more, and its second plan is used if it has fewer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ..errors import AnswerError, ChatError, InterleaveError, SettingsError
-from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
+from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, UnusedSetting, Value
+from ..types.roles import PartStore, PlannerLike
+from .asking import OnToken
 from .messages import IMAGE_MARK
 from .plan_lint.findings import Asked, Finding, asked_in
 from .plan_lint.lint import COUNTED_RULES, PLANNER_WROTE, lint, sentences
@@ -74,14 +75,6 @@ class PlanConstraints(Value):
     )
 
 
-class PlanWriter(Protocol):
-    """The planner interface: `backend.agents.Planner`."""
-
-    def plan(self, request: Request, on_token: Callable[[str], None] | None = None) -> Plan:
-        """Return a plan with all steps of the request."""
-        ...
-
-
 def worded(
     text: str, constraints: PlanConstraints, wrong_count: int | None = None, no_images: bool = False
 ) -> str:
@@ -107,10 +100,11 @@ def _counted(count: AskedCount, wrong_count: int | None) -> str:
 
 
 def constrained_plan(
-    planner: PlanWriter,
+    planner: Planner,
     request: Request,
     constraints: PlanConstraints,
-    on_token: Callable[[str], None] | None = None,
+    on_token: OnToken | None = None,
+    store: PartStore | None = None,
 ) -> Plan:
     """Plan a request under constraints.
 
@@ -134,7 +128,7 @@ def constrained_plan(
         return tuple(one for one in found if one.rule not in COUNTED_RULES)
 
     text = worded(request.text, constraints)
-    first = planner.plan(Request(text=text, images=request.images), on_token)
+    first = planner.plan(Request(text=text, images=request.images), on_token, store)
     found = findings(first)
     if asked.is_met(first) and not found:
         return _finished(first, constraints)
@@ -143,9 +137,9 @@ def constrained_plan(
         warning = f"{_requested(asked)}, but {PLANNER_WROTE} {len(first.steps)}."
         return _finished(_with_warning(first, warning), constraints)
     second_text = _second_text(request.text, constraints, asked, first) + _told(found)
-    again = planner.for_second_answer() if isinstance(planner, Planner) else planner
     try:
-        second = again.plan(Request(text=second_text, images=request.images), on_token)
+        asked_again = Request(text=second_text, images=request.images)
+        second = planner.for_second_answer().plan(asked_again, on_token, store)
     except (AnswerError, ChatError, SettingsError) as error:
         if must_retry:
             raise
@@ -167,14 +161,13 @@ def constrained_plan(
     return _finished(_with_warning(best, _warning(best, first, second, asked)), constraints)
 
 
-def _is_repaired(planner: PlanWriter, plan: Plan) -> bool:
+def _is_repaired(planner: Planner, plan: Plan) -> bool:
     """Return whether a second plan is requested for findings.
 
     A plan in parts would cost all its replies a second time. A checkpoint with a prompt set of its own never
     learned what to do with findings.
     """
-    has_own = isinstance(planner, Planner) and planner.has_own_prompt_set
-    return not has_own and len(plan.steps) <= IN_ONE_REPLY
+    return not planner.has_own_prompt_set and len(plan.steps) <= IN_ONE_REPLY
 
 
 def _told(findings: tuple[Finding, ...]) -> str:
@@ -184,13 +177,12 @@ def _told(findings: tuple[Finding, ...]) -> str:
     return REPAIR.format(problems=sentences(findings[:MAX_TOLD]).replace(IMAGE_MARK, "image"))
 
 
-def _was_counted_twice(planner: PlanWriter, asked: Asked) -> bool:
+def _was_counted_twice(planner: Planner, asked: Asked) -> bool:
     """Return whether the steps of the plan's outline were counted, and requested again (long_plan.py)."""
     return (
         asked.named
         and asked.count is not None
         and asked.count.most > IN_ONE_REPLY
-        and isinstance(planner, Planner)
         and planner.prompt_set.has_parts
     )
 
@@ -247,3 +239,62 @@ def _without_captions(plan: Plan) -> Plan:
     """Return the plan with texts only in its text-only steps."""
     steps = (step.model_copy(update={"auxiliary_text": None}) if step.prompt else step for step in plan.steps)
     return plan.model_copy(update={"steps": tuple(steps)})
+
+
+class ConstrainedPlanner(PlannerLike):
+    """A planner with constraints, for a loop that calls the planner itself (as the command line does).
+
+    The constraints are part of the identity, since another style or count gives another plan. Without
+    constraints the identity is that of the wrapped planner, so old runs can be resumed.
+
+    Args:
+        planner: The planner.
+        constraints: The constraints.
+        store: Store for the parts of an unfinished plan. The caller clears it at the end.
+    """
+
+    def __init__(
+        self, planner: Planner, constraints: PlanConstraints, store: PartStore | None = None
+    ) -> None:
+        self._planner, self._constraints, self._store = planner, constraints, store
+
+    @property
+    def identity(self) -> str:
+        """Identity of the wrapped planner, with the constraints."""
+        given = self._constraints.model_dump_json(exclude_defaults=True)
+        return self._planner.identity + (f"|{given}" if given != "{}" else "")
+
+    @property
+    def prompt_set_digest(self) -> str:
+        """Digest of the prompt set."""
+        return self._planner.prompt_set_digest
+
+    @property
+    def unused_settings(self) -> tuple[UnusedSetting, ...]:
+        """Settings of the wrapped planner that its backend does not support."""
+        return self._planner.unused_settings
+
+    def plan(self, request: Request) -> Plan:
+        """Return a plan that meets the constraints.
+
+        Raises:
+            AnswerError: No plan has the exact number of steps, or two replies could not be parsed.
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
+        return constrained_plan(self._planner, request, self._constraints, store=self._store)
+
+    def offload(self, staying: object) -> None:
+        """Free VRAM, as `Planner.offload` does."""
+        self._planner.offload(staying)
+
+
+def constraints_in(identity: str) -> PlanConstraints:
+    """Return the constraints that are part of a planner's identity; the defaults if there are none."""
+    at = identity.find("|{")
+    while at >= 0:
+        try:
+            return PlanConstraints.model_validate_json(identity[at + 1 :])
+        except ValidationError:
+            at = identity.find("|{", at + 1)
+    return PlanConstraints()

@@ -16,8 +16,9 @@ from ..chat.protocol import ChatModel, Reply, ReplySettings
 from ..errors import AnswerError
 from ..prompts import PromptSet
 from ..types import Plan, Request
+from ..types.roles import PartStore, PlannerLike
 from .asking import Agent, AnswerForm, ConstrainedDecoding, OnToken
-from .long_plan import LongPlan, PartProgress, PartStore
+from .long_plan import LongPlan
 from .planner_question import planner_message, planner_template
 from .requested.count import asked_count
 
@@ -28,7 +29,7 @@ IN_ONE_REPLY = 12
 """Maximum number of steps for which a plan is requested in one reply."""
 
 
-class Planner(Agent):
+class Planner(Agent, PlannerLike):
     """Writes all steps of a request.
 
     `on_part` is called with the name of the current part of a long plan: "outline", then "steps 1-10 of 40".
@@ -46,16 +47,15 @@ class Planner(Agent):
     ) -> None:
         super().__init__(chat, prompt_set, settings, constrained_decoding)
         self.on_part = on_part
-        self.part_store: PartStore | None = None
-        """Store for the parts of an unfinished plan. The code that sets it clears it at the end."""
 
-    def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
+    def plan(self, request: Request, on_token: OnToken | None = None, store: PartStore | None = None) -> Plan:
         """Return a plan with all steps of the request.
 
         Args:
             request: The request.
             on_token: Called with each new piece of text, and with an empty text before each part of a long
                 plan.
+            store: Store for the parts of an unfinished plan. The caller clears it at the end.
 
         Raises:
             AnswerError: Two replies could not be parsed.
@@ -66,15 +66,14 @@ class Planner(Agent):
         """
         if isinstance(self.chat, ChecksRequests):
             self.chat.check_request(request.text)
-        plan = self._written(request, on_token)
+        plan = self._written(request, on_token, store)
         warning = self.chat.plan_warning(request.text, plan) if isinstance(self.chat, ReviewsPlans) else ""
         return plan.model_copy(update={"warning": warning}) if warning else plan
 
-    def _written(self, request: Request, on_token: OnToken | None) -> Plan:
+    def _written(self, request: Request, on_token: OnToken | None, store: PartStore | None) -> Plan:
         """Return the plan that the model writes, in one reply or in parts."""
         count, settings = asked_count(request.text), self._reply_settings()
-        parts = PartProgress(self.on_part, self.part_store)
-        in_parts = LongPlan(self, request, settings, on_token, parts)
+        in_parts = LongPlan(self, request, settings, on_token, self.on_part, store)
         if self.prompt_set.has_parts and count is not None and count.most > IN_ONE_REPLY:
             return in_parts.write(count)
         message = planner_message(self.prompt_set, request)

@@ -6,22 +6,14 @@ Each clip is stored as soon as it is finished. So a run that was stopped continu
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ..types import Trajectory
 from ..types.clip import Clip, ClipMaker, ClipPair
 from ..values import bounded_identity
 from .encoding import clip_of, pyav
 from .pairs import clip_pairs, clips_of
-
-
-class KeepsClips(Protocol):
-    """Stores clips; a `Journal` does."""
-
-    def keep_clip(self, clip: Clip) -> Clip:
-        """Store a clip, which replaces that of the same pair. Return it as it is stored."""
-        ...
 
 
 class ClipMade(NamedTuple):
@@ -33,7 +25,11 @@ class ClipMade(NamedTuple):
 
 
 def make_clips(
-    trajectory: Trajectory, maker: ClipMaker, store: KeepsClips, seed: int = 0, again: bool = False
+    trajectory: Trajectory,
+    maker: ClipMaker,
+    keep: Callable[[Clip], Clip],
+    seed: int = 0,
+    again: bool = False,
 ) -> Iterator[ClipMade]:
     """Yield the clips of a story, in order. Generate those that are missing or have another identity.
 
@@ -42,7 +38,7 @@ def make_clips(
     Args:
         trajectory: The story, with the clips that it has.
         maker: Generates the frames.
-        store: Stores each clip.
+        keep: Stores a clip, which replaces that of the same pair, and returns it as it is stored.
         seed: Seed of all clips.
         again: Whether to make all clips again.
 
@@ -63,7 +59,7 @@ def make_clips(
         began = time.monotonic()
         footage = maker.make(pair, seed)
         clip = clip_of(pair, footage, identity, round(time.monotonic() - began, 3))
-        yield ClipMade(pair, store.keep_clip(clip), False)
+        yield ClipMade(pair, keep(clip), False)
 
 
 def maker_identity(maker: ClipMaker, seed: int) -> str:

@@ -43,7 +43,7 @@ from .picks import RedrawRequest, add_request, choices_in, fitting, is_skipped
 from .records.call_records import CallRecords
 from .records.run_files import ATTEMPTS, PICTURES, PLAN, RUN, TRAJECTORY, VERDICTS
 from .records.run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
-from .store import PlanKey, with_check
+from .store import PlanKey, RunStore, with_check
 from .waiting import Waiting, keep_waiting
 
 EXPORTED = "images"
@@ -51,7 +51,7 @@ EXPORTED = "images"
 SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 
 
-class Journal(CallRecords):
+class Journal(CallRecords, RunStore):
     """The records of a run in a folder; see `store.RunStore` for its methods.
 
     One process at a time may use the folder. A story in one file (archive.py) can be read, but not written.

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..types import Text, Value
+from ..types.roles import PartStore
 from .records.calls import Digest, Key
 from .records.run_files import RunFiles
 
@@ -32,11 +33,8 @@ class WrittenPart(Value):
     reply: Text
 
 
-class PlanParts:
-    """The stored replies, in a folder that is created with the first.
-
-    Implements `agents.long_plan.PartStore`.
-    """
+class PlanParts(PartStore):
+    """The stored replies, in a folder that is created with the first."""
 
     def __init__(self, folder: str | Path) -> None:
         self._files = RunFiles(folder)

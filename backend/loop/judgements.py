@@ -22,8 +22,8 @@ from ..errors import AnswerError, ChatError
 from ..journal.store import JudgeKey, JudgementRecord, RunStore, checked_key
 from ..machine.counters import count
 from ..types import Attempt, Fault, Verdict
+from ..types.roles import CriticLike
 from .policy import is_read, with_items
-from .protocols import BatchCritic, ChecksItems, CriticLike
 
 IN_A_ROW = 2
 LEAST_JUDGED = 6
@@ -68,7 +68,7 @@ class CachedJudgements:
             before_asking()
             count(judgements=len(new))
         made: dict[JudgeKey, JudgementRecord] = {}
-        together = isinstance(critic, BatchCritic) and critic.judges_together
+        together = critic.judges_together
         for some in [list(new)] if together and new else [[key] for key in new]:
             began = time.monotonic()
             verdicts: Sequence[Verdict | None] = [None] * len(some)
@@ -85,7 +85,7 @@ class CachedJudgements:
 
     def check(
         self,
-        critic: ChecksItems,
+        critic: CriticLike,
         items: Sequence[ChecklistItem],
         original: str,
         attempts: Sequence[Attempt],
@@ -112,7 +112,7 @@ class CachedJudgements:
 
     def _checked(
         self,
-        critic: ChecksItems,
+        critic: CriticLike,
         items: Sequence[ChecklistItem],
         original: str,
         attempt: Attempt,
@@ -214,5 +214,4 @@ def _verdicts(critic: CriticLike, original: str, attempts: Sequence[Attempt]) ->
     afters = [attempt.image for attempt in attempts if attempt.image is not None]
     if len(afters) == 1:
         return [critic.judge(first.source, afters[0], original, first.prompt)]
-    assert isinstance(critic, BatchCritic), "only these critics judge several images in one call"
     return critic.judge_together(first.source, afters, original, first.prompt)

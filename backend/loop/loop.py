@@ -19,12 +19,12 @@ from collections.abc import Generator as EventStream
 
 from ..errors import Cancelled, SettingsError
 from ..generators.no_generator import NoGenerator, check_text_only
-from ..generators.protocol import DrawsSeveral, Generator
+from ..generators.protocol import DrawsSeveral
 from ..journal.store import InMemoryStore, RunStore
 from ..journal.waiting import Waiting
-from ..scorers.protocol import Scorer
 from ..scorers.run_scores import CachedScores
 from ..types import Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
+from .collaborators import Collaborators
 from .events import Event, Finished, PlanReady, StepFinished, StepRewritten
 from .images.cached_draws import CachedDraws
 from .images.earlier_images import unused_cast_images, with_most_images
@@ -37,13 +37,10 @@ from .policy import (
     waits_at,
     waits_for_plan,
 )
-from .protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps, StoryReviewer
 from .run_plan import RunPlan
 from .step_attempts import StepContext
 from .step_rules import check_steps, max_attempts_in
 from .step_run import StepRun
-
-__all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
 
 GIVEN = "given"
 """Identity of the planner in a trajectory whose plan was written by the user."""
@@ -51,16 +48,10 @@ GIVEN = "given"
 
 def run(
     request: Request,
-    planner: PlannerLike | None,
-    generator: Generator | None,
-    critic: CriticLike | None,
+    collaborators: Collaborators,
     settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
     journal: RunStore | None = None,
     plan: Plan | None = None,
-    cast: CastOfPlan | None = None,
-    rewriter: RewritesSteps | None = None,
-    reviewer: StoryReviewer | None = None,
-    scorer: Scorer | None = None,
 ) -> EventStream[Event, None, None]:
     """Run a request and yield what happens; the last event is `Finished` with the trajectory.
 
@@ -68,21 +59,11 @@ def run(
 
     Args:
         request: The request.
-        planner: The planner. Next to a given `plan` it is recorded as the planner of that plan, and not
-            called.
-        generator: The image generator. `None` if the plan has only text-only steps.
-        critic: The critic. With `None` or `max_attempts` 1 every step is generated once and not judged,
-            unless one generator call returns several images: then the critic chooses the best.
+        collaborators: The models, and what completes and checks the plan.
         settings: The run's settings.
         journal: Stores plan, images and verdicts. Default: in memory.
         plan: The plan. Default: the plan that the user wrote into the journal, else the cached plan of the
             same planner and request, else a new one from the planner.
-        cast: Returns the plan with its cast, before it is stored. Called for every plan, also a cached one.
-        rewriter: Writes a prompt for the whole image of a step whose attempts are used up. The step is then
-            generated from text, with new attempts, and stored so in the plan.
-        reviewer: Checks the finished story, and may have one of its steps and those after it run again.
-        scorer: Chooses the image of a step if several attempts were accepted, or none of several. Default:
-            the critic's verdicts decide.
 
     Raises:
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
@@ -98,41 +79,26 @@ def run(
             f"The run pauses ({settings.pause}), but without a run folder it cannot continue.",
             "Give a run folder, or use pause=never.",
         )
-    if reviewer is not None and settings.max_draws is not None:
+    if collaborators.reviewer is not None and settings.max_draws is not None:
         raise SettingsError(
             "max_draws cannot be combined with a story check, which generates steps again.",
             "Remove one of them.",
         )
-    store = journal or InMemoryStore()
-    given = _Run(request, planner, generator, critic, settings, store, cast, rewriter, reviewer, scorer)
-    return given.events(plan)
+    return _Run(request, collaborators, settings, journal or InMemoryStore()).events(plan)
 
 
 class _Run:
     """The state of one run: its plan and the results of the steps so far."""
 
     def __init__(
-        self,
-        request: Request,
-        planner: PlannerLike | None,
-        generator: Generator | None,
-        critic: CriticLike | None,
-        settings: RunSettings,
-        store: RunStore,
-        cast: CastOfPlan | None,
-        rewriter: RewritesSteps | None,
-        reviewer: StoryReviewer | None,
-        scorer: Scorer | None,
+        self, request: Request, collaborators: Collaborators, settings: RunSettings, store: RunStore
     ) -> None:
-        self.request = request
-        self.scorer = scorer
-        self.planner, self.given_critic = planner, critic
-        self.generator = generator or NoGenerator()
-        self.several = isinstance(generator, DrawsSeveral) and generator.draws_several
-        self.settings = settings
-        self.store = store
-        self.run_plan = RunPlan(request, store, self.generator, cast, rewriter)
-        self.reviewer = reviewer
+        self.request, self.settings, self.store = request, settings, store
+        self.given = collaborators
+        self.critic = collaborators.critic
+        self.generator = collaborators.generator or NoGenerator()
+        self.several = isinstance(self.generator, DrawsSeveral) and self.generator.draws_several
+        self.run_plan = RunPlan(request, store, self.generator, collaborators)
         self.draws = CachedDraws(self.generator, store)
         self.results: list[StepResult] = []
         self.waiting: Waiting | None = None
@@ -142,9 +108,9 @@ class _Run:
         written = given if given is not None else self.store.written_plan()
         self.settings = with_most_images(self.settings, written, self.generator)
         deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
-        self.store.begin(self.request, self.settings, self._identities(self.planner is not None))
+        self.store.begin(self.request, self.settings, self._identities(self.given.planner is not None))
         try:
-            plan = self.run_plan.find(given, self.planner, self.critic)
+            plan = self.run_plan.find(given, self.critic)
             self._prepare(plan, deadline)
             yield PlanReady(plan, self.run_plan.reused)
             yield from self._unused_from_start(plan)
@@ -181,11 +147,11 @@ class _Run:
             CachedJudgements(self.store),
             MissingVerdicts(self.critic.identity if self.critic else ""),
             deadline,
-            CachedScores(self.store, self.scorer) if self.scorer and self.critic else None,
+            CachedScores(self.store, self.given.scorer) if self.given.scorer and self.critic else None,
         )
 
     def _unused_from_start(self, plan: Plan) -> EventStream[Event, None, None]:
-        agents = (self.planner if self.run_plan.planned else None, self.critic)
+        agents = (self.given.planner if self.run_plan.planned else None, self.critic)
         yield from self.context.report_unused(unused_from_start(self.generator, agents))
         yield from self.context.report_unused(unused_cast_images(plan, self.generator))
         yield from self.context.report_unused(unused_checklist(plan, self.critic, self.settings))
@@ -233,11 +199,11 @@ class _Run:
 
     def _review(self) -> EventStream[Event, None, int | None]:
         """Return the index of the step that the story check reopened, if it reopened one."""
-        if self.reviewer is None:
+        if self.given.reviewer is None:
             return None
         try:
             return (
-                yield from self.reviewer.review(
+                yield from self.given.reviewer(
                     self.store, self.request, self.run_plan.plan, self.results, self.context.deadline
                 )
             )
@@ -248,18 +214,18 @@ class _Run:
     def _appoint_critic(self, plan: Plan | None) -> None:
         """Use the critic only if a step has several attempts or several images."""
         needed = self.several or max_attempts_in(plan, self.settings) > 1
-        self.critic = self.given_critic if needed else None
+        self.critic = self.given.critic if needed else None
 
     def _identities(self, planned: bool) -> Identities:
-        planner = self.planner if planned else None
-        agents = [agent for agent in (self.planner, self.critic) if agent]
+        planner = self.given.planner if planned else None
+        agents = [agent for agent in (self.given.planner, self.critic) if agent]
         digests = [agent.prompt_set_digest for agent in agents if agent.prompt_set_digest]
         return Identities(
             planner=planner.identity if planner else GIVEN,
             generator=self.generator.identity,
             critic=self.critic.identity if self.critic else "",
             prompt_set="+".join(dict.fromkeys(digests)),
-            scorer=self.scorer.identity if self.scorer and self.critic else "",
+            scorer=self.given.scorer.identity if self.given.scorer and self.critic else "",
         )
 
     def _finish(self) -> Finished:

@@ -32,7 +32,7 @@ from ..types import (
     Verdict,
     in_style,
 )
-from .protocols import ChecksItems, KnowsUnused
+from ..types.roles import AgentLike, CriticLike
 
 SEED_BITS = 48
 
@@ -327,17 +327,17 @@ def first_image(given: Sequence[Picture], earlier: Sequence[StepResult]) -> Pict
     return next((result.image for result in earlier if result.image is not None), None)
 
 
-def unused_from_start(generator: Generator, agents: Iterable[object]) -> list[UnusedSetting]:
+def unused_from_start(generator: Generator, agents: Iterable[AgentLike | None]) -> list[UnusedSetting]:
     """Return the settings without effect that are known before anything is generated, without duplicates."""
     found: list[UnusedSetting] = [] if is_repeatable(generator) else ["seed"]
     for agent in agents:
-        found += agent.unused_settings if isinstance(agent, KnowsUnused) else ()
+        found += agent.unused_settings if agent else ()
     return list(dict.fromkeys(found))
 
 
-def unused_checklist(plan: Plan, critic: object | None, settings: RunSettings) -> list[UnusedSetting]:
+def unused_checklist(plan: Plan, critic: CriticLike | None, settings: RunSettings) -> list[UnusedSetting]:
     """Return the checklist as unused if a step has one and the critic cannot answer items."""
-    if critic is None or isinstance(critic, ChecksItems):
+    if critic is None or critic.checks_items:
         return []
     return ["checklist"] if any(checklist_of(step, plan, settings) for step in plan.drawn_steps) else []
 

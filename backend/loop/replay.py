@@ -17,25 +17,22 @@ from ..execution_record.reader import read_record
 from ..execution_record.text_and_images import text_in
 from ..execution_record.trajectory import record_trajectory
 from ..journal.journal import Journal
-from ..journal.picks import RedrawRequest
 from ..journal.records.run_files import RUN
-from ..journal.store import DrawRecord, JudgementRecord, PlanKey
-from ..journal.waiting import Waiting
+from ..journal.store import RunStore
 from ..pictures import Picture
 from ..types import (
     MAX_STEP_IMAGES,
     CheckedItem,
     ChecklistItem,
-    Identities,
     Plan,
     Request,
-    RunSettings,
     Score,
     StepSettings,
-    StoryCheck,
     Trajectory,
     Verdict,
 )
+from ..types.roles import CriticLike, PlannerLike
+from .collaborators import Collaborators
 from .events import Finished
 from .loop import run
 
@@ -51,12 +48,14 @@ def replay(journal: Journal) -> Trajectory | None:
     record = journal.record()
     events = run(
         journal.request(),
-        _AbsentAgent(record.identities.planner),
-        _AbsentGenerator(record.identities.generator),
-        _AbsentAgent(record.identities.critic) if record.identities.critic else None,
+        Collaborators(
+            _AbsentAgent(record.identities.planner),
+            _AbsentGenerator(record.identities.generator),
+            _AbsentAgent(record.identities.critic) if record.identities.critic else None,
+            scorer=_AbsentScorer(scorer) if (scorer := record.identities.scorer) else None,
+        ),
         record.settings.model_copy(update={"time_budget": None}),
         _Past(journal),
-        scorer=_AbsentScorer(scorer) if (scorer := record.identities.scorer) else None,
     )
     with suppress(Cancelled):
         for event in events:
@@ -70,8 +69,8 @@ def replay(journal: Journal) -> Trajectory | None:
     return None
 
 
-class _Past:
-    """A read-only journal that also returns recorded failures."""
+class _Past(RunStore):
+    """The records of a journal, also of recorded failures; what is stored in it is dropped."""
 
     def __init__(self, journal: Journal) -> None:
         self.written_plan, self.plan = journal.written_plan, journal.plan
@@ -81,36 +80,6 @@ class _Past:
         self.skipped, self.timed = journal.skipped, journal.timed
         self.approved_plan = journal.approved_plan
         self.with_clips = journal.with_clips
-
-    def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-    def keep_settings(self, settings: RunSettings) -> None:
-        pass
-
-    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
-        pass
-
-    def keep_drawn(self, drawn: DrawRecord) -> None:
-        pass
-
-    def keep_judged(self, judged: JudgementRecord) -> None:
-        pass
-
-    def request_redraw(self, step: int, request: RedrawRequest) -> None:
-        pass
-
-    def keep_story_check(self, check: StoryCheck) -> None:
-        pass
-
-    def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
-        return waiting
-
-    def finish(self, trajectory: Trajectory) -> None:
-        pass
 
 
 class _AbsentGenerator:
@@ -132,12 +101,17 @@ class _AbsentGenerator:
         raise Cancelled("The image is not generated yet.")
 
 
-class _AbsentAgent:
+class _AbsentAgent(PlannerLike, CriticLike):
     """A placeholder for planner or critic: cancels the run if a plan or verdict is not recorded."""
 
+    checks_items = True
+
     def __init__(self, identity: str) -> None:
-        self.identity = identity
-        self.prompt_set_digest = ""
+        self._identity = identity
+
+    @property
+    def identity(self) -> str:
+        return self._identity
 
     def plan(self, request: Request) -> Plan:
         raise Cancelled("The plan is not written yet.")

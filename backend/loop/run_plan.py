@@ -12,8 +12,9 @@ from ..generators.protocol import Generator
 from ..journal.records.run_record import plan_digest
 from ..journal.store import PlanKey, RunStore
 from ..types import Plan, Request, Step, StepResult, StopReason
+from ..types.roles import CriticLike, PlannerLike
+from .collaborators import Collaborators
 from .policy import user_selected
-from .protocols import CastOfPlan, CriticLike, Offloadable, PlannerLike, RewritesSteps
 from .step_rules import from_text, with_loras
 
 
@@ -33,20 +34,19 @@ class RunPlan:
         request: Request,
         store: RunStore,
         generator: Generator,
-        cast: CastOfPlan | None,
-        rewriter: RewritesSteps | None,
+        collaborators: Collaborators,
     ) -> None:
         self._request, self._store, self._generator = request, store, generator
-        self._cast, self._rewriter = cast, rewriter
+        self._planner = collaborators.planner
+        self._cast, self._rewriter = collaborators.cast, collaborators.rewriter
         self._key: PlanKey | None = None
         self.planned = self.reused = False
 
-    def find(self, given: Plan | None, planner: PlannerLike | None, critic: CriticLike | None) -> Plan:
+    def find(self, given: Plan | None, critic: CriticLike | None) -> Plan:
         """Return the plan of the run, which is stored.
 
         Args:
             given: Plan of the caller.
-            planner: The planner. It is called only if there is no plan.
             critic: The critic. If it has the planner's weights, they stay in VRAM.
 
         Raises:
@@ -58,14 +58,14 @@ class RunPlan:
         """
         written = self._store.written_plan()
         if given is not None:
-            self.planned = planner is not None
+            self.planned = self._planner is not None
             self.plan = self._given(self._complete(given), written)
         elif written is not None:
             self.reused = True
             self.plan = self._stored(written)
-        elif planner is not None:
+        elif self._planner is not None:
             self.planned = True
-            self.plan = self._from_planner(planner, critic)
+            self.plan = self._from_planner(self._planner, critic)
         else:
             raise SettingsError(
                 "The run has neither a planner nor a plan.", "Choose a planner, or give a plan."
@@ -117,8 +117,7 @@ class RunPlan:
             self.reused = True
             return self._stored(known)
         plan = self._complete(planner.plan(self._request))
-        if isinstance(planner, Offloadable):
-            planner.offload(critic)
+        planner.offload(critic)
         self._store.keep_plan(plan, self._key)
         return plan
 

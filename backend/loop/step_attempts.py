@@ -18,11 +18,11 @@ from ..journal.picks import RedrawRequest
 from ..journal.store import JudgementRecord, RunStore
 from ..scorers.run_scores import CachedScores
 from ..types import Attempt, DrawSettings, Redraw, Request, RunSettings, Step, StopReason, UnusedSetting
+from ..types.roles import CriticLike
 from .events import AttemptDrawn, AttemptJudged, AttemptScored, AttemptStarted, Event, SettingUnused
 from .images.cached_draws import CachedDraws, DrawnFrom, WantedDraw
 from .judgements import CachedJudgements, MissingVerdicts
 from .policy import accepted, choose, next_prompt, rivals_of, unused_at, user_selected
-from .protocols import ChecksItems, CriticLike, KnowsUnused
 from .step_rules import max_attempts_of, redraw_seed, step_seed
 
 
@@ -212,7 +212,7 @@ class StepAttempts:
         judged = self.context.judgements.judge(
             self.context.critic, self.step.prompt, drawn, partial(self.draw_ahead, drawn)
         )
-        if self.items and isinstance(self.context.critic, ChecksItems):
+        if self.items and self.context.critic.checks_items:
             judged = self.context.judgements.check(
                 self.context.critic, self.items, self.step.prompt, drawn, judged
             )
@@ -245,6 +245,6 @@ class StepAttempts:
     def _unused_now(self, judged: JudgementRecord) -> Iterator[Event]:
         """Report the settings that had no effect on a judgement."""
         yield from self.context.report_unused(unused_at(judged.verdict, self.context.settings))
-        if isinstance(self.context.critic, KnowsUnused):
+        if self.context.critic is not None:
             # A server may have rejected a setting only now.
             yield from self.context.report_unused(self.context.critic.unused_settings)

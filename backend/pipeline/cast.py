@@ -74,7 +74,7 @@ def cast_next_to(folder: Path) -> Path | None:
 
 
 class PlanCast:
-    """Completes plans with a cast (`loop.protocols.CastOfPlan`).
+    """Completes plans with a cast (`loop.collaborators.CastOfPlan`).
 
     Args:
         cast: The members. Empty: those of the plan.

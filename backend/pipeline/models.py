@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..prompts import PromptSet
     from ..prompts.agent_card import Role
     from ..prompts.enhancer import EnhancerPrompts
-    from .story_check.checker import StoryChecker
+    from .story_check import StoryChecker
 
 TINY_WORLD = "tinyworld"
 
@@ -154,7 +154,7 @@ class ModelOpener:
                 "The tiny world's agents cannot check stories: they read single small images.",
                 "Choose another story checker.",
             )
-        from .story_check.checker import StoryChecker
+        from .story_check import StoryChecker
 
         return StoryChecker(self._chat(spec, adapter, None, merge), staying=self._critics)
 

@@ -11,9 +11,10 @@ from ..chat import CHAT_BACKENDS
 from ..chat.protocol import ChatModel, ReplySettings
 from ..errors import SettingsError
 from ..generators import GENERATORS
-from ..loop.protocols import CriticLike, PlannerLike
+from ..loop.collaborators import Collaborators
 from ..scorers import Scorer, open_scorer
 from ..types import CastMember, Plan, RunSettings
+from ..types.roles import CriticLike, PlannerLike
 from .cast import PlanCast, read_cast
 from .models import TINY_WORLD, ModelOpener, with_role
 from .prepared import PreparedRun
@@ -22,9 +23,8 @@ from .request import ImageInput, read_request
 from .story import Story, StoryStream
 
 if TYPE_CHECKING:
-    from ..agents.planner import Planner
     from ..generators.protocol import Generator
-    from .story_check.review import StoryCheckerLike, StoryReview
+    from .story_check import StoryCheckerLike, StoryReview
 
 OF_ONE_AGENT = {"adapter", "merge"}
 
@@ -135,19 +135,22 @@ class Pipeline:
             plan,
         )
         generator = self._open_generator() if prepared.needs_generator else None
-        planner = self._open_planner() if prepared.needs_planner else None
-        critic = self._open_critic() if prepared.needs_critic else None
-        completed = PlanCast(members) if members else None
-        reviewer, scorer = self._open_reviewer(), self._open_scorer()
-        events = prepared.events(planner, generator, critic, completed, reviewer=reviewer, scorer=scorer)
-        return StoryStream(events, place)
+        collaborators = Collaborators(
+            planner=self._open_planner() if prepared.needs_planner else None,
+            generator=generator,
+            critic=self._open_critic() if prepared.needs_critic else None,
+            cast=PlanCast(members) if members else None,
+            reviewer=self._open_reviewer(),
+            scorer=self._open_scorer(),
+        )
+        return StoryStream(prepared.events(collaborators), place)
 
     def _open_generator(self) -> Generator | None:
         if isinstance(self._generator, str):
             self._generator = self._models.generator(self._generator)
         return self._generator
 
-    def _open_planner(self) -> Planner | PlannerLike:
+    def _open_planner(self) -> PlannerLike:
         from ..agents.planner import Planner
 
         if isinstance(self._planner, str):
@@ -170,8 +173,7 @@ class Pipeline:
     def _open_reviewer(self) -> StoryReview | None:
         if not self._check_story:
             return None
-        from .story_check.checker import StoryChecker
-        from .story_check.review import StoryCheckerLike, StoryReview
+        from .story_check import StoryChecker, StoryCheckerLike, StoryReview
 
         checker = self._story_checker
         if isinstance(checker, str):

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator as EventStream
 from contextlib import closing
-from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
-from ..agents.constrained_planner import ConstrainedPlanner
-from ..agents.plan_constraints import PlanConstraints
+from ..agents.plan_constraints import ConstrainedPlanner, PlanConstraints
 from ..agents.planner import Planner
 from ..errors import SettingsError
-from ..generators.protocol import Generator
 from ..journal.journal import Journal
 from ..journal.plan_parts import FOLDER, PlanParts
 from ..journal.records.run_files import RUN
+from ..loop.collaborators import Collaborators
 from ..loop.events import Event, PlanReady
 from ..loop.loop import run
-from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps, StoryReviewer
 from ..loop.step_rules import max_attempts_in
-from ..scorers.protocol import Scorer
 from ..types import Plan, Request, RunSettings
 
 
@@ -67,69 +64,29 @@ class PreparedRun:
         """Whether a planner has to write the plan."""
         return self.plan is None
 
-    def events(
-        self,
-        planner: Planner | PlannerLike | None,
-        generator: Generator | None,
-        critic: CriticLike | None,
-        cast: CastOfPlan | None = None,
-        rewriter: RewritesSteps | None = None,
-        reviewer: StoryReviewer | None = None,
-        scorer: Scorer | None = None,
-    ) -> EventStream[Event, None, None]:
+    def events(self, collaborators: Collaborators) -> EventStream[Event, None, None]:
         """Run the request and yield its events. The last one is `Finished`.
 
         Args:
-            planner: The planner, if one is needed.
-            generator: The image generator, if one is needed.
-            critic: The critic, if one is needed.
-            cast: Returns a plan with its cast.
-            rewriter: Writes a prompt for the whole image of a step whose attempts are used up.
-            reviewer: Checks the finished story.
-            scorer: Chooses between attempts of a step.
+            collaborators: The models that are needed, and what completes and checks the plan.
 
         Raises:
             InterleaveError: As for `loop.run`. SettingsError if the planner does not support constraints.
         """
-        with closing(self._run(planner, generator, critic, cast, rewriter, reviewer, scorer)) as events:
-            for event in events:
-                if isinstance(event, PlanReady) and self._parts:
-                    self._parts.clear()
-                yield event
-
-    def _run(
-        self,
-        planner: Planner | PlannerLike | None,
-        generator: Generator | None,
-        critic: CriticLike | None,
-        cast: CastOfPlan | None,
-        rewriter: RewritesSteps | None,
-        reviewer: StoryReviewer | None,
-        scorer: Scorer | None,
-    ) -> EventStream[Event, None, None]:
+        planner = collaborators.planner
         if isinstance(planner, Planner):
-            writer = copy(planner)
-            writer.part_store = self._parts
-            planner = ConstrainedPlanner(writer, self._constraints)
+            planner = ConstrainedPlanner(planner, self._constraints, self._parts)
         elif planner is not None and self._constraints != PlanConstraints():
             raise SettingsError(
                 f"{type(planner).__name__} does not support constraints of the plan.",
                 "Omit the constraints, or use a Planner.",
             )
-        given, store = self.settings, self._journal
-        return run(
-            self.request,
-            planner,
-            generator,
-            critic,
-            given,
-            store,
-            self.plan,
-            cast,
-            rewriter,
-            reviewer,
-            scorer,
-        )
+        given = replace(collaborators, planner=planner)
+        with closing(run(self.request, given, self.settings, self._journal, self.plan)) as events:
+            for event in events:
+                if isinstance(event, PlanReady) and self._parts:
+                    self._parts.clear()
+                yield event
 
     def _written_plan(self) -> Plan | None:
         """Return the plan that the user wrote into the folder."""

@@ -17,7 +17,7 @@ from ..journal.journal import Journal
 from ..journal.waiting import Waiting
 from ..loop.events import Event, Finished
 from ..report.completeness import all_accepted, is_complete
-from ..types import Clip, StepResult, Trajectory
+from ..types import StepResult, Trajectory
 
 if TYPE_CHECKING:
     from ..clips.making import ClipMade
@@ -116,21 +116,15 @@ class Story:
             raise SettingsError(
                 f"The option {min(options)!r} needs a model name.", "Set it on the ClipMaker."
             )
-        store = _ClipsInMemory() if self.folder is None else Journal(self.folder)
-        with nullcontext() if isinstance(store, _ClipsInMemory) else store.writing():
+        journal = None if self.folder is None else Journal(self.folder)
+        keep = journal.keep_clip if journal else lambda clip: clip
+        with journal.writing() if journal else nullcontext():
             made = []
-            for one in make_clips(self.trajectory, maker, store, seed, again):
+            for one in make_clips(self.trajectory, maker, keep, seed, again):
                 made.append(one.clip)
                 if on_clip is not None:
                     on_clip(one)
         return replace(self, trajectory=with_clips(self.trajectory, made))
-
-
-class _ClipsInMemory:
-    """The store of the clips of a story without a folder."""
-
-    def keep_clip(self, clip: Clip) -> Clip:
-        return clip
 
 
 class StoryStream(Iterator[Event]):

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from ...backend.chat.llamacpp.settings import LlamaCppSettings
 from ...backend.chat.protocol import ReplySettings
 from ...backend.pipeline.models import TINY_WORLD
-from ...backend.pipeline.story_check.review import MAX_REOPENED
+from ...backend.pipeline.story_check import MAX_REOPENED
 from .service import ServiceOptions
 
 NONE = "none"

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
 from ...backend.generators.protocol import Generator
-from ...backend.types import Request, StepResult, StoryFinding
 from .. import host
 from .reply_inputs import settings_of
 
 if TYPE_CHECKING:
-    from ...backend.pipeline.story_check.checker import StoryChecker
-    from ...backend.pipeline.story_check.review import StoryReview
+    from ...backend.pipeline.story_check import StoryReview
 
 
 def interruptible(generator: Generator) -> InterruptibleGenerator:
     """Return the generator, stopped when the user presses cancel."""
     return InterruptibleGenerator(generator, host.stop_if_interrupted)
-
-
-class ListenedChecker:
-    """Wraps a story checker: `on_start` is called before a check, which does not start after cancel."""
-
-    def __init__(self, checker: StoryChecker, on_start: Callable[[], None]) -> None:
-        self._checker, self._on_start = checker, on_start
-
-    @property
-    def identity(self) -> str:
-        """Identity for cache keys."""
-        return self._checker.identity
-
-    def check(self, request: Request, pages: Sequence[StepResult]) -> tuple[StoryFinding, ...]:
-        """Return the images that do not fit the story.
-
-        Raises:
-            Cancelled: The user pressed cancel.
-            AnswerError: The replies cannot be used.
-            ChatError: The agent failed.
-        """
-        host.stop_if_interrupted()
-        self._on_start()
-        return self._checker.check(request, pages)
 
 
 def review_with(chat: ChatModel, most: int, on_start: Callable[[], None]) -> StoryReview:
@@ -52,16 +26,19 @@ def review_with(chat: ChatModel, most: int, on_start: Callable[[], None]) -> Sto
     Args:
         chat: The agent.
         most: Maximum number of images that are generated again.
-        on_start: Called before each check.
+        on_start: Called before each check, which does not start after cancel.
 
     Raises:
         SettingsError: The agent cannot check stories, or `most` is out of range.
     """
-    from ...backend.pipeline.story_check.checker import StoryChecker
-    from ...backend.pipeline.story_check.review import StoryReview
+    from ...backend.pipeline.story_check import StoryChecker, StoryReview
+
+    def start() -> None:
+        host.stop_if_interrupted()
+        on_start()
 
     checker = StoryChecker(chat, settings_of(chat), staying=[chat])
-    return StoryReview(ListenedChecker(checker, on_start), most)
+    return StoryReview(checker, most, start)
 
 
 def critic_with(

@@ -24,8 +24,8 @@ from ...backend.loop.events import (
 )
 from ...backend.loop.external_run.attempts import ExternalAttempts, first_events
 from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawResult
-from ...backend.loop.loop import CriticLike
 from ...backend.types import Plan, StopReason
+from ...backend.types.roles import CriticLike
 from .. import host
 
 

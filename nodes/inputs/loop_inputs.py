@@ -5,7 +5,7 @@ from __future__ import annotations
 from comfy_api.latest import io
 
 from ...backend.pipeline.published import STORY_SETTINGS
-from ...backend.pipeline.story_check.review import MAX_REOPENED
+from ...backend.pipeline.story_check import MAX_REOPENED
 from ...backend.types import MAX_BATCH
 from .sockets import AgentSocket
 from .strictness import CHOICES, CUSTOM

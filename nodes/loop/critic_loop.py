@@ -14,7 +14,7 @@ from ...backend.feedback.live.shown import waiting_in_display
 from ...backend.generators.protocol import Generator
 from ...backend.journal.records.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
-from ...backend.pipeline.story_check.review import MAX_REOPENED
+from ...backend.pipeline.story_check import MAX_REOPENED
 from ...backend.report.completeness import is_complete
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report

@@ -13,11 +13,11 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import AnswerError, SettingsError
-from ...backend.loop.loop import CriticLike
 from ...backend.loop.policy import accepted, unused_at
 from ...backend.report.outcomes import ONLY_FORCED, UNUSED, percent
 from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import RunSettings, Verdict
+from ...backend.types.roles import CriticLike
 from .. import host
 from ..agents.interruptible import critic_with
 from ..host import expansion

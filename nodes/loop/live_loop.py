@@ -15,9 +15,9 @@ from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget
 from ...backend.feedback.live.messages import EVENT
 from ...backend.feedback.live.progress import Allowance
 from ...backend.generators.protocol import Generator
+from ...backend.loop.collaborators import Collaborators, PlannedBefore
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run
-from ...backend.loop.protocols import PlannedBefore
 from ...backend.loop.step_rules import max_attempts_in
 from ...backend.types import RunSettings
 from .. import host
@@ -72,13 +72,10 @@ def carry_out(
             planner = PlannedBefore(plan.planner, plan.prompt_set) if plan.planner else None
             events = run(
                 plan.request,
-                planner,
-                drawer,
-                critic,
+                Collaborators(planner, drawer, critic, reviewer=reviewer),
                 settings,
                 Journal(folder),
                 plan.plan,
-                reviewer=reviewer,
             )
             for event in events:
                 live.follow(event)

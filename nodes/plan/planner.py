@@ -10,12 +10,12 @@ from typing import Any, get_args
 
 from comfy_api.latest import io
 
-from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlanWriter, constrained_plan
+from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, constrained_plan
 from ...backend.agents.plan_lint.lint import remaining
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.journal.plan_parts import PlanParts
-from ...backend.types import MAX_STEPS, Plan, Request
+from ...backend.types import MAX_STEPS
 from .. import host
 from ..agents.reply_inputs import settings_of
 from ..inputs.connected import AGENT, check_connected
@@ -166,8 +166,8 @@ class PlannerNode(io.ComfyNode):
         heard = PlanProgress(progress.say)
         planner = PlanningAgent(agent, settings=settings, on_part=heard.begin_part)
         parts = PlanParts(planning_folder(host.output_folder(), asked, planner.identity))
-        planner.part_store = parts
-        plan = planned(planner, asked, constraints, heard)
+        with host.host_interrupts():
+            plan = constrained_plan(planner, asked, constraints, heard, parts)
         parts.clear()
         progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
         warnings = [plan.warning] if plan.warning else []
@@ -190,20 +190,6 @@ def check_request(request: str) -> None:
     if not request.strip():
         raise SettingsError("Planner: the request is empty.", "Describe the story.")
     asked_request(request, None)
-
-
-def planned(
-    planner: PlanWriter, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
-) -> Plan:
-    """Return the plan of a request. `say` receives the generated text.
-
-    Raises:
-        AnswerError: The reply is not a plan, or has the wrong number of steps.
-        ChatError: The agent failed.
-        Cancelled: The user stopped it.
-    """
-    with host.host_interrupts():
-        return constrained_plan(planner, asked, constraints, say)
 
 
 class PlanProgress:

@@ -17,6 +17,7 @@ from interleave_thinker.backend.errors import ChatError, boundary
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.journal.redraws import ask_redraw
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run as run_loop
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -112,7 +113,9 @@ def test_a_failed_redraw_is_incomplete(tmp_path: Path) -> None:
 
     def ended(*failures: GeneratorError) -> Trajectory:
         generator, journal = Counting(failures=failures), Journal(tmp_path)
-        *_, last = run_loop(Request(text="x"), None, generator, Verdicts(True), RunSettings(), journal, plan)
+        *_, last = run_loop(
+            Request(text="x"), Collaborators(None, generator, Verdicts(True)), RunSettings(), journal, plan
+        )
         assert isinstance(last, Finished)
         return last.trajectory
 
@@ -264,9 +267,9 @@ def test_a_terminal_shows_every_outcome() -> None:
     plan = Plan(steps=(STORY.steps[0].model_copy(update={"name": "[red]House[/red]"}), STORY.steps[1]))
     events = run_loop(
         Request(text="x"),
-        OnePlan(plan),
-        Counting(failures=[GeneratorError("no memory left")]),
-        Verdicts(None, True),
+        Collaborators(
+            OnePlan(plan), Counting(failures=[GeneratorError("no memory left")]), Verdicts(None, True)
+        ),
     )
     for event in events:
         lines.show(event)

@@ -9,8 +9,7 @@ import pytest
 from support.cli_calls import Scripts, call
 from support.small_agents import STORY
 
-from interleave_thinker.backend.agents.constrained_planner import constraints_in
-from interleave_thinker.backend.agents.plan_constraints import PlanConstraints
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constraints_in
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture

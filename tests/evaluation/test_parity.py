@@ -27,6 +27,7 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.machine.environment import restricted
@@ -195,7 +196,7 @@ def run_ours(case: Case, one: PublishedClass) -> Observed:
         "parity critic", lambda: write_verdict(case.verdicts[painter.draws[-1]["prompt"]]), one.lead
     )
     told = RunSettings.model_validate(one.settings)
-    events = run(case.request, Planner(planner), painter, Critic(critic), told)
+    events = run(case.request, Collaborators(Planner(planner), painter, Critic(critic)), told)
     (trajectory,) = [event.trajectory for event in events if isinstance(event, Finished)]
     steps = [result.step for result in trajectory.results]
     texts = [step.auxiliary_text or step.instruction or "" for step in steps]

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
@@ -20,6 +19,8 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.drift.measure import Drift
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
 from interleave_thinker.backend.feedback.live.progress import RunView
@@ -178,8 +179,10 @@ def findings_of_plans() -> Iterator[str]:
 
 
 def of_another_length() -> Plan:
-    planner = SimpleNamespace(plan=lambda *_: Plan(steps=(Step(number=1, prompt="a"),)))
-    return constrained_plan(planner, Request(text="a tale"), PlanConstraints(step_count=3))
+    reply = '{"execution_plan": [{"step_number": 1, "prompt": "a"}]}'
+    return constrained_plan(
+        Planner(ScriptedChat([reply, reply])), Request(text="a tale"), PlanConstraints(step_count=3)
+    )
 
 
 def lines_of_a_run(trajectory: Trajectory) -> Iterator[str]:

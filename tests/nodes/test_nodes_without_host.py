@@ -21,6 +21,7 @@ from interleave_thinker.backend.feedback.live.progress import RunView
 from interleave_thinker.backend.feedback.live.run_folders import known_run
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
@@ -188,7 +189,7 @@ def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> N
     view = RunView(STORY, settings, judged)
     shares, lines, trajectory = [], [], None
     critic = OneInThree() if judged else None
-    for event in run(Request(text="r"), None, FakeGenerator(), critic, settings, plan=STORY):
+    for event in run(Request(text="r"), Collaborators(None, FakeGenerator(), critic), settings, plan=STORY):
         view.follow(event)
         shares.append(view.share)
         lines.append(view.line)
@@ -310,7 +311,7 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
 
 def test_a_text_only_plan_has_a_report() -> None:
     plan = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
-    *_, finished = run(Request(text="r"), None, FakeGenerator(), None, plan=plan)
+    *_, finished = run(Request(text="r"), Collaborators(None, FakeGenerator()), plan=plan)
     assert "1. Step: Text only" in report(finished.trajectory)
 
 

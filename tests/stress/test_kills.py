@@ -28,6 +28,7 @@ from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.generators import Generator, open_generator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import DrawKey
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
@@ -71,7 +72,14 @@ def painted_story(folder: Path, log: Path, number: int) -> None:
     steps = tuple(Step(number=1 + index, prompt=f"page {number}, {index}") for index in range(12))
     request = Request(text=f"story {number}", images=(Picture.white((16, 16)),))
     generator, settings = Noted(Counting(None, 0.004), log), RunSettings(seed=number)
-    list(run(request, OnePlan(Plan(steps=steps)), generator, OneInThree(), settings, Journal(folder)))
+    list(
+        run(
+            request,
+            Collaborators(OnePlan(Plan(steps=steps)), generator, OneInThree()),
+            settings,
+            Journal(folder),
+        )
+    )
 
 
 def tiny_world_story() -> RunStory:
@@ -84,7 +92,7 @@ def tiny_world_story() -> RunStory:
 
     def run_story(folder: Path, log: Path, number: int) -> None:
         request, settings = Request(text=STORIES[number % len(STORIES)]), RunSettings(seed=number)
-        list(run(request, planner, Noted(generator, log), critic, settings, Journal(folder)))
+        list(run(request, Collaborators(planner, Noted(generator, log), critic), settings, Journal(folder)))
 
     return run_story
 

@@ -15,6 +15,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.machine.counters import counting
@@ -34,7 +35,7 @@ CACHED = EngineSettings(prefix_tokens=EngineSettings().prefix_tokens)
 
 def told(story: TinyStory, settings: RunSettings, planner: Planner, critic: Critic) -> Trajectory:
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
-    for event in run(request_of(story), planner, generator, critic, settings, InMemoryStore()):
+    for event in run(request_of(story), Collaborators(planner, generator, critic), settings, InMemoryStore()):
         if isinstance(event, Finished):
             return event.trajectory
     raise AssertionError("a run ends with Finished")

@@ -18,7 +18,7 @@ from interleave_thinker.backend.agents.writers.step_rewriter import StepRewriter
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.pipeline.story_check.checker import StoryChecker
+from interleave_thinker.backend.pipeline.story_check import StoryChecker
 from interleave_thinker.backend.prompts import TEMPLATES, PromptSet, named_prompt_set
 from interleave_thinker.backend.types import Attempt, Plan, Request, Step, StepResult, StopReason
 

@@ -23,6 +23,7 @@ from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.feedback.log import Feedback, record_feedback
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
@@ -173,9 +174,7 @@ def prepare(at: Path) -> None:
     ]
     told = run(
         Request(text="a page"),
-        None,
-        open_generator("fake"),
-        Critic(ScriptedChat(replies)),
+        Collaborators(None, open_generator("fake"), Critic(ScriptedChat(replies))),
         RunSettings(max_attempts=2),
         Journal(at / "run"),
         Plan(steps=(Step(number=1, prompt="a page"),)),

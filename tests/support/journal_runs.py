@@ -9,6 +9,7 @@ from pathlib import Path
 from support.small_agents import Counting, OneInThree, OnePlan
 
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
@@ -21,8 +22,9 @@ REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.whi
 
 
 def tell(folder: Path, request: Request = REQUEST, **changed) -> Trajectory:
-    given = {"planner": OnePlan(), "generator": Counting(), "critic": OneInThree()} | changed
-    last = list(run(request, journal=Journal(folder), **given))[-1]
+    agents = {"planner": OnePlan(), "generator": Counting(), "critic": OneInThree()}
+    agents |= {name: changed.pop(name) for name in set(changed) - {"settings", "plan"}}
+    last = list(run(request, Collaborators(**agents), journal=Journal(folder), **changed))[-1]
     assert isinstance(last, Finished)
     return last.trajectory
 

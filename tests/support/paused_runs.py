@@ -8,9 +8,9 @@ from pathlib import Path
 from support.small_agents import Counting, OneInThree, OnePlan
 
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators, RewritesSteps
 from interleave_thinker.backend.loop.events import Event, Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.protocols import RewritesSteps
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
 
 REQUEST = Request(text="three images")
@@ -39,8 +39,8 @@ class Paused:
         self.generator.drawn.clear()
         last = None
         journal = Journal(self.folder)
-        agents = (self.planner, self.generator, self.critic)
-        for last in run(REQUEST, *agents, self.settings, journal, rewriter=self.rewriter):
+        agents = Collaborators(self.planner, self.generator, self.critic, rewriter=self.rewriter)
+        for last in run(REQUEST, agents, self.settings, journal):
             on_event(last)
         assert isinstance(last, Finished)
         return last

@@ -18,6 +18,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
+from interleave_thinker.backend.types.roles import CriticLike, PlannerLike
 
 STORY = Plan(
     steps=(
@@ -29,9 +30,10 @@ STORY = Plan(
 )
 
 
-class OnePlan:
+class OnePlan(PlannerLike):
     """Answers every request with the same plan."""
 
+    identity = ""
     prompt_set_digest = "prompts-of-tests"
 
     def __init__(self, plan: Plan = STORY, identity: str = "one plan") -> None:
@@ -44,7 +46,7 @@ class OnePlan:
         return self.answer
 
 
-class OneInThree:
+class OneInThree(CriticLike):
     """Accepts an image whose digest is divisible by three, refines by adding a word, records inputs."""
 
     identity = "one in three"
@@ -66,7 +68,7 @@ class OneInThree:
         )
 
 
-class Verdicts:
+class Verdicts(CriticLike):
     """Gives these verdicts one after another; an exception is raised."""
 
     identity = "verdicts in order"

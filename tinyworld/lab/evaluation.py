@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from ...backend.agents.critic import Critic
 from ...backend.agents.planner import Planner
 from ...backend.errors import AnswerError
+from ...backend.loop.collaborators import Collaborators
 from ...backend.loop.loop import run
 from ...backend.types import Plan, RunSettings
 from ...training.statistics.intervals import Share, share
@@ -114,7 +115,9 @@ def time_stories(planner: Planner, critic: Critic, generator: TinyWorldGenerator
     for number in range(TIMED_STORIES):
         request = request_of(random_story(rng, "evaluate", steps=4))
         started = time.monotonic()
-        list(run(request, planner, generator, critic, RunSettings(max_attempts=5, seed=number)))
+        list(
+            run(request, Collaborators(planner, generator, critic), RunSettings(max_attempts=5, seed=number))
+        )
         seconds.append(time.monotonic() - started)
     return sorted(seconds)
 

@@ -23,7 +23,7 @@ AGAIN = "\n\nYour last answer could not be used: {problem} Answer once more, wit
 
 
 class StepRewriter(Writer):
-    """Describes images (`loop.protocols.RewritesSteps`). Its arguments are those of `Writer`."""
+    """Describes images (`loop.collaborators.RewritesSteps`). Its arguments are those of `Writer`."""
 
     max_tokens = 1024
     """150 words have about 250 tokens."""

@@ -9,6 +9,7 @@ from ...generators.protocol import DrawsSeveral, EnhancesPrompts, FollowsAnchor,
 from ...generators.wrapper import GeneratorWrapper
 from ...pictures import Picture
 from ...types import CheckedItem, ChecklistItem, Enhancement, Verdict
+from ...types.roles import CriticLike
 
 if TYPE_CHECKING:
     from ...agents.critic import Critic
@@ -76,8 +77,10 @@ class InterruptibleGenerator(GeneratorWrapper):
             self.inner.set_anchor(anchor)
 
 
-class ListenedCritic:
+class ListenedCritic(CriticLike):
     """Wraps a critic: `listener` receives its text, and it stops at the next token after cancel."""
+
+    checks_items = True
 
     def __init__(self, critic: Critic, listener: Callable[[str], None], stop: Stop) -> None:
         self._critic, self._listener, self._stop = critic, listener, stop

@@ -22,8 +22,10 @@ from ...types import (
     StepSettings,
     Trajectory,
 )
+from ...types.roles import CriticLike
+from ..collaborators import Collaborators
 from ..events import AttemptDrawn, AttemptStarted, Event, Finished
-from ..loop import CriticLike, run
+from ..loop import run
 from .requests import DrawNeeded, ExternalDrawRequest, ExternalDrawResult, ExternalRun
 
 
@@ -210,7 +212,7 @@ def _play(
     trajectory = None
     draws = Counter[int]()
     plan = external_run.plan.model_copy(update={"steps": external_run.steps})
-    for event in run(request, None, outside, critic, settings, store, plan=plan):
+    for event in run(request, Collaborators(None, outside, critic), settings, store, plan):
         if isinstance(event, AttemptStarted):
             outside.step, outside.attempt = event.step.number, draws[event.step.number]
             outside.plain, outside.cast = event.prompt, None

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....backend.agents.constrained_planner import constraints_in
-from ....backend.agents.plan_constraints import PlanConstraints
+from ....backend.agents.plan_constraints import PlanConstraints, constraints_in
 from ....backend.errors import SettingsError
 from ....backend.journal.journal import Journal
 from ....backend.journal.records.run_files import RUN

@@ -7,8 +7,12 @@ import json
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.agents.constrained_planner import ConstrainedPlanner, constraints_in
-from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
+from interleave_thinker.backend.agents.plan_constraints import (
+    ConstrainedPlanner,
+    PlanConstraints,
+    constrained_plan,
+    constraints_in,
+)
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat.protocol import ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat

@@ -16,6 +16,7 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
 from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
@@ -116,9 +117,7 @@ def run_counted(planner: Any, critic: Any) -> Any:
         list(
             run(
                 Request(text="two"),
-                PlannerByModel(planner),
-                Counting(size=48),
-                Critic(critic, settings=WATCH),
+                Collaborators(PlannerByModel(planner), Counting(size=48), Critic(critic, settings=WATCH)),
                 settings,
             )
         )

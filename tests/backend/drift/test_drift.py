@@ -12,6 +12,7 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators.color_match import MATCHES, color_matched, match_colors
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import first_image, unused_from_start
@@ -65,7 +66,11 @@ def told(match: str, steps: int = 5, memory: InMemoryStore | None = None) -> Tra
         steps=tuple(Step(number=number, prompt=str((number - 2) % 4)) for number in range(1, steps + 1))
     )
     events = run(
-        Request(text="chain"), None, color_matched(DriftingEditor(), match), None, RunSettings(), memory, plan
+        Request(text="chain"),
+        Collaborators(None, color_matched(DriftingEditor(), match)),
+        RunSettings(),
+        memory,
+        plan,
     )
     *_, finished = events
     assert isinstance(finished, Finished)
@@ -201,7 +206,7 @@ def test_a_generator_without_seeds_stays_one(match: str) -> None:
 
 
 def test_the_anchor_is_the_requests_image_or_the_first_generated_one() -> None:
-    *_, finished = run(Request(text="r"), None, FakeGenerator(), None, plan=STORY)
+    *_, finished = run(Request(text="r"), Collaborators(None, FakeGenerator()), plan=STORY)
     assert isinstance(finished, Finished)
     results = finished.trajectory.results
     assert first_image((), ()) is None

@@ -16,6 +16,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.protocol import is_repeatable
 from interleave_thinker.backend.generators.services import gemini
 from interleave_thinker.backend.generators.services.gemini import image_shape
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
@@ -131,9 +132,7 @@ def test_source_all_shows_the_story_in_its_order(service: GeminiService) -> None
     settings = RunSettings(source="all", max_attempts=1)
     events = run(
         Request(text="a story"),
-        None,
-        open_generator(spec(service), input_side=4096),
-        None,
+        Collaborators(None, open_generator(spec(service), input_side=4096)),
         settings,
         plan=Plan(steps=steps),
     )

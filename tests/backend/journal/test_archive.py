@@ -19,6 +19,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal import archive as archives
 from interleave_thinker.backend.journal.archive import is_story_archive, unpack_run
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -94,10 +95,10 @@ def test_an_archive_by_another_program_is_read(tmp_path: Path, good: bytes) -> N
 
 def test_a_run_resumed_from_an_archive_generates_nothing_twice(tmp_path: Path) -> None:
     generator, plan = FakeGenerator(), RUN.plan
-    *_, done = run(Request(text="r"), None, generator, None, plan=plan)
+    *_, done = run(Request(text="r"), Collaborators(None, generator), plan=plan)
     path = export_by_name("zip", done.trajectory, tmp_path)
     folder = unpack_run(path, tmp_path / "run")
-    events = run(Request(text="r"), None, generator, None, journal=Journal(folder), plan=plan)
+    events = run(Request(text="r"), Collaborators(None, generator), journal=Journal(folder), plan=plan)
     assert [event.reused for event in events if isinstance(event, AttemptDrawn)] == [True] * 3
     before = path.read_bytes()
     with pytest.raises(JournalError, match=r"Cannot use .* as a run folder"):

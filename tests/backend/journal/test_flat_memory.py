@@ -15,10 +15,12 @@ from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.files.pixel_cache import PixelCache
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import KEPT_PIXELS, Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
+from interleave_thinker.backend.types.roles import CriticLike
 
 SIDE = 64
 IMAGE = SIDE * SIDE * 3
@@ -44,7 +46,7 @@ class Painter(FakeGenerator):
         return sum(reference() is not None for reference in self.drawn)
 
 
-class Refusing:
+class Refusing(CriticLike):
     identity, prompt_set_digest = "refusing", ""
 
     def judge(
@@ -64,7 +66,9 @@ def little_room() -> Iterator[None]:
 def story(folder: Path, steps: int, painter: Painter) -> Trajectory:
     plan = Plan(steps=tuple(Step(number=number, prompt=f"page {number}") for number in range(1, steps + 1)))
     settings = RunSettings(max_attempts=ATTEMPTS)
-    events = list(run(Request(text="long"), None, painter, Refusing(), settings, Journal(folder), plan=plan))
+    events = list(
+        run(Request(text="long"), Collaborators(None, painter, Refusing()), settings, Journal(folder), plan)
+    )
     return events[-1].trajectory
 
 

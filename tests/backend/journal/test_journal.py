@@ -20,6 +20,7 @@ from interleave_thinker.backend.journal.store import (
     PlanKey,
     RunStore,
 )
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptStarted, PlanReady
 from interleave_thinker.backend.loop.loop import GIVEN, run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -196,7 +197,9 @@ def test_failures_are_tried_again_but_stay_readable(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_is_readable_up_to_its_last_record(tmp_path: Path) -> None:
-    events = run(REQUEST, OnePlan(), Counting(), OneInThree(), journal=Journal(tmp_path / "run"))
+    events = run(
+        REQUEST, Collaborators(OnePlan(), Counting(), OneInThree()), journal=Journal(tmp_path / "run")
+    )
     assert isinstance(next(iter(events)), PlanReady)
     assert [r.stop_reason for r in load_trajectory(tmp_path / "run").results] == [StopReason.cancelled]
     for event in events:

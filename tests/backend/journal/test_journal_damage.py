@@ -20,11 +20,12 @@ from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.records.run_files import EDITED, MAX_JSON, RunFiles
 from interleave_thinker.backend.journal.waiting import waiting_for
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory, replay
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.pipeline.story_check.review import StoryReview
+from interleave_thinker.backend.pipeline.story_check import StoryCheckerLike, StoryReview
 from interleave_thinker.backend.types import (
     FORMAT_VERSION,
     Request,
@@ -120,7 +121,7 @@ def test_reading_damage_gives_one_clear_error(
         load_trajectory(tmp_path / "run")
 
 
-class _OneFinding:
+class _OneFinding(StoryCheckerLike):
     identity = "finds"
 
     def check(self, request: Request, pages: Sequence[StepResult]) -> tuple[StoryFinding, ...]:
@@ -225,7 +226,9 @@ def test_half_written_files_are_removed(tmp_path: Path) -> None:
 
 
 def test_only_one_run_uses_a_folder(tmp_path: Path) -> None:
-    events = run(REQUEST, OnePlan(), Counting(), OneInThree(), journal=Journal(tmp_path / "run"))
+    events = run(
+        REQUEST, Collaborators(OnePlan(), Counting(), OneInThree()), journal=Journal(tmp_path / "run")
+    )
     for event in events:
         if isinstance(event, AttemptDrawn):
             break

@@ -25,6 +25,7 @@ from interleave_thinker.backend.journal.lock import NAME as LOCK
 from interleave_thinker.backend.journal.lock import FolderLock
 from interleave_thinker.backend.journal.records.run_files import RunFiles
 from interleave_thinker.backend.journal.store import DrawRecord, JudgementRecord
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -140,7 +141,7 @@ def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path)
     again = RunSettings(seed=99)
     child = os.fork()
     if child == 0:
-        list(run(REQUEST, OnePlan(short), Counting(), Dies(), again, journal=Journal(folder)))
+        list(run(REQUEST, Collaborators(OnePlan(short), Counting(), Dies()), again, Journal(folder)))
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     (shown,) = load_trajectory(folder).results[0].attempts
@@ -177,7 +178,9 @@ def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Pat
 
     def tell_other(folder: Path) -> Trajectory:
         planner = OnePlan(other, identity="another planner")
-        last = list(run(REQUEST, planner, Counting(), OneInThree(), SETTINGS, journal=Journal(folder)))[-1]
+        last = list(
+            run(REQUEST, Collaborators(planner, Counting(), OneInThree()), SETTINGS, Journal(folder))
+        )[-1]
         assert isinstance(last, Finished)
         return last.trajectory
 

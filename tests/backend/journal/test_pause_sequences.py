@@ -26,6 +26,7 @@ from support.small_agents import OneInThree
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.journal.waiting import waiting_for
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Event, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.step_rules import redraw_seed
@@ -67,7 +68,7 @@ def image_of(step: Step, decision: Decision, before: Picture | None, settings: R
         return PAINTER.draw(decision.prompt, before, seed)
     request = Request(text=REQUEST.text, images=(before,) if before else ())
     plain = settings.model_copy(update={"pause": "never"})
-    *_, last = run(request, None, PAINTER, OneInThree(), plain, plan=Plan(steps=(step,)))
+    *_, last = run(request, Collaborators(None, PAINTER, OneInThree()), plain, plan=Plan(steps=(step,)))
     assert isinstance(last, Finished)
     (result,) = last.trajectory.results
     image = result.attempts[decision.number - 1].image if decision.kind == "use" else result.image

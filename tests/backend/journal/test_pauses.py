@@ -17,6 +17,7 @@ from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
 from interleave_thinker.backend.journal.records.run_record import plan_digest
 from interleave_thinker.backend.journal.redraws import ask_redraw
 from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import choose, waiting_of
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -82,7 +83,9 @@ def test_every_step_waits_before_the_next_one_is_generated(tmp_path: Path) -> No
         if ended.waiting:
             approve(tmp_path)
     assert places == [None, 1, 2, 3, "done"] and story.drawn == []
-    plain = list(run(REQUEST, OnePlan(PLAN), Counting(), OneInThree(), RunSettings(max_attempts=3)))[-1]
+    plain = list(
+        run(REQUEST, Collaborators(OnePlan(PLAN), Counting(), OneInThree()), RunSettings(max_attempts=3))
+    )[-1]
     assert images(ended.trajectory) == images(plain.trajectory), "the same story as without pauses"
     assert {result.stop_reason for result in ended.trajectory.results} == {StopReason.picked}
     assert all_accepted(ended.trajectory)
@@ -312,7 +315,13 @@ def test_a_run_without_pauses_is_written_as_before(tmp_path: Path) -> None:
     pick(tmp_path, 1, first.attempts[choose(first.attempts, story.settings)].image.digest)
     assert json.loads((tmp_path / CHOICES).read_text()).keys() == {"format", "version", "steps"}
     with pytest.raises(SettingsError, match="without a run folder"):
-        next(run(REQUEST, story.planner, story.generator, story.critic, RunSettings(pause="every step")))
+        next(
+            run(
+                REQUEST,
+                Collaborators(story.planner, story.generator, story.critic),
+                RunSettings(pause="every step"),
+            )
+        )
 
 
 def test_a_paused_run_is_read_from_its_records(tmp_path: Path) -> None:

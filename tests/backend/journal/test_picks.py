@@ -11,6 +11,7 @@ from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import attempt_seed
@@ -18,6 +19,7 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.outcomes import stop_sentence
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory, Verdict
+from interleave_thinker.backend.types.roles import CriticLike
 
 REQUEST = Request(text="three pictures")
 PLAN = Plan(steps=tuple(Step(number=number, prompt=f"picture {number}") for number in (1, 2, 3)))
@@ -33,7 +35,7 @@ class CountingGenerator:
         return self.painter.draw(prompt, source, seed)
 
 
-class SecondIsRight:
+class SecondIsRight(CriticLike):
     """A critic that rejects every first attempt and accepts the refined one."""
 
     identity, prompt_set_digest = "second is right", ""
@@ -45,7 +47,9 @@ class SecondIsRight:
 def story(folder: Path, **settings: object) -> tuple[Trajectory, list[str]]:
     generator = CountingGenerator()
     chosen = RunSettings.model_validate({"max_attempts": 3, **settings})
-    events = list(run(REQUEST, None, generator, SecondIsRight(), chosen, Journal(folder), PLAN))
+    events = list(
+        run(REQUEST, Collaborators(None, generator, SecondIsRight()), chosen, Journal(folder), PLAN)
+    )
     assert isinstance(events[-1], Finished)
     return events[-1].trajectory, generator.drawn
 

@@ -18,7 +18,7 @@ from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.journal.plan_parts import PlanParts
-from interleave_thinker.backend.types import Request
+from interleave_thinker.backend.types import Plan, Request
 
 COUNT = 50
 REQUEST = f"A walk in exactly {COUNT} steps."
@@ -50,34 +50,32 @@ class OneAgent(ScriptedChat):
     identity = "one agent"
 
 
-def planner_of(replies: list[str | Reply], folder: Path) -> Planner:
-    planner = Planner(OneAgent(replies), settings=ReplySettings(max_tokens=900))
-    planner.part_store = PlanParts(folder)
-    return planner
+def planned(
+    replies: list[str | Reply], folder: Path, request: str = REQUEST, temperature: float = 0.0
+) -> Plan:
+    settings = ReplySettings(max_tokens=900, temperature=temperature)
+    planner = Planner(OneAgent(replies), settings=settings)
+    return planner.plan(Request(text=request), store=PlanParts(folder))
 
 
 @pytest.mark.parametrize("done", range(1, 6))
 def test_only_the_missing_parts_are_requested(done: int, tmp_path: Path) -> None:
     replies = all_replies()
     with pytest.raises(ChatError):
-        planner_of([*replies[:done]], tmp_path / "planning").plan(Request(text=REQUEST))
-    again = planner_of([*replies[done:]], tmp_path / "planning")
-    plan = again.plan(Request(text=REQUEST))
+        planned([*replies[:done]], tmp_path / "planning")
+    plan = planned([*replies[done:]], tmp_path / "planning")
     assert [step.auxiliary_text for step in plan.steps] == [f"Mile {at}." for at in range(1, COUNT + 1)]
-    assert plan == planner_of([*replies], tmp_path / "again").plan(Request(text=REQUEST))
-    assert again.part_store is not None
+    assert plan == planned([*replies], tmp_path / "again")
     PlanParts(tmp_path / "planning").clear()
     assert not (tmp_path / "planning").exists()
 
 
 def test_another_request_or_agent_does_not_reuse_parts(tmp_path: Path) -> None:
     with pytest.raises(ChatError):
-        planner_of([*all_replies()[:3]], tmp_path).plan(Request(text=REQUEST))
-    other = planner_of([*all_replies()], tmp_path)
-    assert len(other.plan(Request(text=f"A dance, not a walk: {REQUEST}")).steps) == COUNT
-    drawn = Planner(OneAgent(all_replies()), settings=ReplySettings(max_tokens=900, temperature=0.5))
-    drawn.part_store = PlanParts(tmp_path)
-    assert len(drawn.plan(Request(text=REQUEST)).steps) == COUNT
+        planned([*all_replies()[:3]], tmp_path)
+    other = f"A dance, not a walk: {REQUEST}"
+    assert len(planned([*all_replies()], tmp_path, other).steps) == COUNT
+    assert len(planned([*all_replies()], tmp_path, temperature=0.5).steps) == COUNT
 
 
 def test_a_truncated_part_is_not_requested_in_full_again(tmp_path: Path) -> None:
@@ -86,16 +84,16 @@ def test_a_truncated_part_is_not_requested_in_full_again(tmp_path: Path) -> None
     halves = [json.dumps({"execution_plan": json.loads(part(1))["execution_plan"][:5], "state": "at 5"})]
     halves += [json.dumps({"execution_plan": json.loads(part(1))["execution_plan"][5:], "state": "at 10"})]
     with pytest.raises(ChatError):
-        planner_of([whole[0], cut, halves[0]], tmp_path).plan(Request(text=REQUEST))
-    assert len(planner_of([halves[1], *whole[2:]], tmp_path).plan(Request(text=REQUEST)).steps) == COUNT
+        planned([whole[0], cut, halves[0]], tmp_path)
+    assert len(planned([halves[1], *whole[2:]], tmp_path).steps) == COUNT
 
 
 def test_a_truncated_reply_before_the_parts_is_not_requested_again(tmp_path: Path) -> None:
-    request = Request(text="A long walk.")
+    request = "A long walk."
     cut = Reply(text='{"execution_plan": [{"step_number": 1,', tokens=900, finish="length")
     with pytest.raises(ChatError):
-        planner_of([cut, outline()], tmp_path).plan(request)
-    assert len(planner_of([*all_replies()[1:]], tmp_path).plan(request).steps) == COUNT
+        planned([cut, outline()], tmp_path, request)
+    assert len(planned([*all_replies()[1:]], tmp_path, request).steps) == COUNT
 
 
 def begin(server: ChatServer, out: Path) -> subprocess.Popen[bytes]:

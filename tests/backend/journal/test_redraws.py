@@ -16,6 +16,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import CHOICES, MAX_REDRAWS, Choices, pick, read_choices
 from interleave_thinker.backend.journal.redraws import ask_redraw, newest_redraws
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -39,6 +40,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.backend.types.roles import CriticLike
 
 REQUEST = Request(text="three pictures")
 PLAN = Plan(steps=tuple(Step(number=number, prompt=f"picture {number}") for number in (1, 2, 3)))
@@ -61,7 +63,7 @@ class CountingGenerator:
         return self.painter.draw(prompt, source, seed)
 
 
-class SecondIsRight:
+class SecondIsRight(CriticLike):
     """Rejects every first attempt and the user's prompts, and accepts its own refined prompt."""
 
     identity, prompt_set_digest = "second is right", ""
@@ -83,7 +85,7 @@ def story(
     chosen = RunSettings.model_validate({"max_attempts": 3, **settings})
     judge = SecondIsRight() if critic else None
     trajectory = None
-    for event in run(REQUEST, None, generator, judge, chosen, Journal(folder), PLAN):
+    for event in run(REQUEST, Collaborators(None, generator, judge), chosen, Journal(folder), PLAN):
         on_event(event)
         if isinstance(event, Finished):
             trajectory = event.trajectory
@@ -171,7 +173,9 @@ def test_a_redraw_for_another_plan_is_ignored(tmp_path: Path) -> None:
     ask_redraw(tmp_path, 2, "a blue whale")
     other = PLAN.model_copy(update={"steps": (PLAN.steps[0], Step(number=2, prompt="a house"))})
     generator = CountingGenerator()
-    list(run(REQUEST, None, generator, SecondIsRight(), RunSettings(), Journal(tmp_path), other))
+    list(
+        run(REQUEST, Collaborators(None, generator, SecondIsRight()), RunSettings(), Journal(tmp_path), other)
+    )
     assert generator.drawn == ["a house", "a house, better"]
 
 
@@ -181,7 +185,15 @@ def test_a_redraw_fits_a_plan_with_a_style(tmp_path: Path) -> None:
         if asked:
             ask_redraw(tmp_path, 2, "a blue whale")
         generator = CountingGenerator()
-        list(run(REQUEST, None, generator, SecondIsRight(), RunSettings(), Journal(tmp_path), styled))
+        list(
+            run(
+                REQUEST,
+                Collaborators(None, generator, SecondIsRight()),
+                RunSettings(),
+                Journal(tmp_path),
+                styled,
+            )
+        )
     assert generator.drawn[0] == "a blue whale", "the user's prompt is used unchanged"
     assert newest_redraws(tmp_path) == {2: 1}
 

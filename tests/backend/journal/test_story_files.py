@@ -17,6 +17,7 @@ from interleave_thinker.backend.exporters import REGISTRY, export_by_name
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -56,9 +57,9 @@ def test_saving_overwrites_nothing_and_leaves_no_partial_story(
 
 def test_a_run_resumed_from_a_saved_one_generates_nothing_twice(tmp_path: Path) -> None:
     generator, plan = FakeGenerator(), RUN.plan
-    *_, done = run(Request(text="r"), None, generator, None, plan=plan)
+    *_, done = run(Request(text="r"), Collaborators(None, generator), plan=plan)
     folder = save_trajectory(done.trajectory, tmp_path / "run")
-    events = run(Request(text="r"), None, generator, None, journal=Journal(folder), plan=plan)
+    events = run(Request(text="r"), Collaborators(None, generator), journal=Journal(folder), plan=plan)
     reused = [event.reused for event in events if isinstance(event, AttemptDrawn)]
     assert reused == [True] * 3
 

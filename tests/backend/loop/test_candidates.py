@@ -16,6 +16,7 @@ from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.errors import ChatError, GeneratorError
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, Event, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import attempt_seed
@@ -57,7 +58,7 @@ class Together(OneInThree):
 
 
 def carried_out(critic: Any, plan: Plan = ONE, **settings: Any) -> tuple[list[Event], Trajectory]:
-    events = list(run(REQUEST, OnePlan(plan), Counting(), critic, RunSettings(**settings)))
+    events = list(run(REQUEST, Collaborators(OnePlan(plan), Counting(), critic), RunSettings(**settings)))
     assert isinstance(events[-1], Finished)
     return events, events[-1].trajectory
 
@@ -77,7 +78,7 @@ class Batches(Counting):
 
 def test_every_image_of_a_batch_is_a_candidate() -> None:
     critic = Together(0.1, 0.4, 0.2, 0.3, 0.9, 0.6)
-    *_, last = run(REQUEST, None, Batches(3, 3), critic, RunSettings(max_attempts=2), plan=ONE)
+    *_, last = run(REQUEST, Collaborators(None, Batches(3, 3), critic), RunSettings(max_attempts=2), plan=ONE)
     assert isinstance(last, Finished)
     (result,) = last.trajectory.results
     assert critic.asked == [3, 3], "the images of a batch are judged together"
@@ -90,19 +91,37 @@ def test_every_image_of_a_batch_is_a_candidate() -> None:
 
 def test_the_critic_ranks_a_batch_even_with_one_attempt() -> None:
     critic = Together(0.1, 0.4, 0.2)
-    *_, last = run(REQUEST, None, Batches(3), critic, RunSettings(max_attempts=1), plan=ONE)
+    *_, last = run(REQUEST, Collaborators(None, Batches(3), critic), RunSettings(max_attempts=1), plan=ONE)
     assert isinstance(last, Finished)
     (result,) = last.trajectory.results
     assert (result.chosen, result.stop_reason) == (1, StopReason.attempts_used_up)
-    *_, last = run(REQUEST, None, Batches(1), Together(), RunSettings(max_attempts=1), plan=ONE)
+    *_, last = run(
+        REQUEST, Collaborators(None, Batches(1), Together()), RunSettings(max_attempts=1), plan=ONE
+    )
     assert isinstance(last, Finished)
     assert last.trajectory.results[0].stop_reason is StopReason.unjudged, "one image is not judged"
 
 
 def test_a_batch_is_generated_once_and_cached(tmp_path: Path) -> None:
     critic, generator = Together(0.1, 0.4, 0.2), Batches(3)
-    first = list(run(REQUEST, None, generator, critic, RunSettings(max_attempts=1), Journal(tmp_path), ONE))
-    again = list(run(REQUEST, None, generator, critic, RunSettings(max_attempts=1), Journal(tmp_path), ONE))
+    first = list(
+        run(
+            REQUEST,
+            Collaborators(None, generator, critic),
+            RunSettings(max_attempts=1),
+            Journal(tmp_path),
+            ONE,
+        )
+    )
+    again = list(
+        run(
+            REQUEST,
+            Collaborators(None, generator, critic),
+            RunSettings(max_attempts=1),
+            Journal(tmp_path),
+            ONE,
+        )
+    )
     assert isinstance(first[-1], Finished) and isinstance(again[-1], Finished)
     assert again[-1].trajectory == first[-1].trajectory == load_trajectory(tmp_path)
     assert len(list((tmp_path / "attempts").iterdir())) == 1
@@ -110,7 +129,9 @@ def test_a_batch_is_generated_once_and_cached(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 17])
 def test_too_many_images_or_none_fail_the_attempt(size: int) -> None:
-    *_, last = run(REQUEST, None, Batches(size), Together(), RunSettings(max_attempts=1), plan=ONE)
+    *_, last = run(
+        REQUEST, Collaborators(None, Batches(size), Together()), RunSettings(max_attempts=1), plan=ONE
+    )
     assert isinstance(last, Finished)
     (attempt,) = last.trajectory.results[0].attempts
     assert attempt.image is None and attempt.error and f"{size} images for one call" in attempt.error.message
@@ -192,7 +213,7 @@ def test_a_critic_that_judges_one_by_one_gives_the_same_result() -> None:
 def test_a_failed_candidate_leaves_the_others_judged() -> None:
     critic, generator = Together(0.2, 0.9), Counting(failures=[None, GeneratorError("gone")])
     settings = RunSettings(candidates=3, max_attempts=3)
-    *_, end = run(REQUEST, OnePlan(ONE), generator, critic, settings)
+    *_, end = run(REQUEST, Collaborators(OnePlan(ONE), generator, critic), settings)
     assert isinstance(end, Finished)
     (result,) = end.trajectory.results
     assert critic.asked == [2]
@@ -213,7 +234,9 @@ def test_a_stopped_attempt_resumes_with_its_verdicts(tmp_path: Path) -> None:
     settings = RunSettings(candidates=3, max_attempts=6)
 
     def events(folder: Path) -> Any:
-        return run(REQUEST, OnePlan(STORY), Counting(), OneInThree(), settings, Journal(folder))
+        return run(
+            REQUEST, Collaborators(OnePlan(STORY), Counting(), OneInThree()), settings, Journal(folder)
+        )
 
     straight = list(events(tmp_path / "straight"))
     stopped = events(tmp_path / "stopped")

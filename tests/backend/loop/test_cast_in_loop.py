@@ -17,6 +17,7 @@ from interleave_thinker.backend.generators.pipelines.kinds import KINDS
 from interleave_thinker.backend.generators.protocol import reference_marks
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished, SettingUnused
 from interleave_thinker.backend.loop.external_run.attempts import ExternalAttempts
 from interleave_thinker.backend.loop.external_run.requests import (
@@ -90,13 +91,12 @@ def told(plan: Plan = STORY, generator: Any = None, **rest: Any) -> Trajectory:
     events = list(
         run(
             rest.get("request", REQUEST),
-            rest.get("planner"),
-            generator or Recording(),
-            rest.get("critic"),
+            Collaborators(
+                rest.get("planner"), generator or Recording(), rest.get("critic"), cast=rest.get("cast")
+            ),
             rest.get("settings", RunSettings()),
             rest.get("store"),
             None if "planner" in rest else plan,
-            rest.get("cast"),
         )
     )
     last = events[-1]
@@ -148,7 +148,7 @@ def test_the_source_is_never_a_reference() -> None:
 
 def test_a_model_of_one_image_gets_the_words_and_the_run_says_so() -> None:
     generator = Recording(0)
-    events = list(run(REQUEST, None, generator, None, RunSettings(), None, STORY))
+    events = list(run(REQUEST, Collaborators(None, generator), RunSettings(), plan=STORY))
     assert SettingUnused("cast_images") in events
     assert generator.given[1] == (f"they leave. {TEXTS[1]}", 0)
     last = events[-1]

@@ -12,6 +12,7 @@ from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.errors import AnswerError, ChatError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import accepted, checklist_of, unchecked, waiting_of, with_items
@@ -44,6 +45,8 @@ PLAN = Plan(steps=(Step(number=1, prompt="a bay", checklist=(BOATS, RED)), Step(
 class Checking(Verdicts):
     """Answers the items of each image with the next of `answers`: P(yes) by item, or an error."""
 
+    checks_items = True
+
     def __init__(
         self, verdicts: Sequence[Verdict | bool], *answers: Sequence[float | None] | ChatError
     ) -> None:
@@ -74,7 +77,7 @@ def tell(
     critic: Verdicts, plan: Plan = PLAN, journal: Journal | None = None, **settings: object
 ) -> Trajectory:
     options = RunSettings.model_validate({"max_attempts": 3, **settings})
-    last = list(run(REQUEST, None, Counting(), critic, options, journal, plan=plan))[-1]
+    last = list(run(REQUEST, Collaborators(None, Counting(), critic), options, journal, plan))[-1]
     assert isinstance(last, Finished)
     return last.trajectory
 
@@ -225,7 +228,9 @@ def test_a_failed_check_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
 def test_an_unfinished_run_and_a_copy_keep_the_items(tmp_path: Path) -> None:
     critic = Checking([True, True, True], (0.2, 0.9), (0.8, 0.9))
     journal = Journal(tmp_path / "run")
-    events = run(REQUEST, OnePlan(PLAN), Counting(), critic, RunSettings(max_attempts=3), journal)
+    events = run(
+        REQUEST, Collaborators(OnePlan(PLAN), Counting(), critic), RunSettings(max_attempts=3), journal
+    )
     for event in events:
         if type(event).__name__ == "StepFinished":
             events.close()

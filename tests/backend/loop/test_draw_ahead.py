@@ -10,6 +10,7 @@ from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
 from interleave_thinker.backend.errors import GeneratorError
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Event, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.machine.counters import Counts, counting
@@ -41,7 +42,9 @@ def carried_out(
     store = InMemoryStore()
     judge: object = critic or OneInThree()
     with counting() as counts:
-        events = list(run(request, OnePlan(STORY), generator or Counting(), judge, settings, store))  # type: ignore[arg-type]
+        events = list(
+            run(request, Collaborators(OnePlan(STORY), generator or Counting(), judge), settings, store)
+        )  # type: ignore[arg-type]
     return events, counts, store
 
 
@@ -145,7 +148,11 @@ def test_an_anchor_that_depends_on_the_verdict_is_awaited() -> None:
 
 def test_an_abandoned_run_leaves_no_thread() -> None:
     before = threading.active_count()
-    stream = run(REQUEST, OnePlan(THREE), Counting(seconds=0.05), OneInThree(), RunSettings(draw_ahead=True))
+    stream = run(
+        REQUEST,
+        Collaborators(OnePlan(THREE), Counting(seconds=0.05), OneInThree()),
+        RunSettings(draw_ahead=True),
+    )
     for _ in range(5):
         next(stream)
     stream.close()

@@ -18,6 +18,7 @@ from interleave_thinker.backend.generators.color_match import TO_SOURCE, color_m
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external_run.requests import run_from_plan
 from interleave_thinker.backend.loop.loop import run
@@ -56,7 +57,13 @@ def plan(*settings: dict[str, Any]) -> Plan:
 
 def drawn(story: Plan, settings: RunSettings = ALL, generator: Any = None, **rest: Any) -> Trajectory:
     request, store = rest.get("request", TEXT), rest.get("store")
-    events = run(request, None, generator or FakeGenerator(16), rest.get("critic"), settings, store, story)
+    events = run(
+        request,
+        Collaborators(None, generator or FakeGenerator(16), rest.get("critic")),
+        settings,
+        store,
+        story,
+    )
     last = list(events)[-1]
     assert isinstance(last, Finished)
     return last.trajectory

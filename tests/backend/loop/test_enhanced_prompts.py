@@ -18,6 +18,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.generators.protocol import FollowsAnchor, Generator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -59,7 +60,7 @@ class Longer:
 
 def told(generator: Generator, critic: Any = None, store: Any = None, **rest: Any) -> Trajectory:
     settings, plan = RunSettings(**rest.pop("settings", {})), rest.pop("plan", PLAN)
-    last = list(run(REQUEST, None, generator, critic, settings, store, plan=plan))[-1]
+    last = list(run(REQUEST, Collaborators(None, generator, critic), settings, store, plan))[-1]
     assert isinstance(last, Finished)
     return last.trajectory
 

@@ -9,6 +9,7 @@ from support.small_agents import OneInThree
 
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external_run.attempts import ExternalAttempts, first_draw
 from interleave_thinker.backend.loop.external_run.requests import (
@@ -59,7 +60,7 @@ def carried_out(
 def test_external_attempts_end_like_the_loop_with_a_generator(tmp_path: Path) -> None:
     external_run = run_from_plan(REQUEST, PLAN, ALL_STEPS, None, SETTINGS.seed)
     outside, asked = carried_out(external_run, tmp_path)
-    *_, last = run(REQUEST, None, PAINTER, OneInThree(), SETTINGS, plan=PLAN)
+    *_, last = run(REQUEST, Collaborators(None, PAINTER, OneInThree()), SETTINGS, plan=PLAN)
     assert isinstance(last, Finished)
     inside = last.trajectory
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from support.small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
 from interleave_thinker.backend.errors import AnswerError, Cancelled, SettingsError
-from interleave_thinker.backend.generators import Generator, open_generator
+from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop import judgements, loop, step_attempts
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -23,7 +24,7 @@ from interleave_thinker.backend.loop.events import (
     StepFinished,
 )
 from interleave_thinker.backend.loop.images import cached_draws
-from interleave_thinker.backend.loop.loop import GIVEN, CriticLike, PlannerLike, run
+from interleave_thinker.backend.loop.loop import GIVEN, run
 from interleave_thinker.backend.loop.policy import accepted, attempt_seed, choose, first_image
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
@@ -44,22 +45,16 @@ HOUSE_AND_SUN = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, pro
 RED, BLUE = (Picture.white((16, 16)), Picture(open_generator("fake:16").draw("blue", None, 0).image))
 
 
-def tell(*arguments, **options) -> Trajectory:
+def tell(request, planner, generator, critic, *rest, **options) -> Trajectory:
     """Return the trajectory of a whole run."""
-    last = list(run(*arguments, **options))[-1]
+    last = list(run(request, Collaborators(planner, generator, critic), *rest, **options))[-1]
     assert isinstance(last, Finished)
     return last.trajectory
 
 
-def test_seams_are_met() -> None:
-    assert isinstance(OnePlan(), PlannerLike)
-    assert isinstance(OneInThree(), CriticLike)
-    assert isinstance(Counting(), Generator)
-
-
 def test_a_rejected_and_redrawn_step_emits_events_in_order() -> None:
     critic = Verdicts(Verdict(success=False, refined_prompt="a red house"), True)
-    events = list(run(REQUEST, OnePlan(HOUSE), Counting(), critic))
+    events = list(run(REQUEST, Collaborators(OnePlan(HOUSE), Counting(), critic)))
     assert [type(event) for event in events] == [
         PlanReady,
         AttemptStarted,
@@ -227,14 +222,14 @@ def test_source_first_edits_the_first_generated_image() -> None:
 
 def test_anchor_without_an_image_is_rejected_before_the_run_starts() -> None:
     with pytest.raises(SettingsError, match="anchor"):
-        run(REQUEST, OnePlan(), Counting(), None, RunSettings(source="anchor"))
+        run(REQUEST, Collaborators(OnePlan(), Counting()), RunSettings(source="anchor"))
 
 
 def test_nothing_is_generated_or_judged_twice() -> None:
     store, planner, generator, critic = InMemoryStore(), OnePlan(), Counting(), OneInThree()
     first = tell(REQUEST, planner, generator, critic, journal=store)
     count = len(generator.drawn), len(critic.shown), planner.asked
-    events: list[Event] = list(run(REQUEST, planner, generator, critic, journal=store))
+    events: list[Event] = list(run(REQUEST, Collaborators(planner, generator, critic), journal=store))
     assert (len(generator.drawn), len(critic.shown), planner.asked) == count
     assert all(
         event.reused for event in events if isinstance(event, PlanReady | AttemptDrawn | AttemptJudged)
@@ -294,7 +289,7 @@ def test_failed_planner_raises() -> None:
             raise AnswerError("No plan.", quote="blah")
 
     with pytest.raises(AnswerError):
-        list(run(REQUEST, Speechless(), Counting(), None))
+        list(run(REQUEST, Collaborators(Speechless(), Counting())))
 
 
 def test_given_plan_needs_no_planner() -> None:
@@ -302,7 +297,7 @@ def test_given_plan_needs_no_planner() -> None:
     assert trajectory.plan == HOUSE
     assert trajectory.identities.planner == GIVEN
     with pytest.raises(SettingsError, match="planner"):
-        list(run(REQUEST, None, Counting(), None))
+        list(run(REQUEST, Collaborators(None, Counting())))
 
 
 @pytest.mark.parametrize("stop", [Cancelled("stopped"), KeyboardInterrupt()])
@@ -315,7 +310,7 @@ def test_cancelling_reports_the_partial_story_and_raises_again(stop: BaseExcepti
     events: list[Event] = []
     store = InMemoryStore()
     with pytest.raises(type(stop)):
-        for event in run(REQUEST, OnePlan(HOUSE_AND_SUN), generator, critic, journal=store):
+        for event in run(REQUEST, Collaborators(OnePlan(HOUSE_AND_SUN), generator, critic), journal=store):
             events.append(event)
     finished, step = events[-1], events[-2]
     assert isinstance(finished, Finished)
@@ -329,7 +324,7 @@ def test_cancelling_reports_the_partial_story_and_raises_again(stop: BaseExcepti
 
 def test_closing_the_stream_keeps_finished_steps() -> None:
     store, generator = InMemoryStore(), Counting()
-    events = run(REQUEST, OnePlan(HOUSE), generator, Verdicts(True), journal=store)
+    events = run(REQUEST, Collaborators(OnePlan(HOUSE), generator, Verdicts(True)), journal=store)
     for event in events:
         if isinstance(event, AttemptDrawn):
             break

@@ -15,12 +15,14 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ChatError
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Event, Finished
-from interleave_thinker.backend.loop.loop import CriticLike, run
+from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.outcomes import summarize
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Verdict
+from interleave_thinker.backend.types.roles import CriticLike
 from interleave_thinker.cli.progress import verdict_text
 
 REQUEST = Request(text="two pages")
@@ -36,7 +38,7 @@ class Other(Verdicts):
 
 def events(critic: CriticLike, generator: Counting, folder: Path, attempts: int = 5) -> list[Event]:
     settings = RunSettings(max_attempts=attempts)
-    return list(run(REQUEST, None, generator, critic, settings, Journal(folder), PLAN))
+    return list(run(REQUEST, Collaborators(None, generator, critic), settings, Journal(folder), PLAN))
 
 
 def test_two_missing_verdicts_stop_the_run_and_another_critic_resumes_it(tmp_path: Path) -> None:
@@ -111,13 +113,15 @@ def test_images_judged_together_count_as_one_judgment(tmp_path: Path) -> None:
     settings = RunSettings(max_attempts=4, candidates=2)
     generator = Counting()
     critic = Together(GONE, True, True)
-    finished = list(run(REQUEST, None, generator, critic, settings, Journal(tmp_path), PLAN))[-1]
+    finished = list(run(REQUEST, Collaborators(None, generator, critic), settings, Journal(tmp_path), PLAN))[
+        -1
+    ]
     assert isinstance(finished, Finished) and len(generator.drawn) == 6
 
 
 def test_the_stop_is_the_same_without_a_journal() -> None:
     with pytest.raises(ChatError, match="No server: 503"):
-        list(run(REQUEST, None, Counting(), Verdicts(GONE, GONE), RunSettings(), None, PLAN))
+        list(run(REQUEST, Collaborators(None, Counting(), Verdicts(GONE, GONE)), RunSettings(), plan=PLAN))
 
 
 def test_recorded_missing_verdicts_do_not_stop_a_run(tmp_path: Path) -> None:

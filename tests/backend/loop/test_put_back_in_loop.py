@@ -12,6 +12,7 @@ from support.small_agents import Verdicts
 from interleave_thinker.backend.generators.color_match import PUT_BACK, color_matched
 from interleave_thinker.backend.generators.protocol import KeepsDrafts
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -40,7 +41,7 @@ class TintingEditor:
 
 
 def told(generator: Any, critic: Any = None, store: Any = None, request: Request = REQUEST) -> Trajectory:
-    last = list(run(request, None, generator, critic, RunSettings(), store, plan=PLAN))[-1]
+    last = list(run(request, Collaborators(None, generator, critic), RunSettings(), store, PLAN))[-1]
     assert isinstance(last, Finished)
     return last.trajectory
 

@@ -14,6 +14,7 @@ from interleave_thinker.backend.errors import Cancelled, ScorerError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.records.run_files import TRAJECTORY
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptScored, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -66,12 +67,9 @@ def carried_out(
     events = list(
         run(
             REQUEST,
-            OnePlan(plan),
-            Counting(size=24),
-            Verdicts(*verdicts),
+            Collaborators(OnePlan(plan), Counting(size=24), Verdicts(*verdicts), scorer=scorer),
             RunSettings(**settings),
             journal,
-            scorer=scorer,
         )
     )
     assert isinstance(events[-1], Finished)
@@ -110,7 +108,9 @@ def test_images_are_scored_at_the_size_of_their_source() -> None:
     scorer = InOrder(1, 2)
     request = Request(text="a house", images=(Picture.white((40, 30)),))
     critic = Verdicts(False, False)
-    for _ in run(request, OnePlan(ONE), Counting(), critic, RunSettings(max_attempts=2), scorer=scorer):
+    for _ in run(
+        request, Collaborators(OnePlan(ONE), Counting(), critic, scorer=scorer), RunSettings(max_attempts=2)
+    ):
         pass
     assert [(before and before.size, after.size) for before, after, _ in scorer.shown] == [
         ((40, 30),) * 2

@@ -13,6 +13,7 @@ from support.small_agents import STORY, OneInThree
 from interleave_thinker.backend.errors import Cancelled
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.color_match import OFF, TO_SOURCE, color_matched
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Request, RunSettings, Trajectory
@@ -38,7 +39,12 @@ def story(services: list[ImageService], match: str = OFF, workers: int = 2) -> T
     for one in services:
         one.health = {"identity": "painter/1", "workers": {"alive": workers}}
     generator = open_generator("http:" + ",".join(one.url for one in services))
-    events = run(Request(text="a"), None, color_matched(generator, match), OneInThree(), SETTINGS, plan=STORY)
+    events = run(
+        Request(text="a"),
+        Collaborators(None, color_matched(generator, match), OneInThree()),
+        SETTINGS,
+        plan=STORY,
+    )
     last = list(events)[-1]
     assert isinstance(last, Finished)
     return last.trajectory
@@ -86,7 +92,7 @@ def test_cancelling_stops_all_candidates() -> None:
             service.health = {"identity": "painter/1", "workers": {"alive": 2}}
         asked = threading.Event()
         generator = open_generator(f"http:{one.url},{other.url}", interrupted=asked.is_set)
-        events = run(Request(text="a"), None, generator, OneInThree(), SETTINGS, plan=STORY)
+        events = run(Request(text="a"), Collaborators(None, generator, OneInThree()), SETTINGS, plan=STORY)
         for event in events:
             if isinstance(event, AttemptDrawn):
                 break

@@ -17,6 +17,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.archive import pack_run
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -35,7 +36,7 @@ def plan(*settings: dict[str, Any]) -> Plan:
 
 def drawn(given: Plan | None, folder: Path, generator: Any = None) -> Trajectory:
     generator = generator or FakeGenerator(16)
-    *_, last = run(REQUEST, None, generator, None, RunSettings(), Journal(folder), given)
+    *_, last = run(REQUEST, Collaborators(None, generator), RunSettings(), Journal(folder), given)
     assert isinstance(last, Finished)
     return last.trajectory
 

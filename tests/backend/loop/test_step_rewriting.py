@@ -18,6 +18,7 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import pick, skip_step
 from interleave_thinker.backend.journal.redraws import ask_redraw
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished, StepFinished, StepRewritten
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -34,6 +35,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.backend.types.roles import CriticLike
 
 REQUEST = Request(text="three things")
 PLAN = Plan(steps=tuple(Step(number=n, prompt=f"thing {n}") for n in (1, 2, 3)), style="Oil painting")
@@ -57,13 +59,15 @@ def told(*verdicts: bool, rewriter: Rewriter, **rest: Any) -> tuple[list[Any], T
     events = list(
         run(
             REQUEST,
-            rest.get("planner"),
-            rest.get("generator") or Counting(),
-            Verdicts(*verdicts),
+            Collaborators(
+                rest.get("planner"),
+                rest.get("generator") or Counting(),
+                Verdicts(*verdicts),
+                rewriter=rewriter,
+            ),
             settings,
             rest.get("store") or InMemoryStore(),
             None if "planner" in rest else PLAN,
-            rewriter=rewriter,
         )
     )
     assert isinstance(events[-1], Finished)
@@ -130,7 +134,9 @@ def cancelled(generator: Counting, rewriter: Rewriter, *verdicts: bool) -> tuple
     events: list[Any] = []
     settings, critic = RunSettings(max_attempts=2), Verdicts(*verdicts)
     with pytest.raises(Cancelled):
-        for event in run(REQUEST, OnePlan(PLAN), generator, critic, settings, rewriter=rewriter):
+        for event in run(
+            REQUEST, Collaborators(OnePlan(PLAN), generator, critic, rewriter=rewriter), settings
+        ):
             events.append(event)
     assert isinstance(events[-1], Finished)
     return events, events[-1].trajectory
@@ -158,7 +164,7 @@ def test_a_cancelled_rewritten_step_is_the_step_of_the_plan() -> None:
     assert last.step == trajectory.plan.drawn_steps[1] and last.step.prompt == f"Oil painting. {WHOLE}"
 
 
-class OnlyFromText:
+class OnlyFromText(CriticLike):
     """Accepts images that are generated from text, and rejects edits."""
 
     identity, prompt_set_digest = "only from text", ""
@@ -187,9 +193,9 @@ class Folder:
                 drawn.append(prompt)
                 return super().draw(prompt, source, seed)
 
-        agents = (self.planner, Logs(), OnlyFromText())
+        agents = Collaborators(self.planner, Logs(), OnlyFromText(), rewriter=self.rewriter)
         store = Journal(self.folder)
-        *_, last = run(REQUEST, *agents, self.settings, store, self.plan, rewriter=self.rewriter)
+        *_, last = run(REQUEST, agents, self.settings, store, self.plan)
         assert isinstance(last, Finished)
         return last.trajectory
 
@@ -291,13 +297,17 @@ def test_images_of_one_call_count_once_for_the_limit() -> None:
 
     generator = Pairs()
     settings = RunSettings(max_attempts=2, max_draws=5)
-    *_, last = run(REQUEST, None, generator, OnlyFromText(), settings, None, PLAN, rewriter=Rewriter())
+    *_, last = run(
+        REQUEST, Collaborators(None, generator, OnlyFromText(), rewriter=Rewriter()), settings, plan=PLAN
+    )
     assert isinstance(last, Finished)
     assert len(generator.drawn) == 5 and [len(one.attempts) for one in last.trajectory.results] == [2, 2, 2]
 
 
 def test_a_derived_checklist_is_not_about_the_style() -> None:
     class Answers(OnlyFromText):
+        checks_items = True
+
         def check(self, before: object, after: object, original: str, items: Sequence[ChecklistItem]) -> Any:
             asked.append([item.text for item in items])
             return tuple(CheckedItem(text=item.text, kind=item.kind, passed=True) for item in items)
@@ -306,5 +316,5 @@ def test_a_derived_checklist_is_not_about_the_style() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"), Step(number=2, prompt="b")), style="Two colors on paper")
     settings = RunSettings(max_attempts=1 + 1, derive_checklist=True)
     rewriter = Rewriter("three boats on a lake")
-    list(run(REQUEST, None, Counting(), Answers(), settings, None, plan, rewriter=rewriter))
+    list(run(REQUEST, Collaborators(None, Counting(), Answers(), rewriter=rewriter), settings, plan=plan))
     assert asked and all("color" not in text for texts in asked for text in texts)

@@ -13,6 +13,7 @@ from interleave_thinker.backend.generators.color_match import TO_FIRST, TO_SOURC
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.generators.protocol import Generator, TakesStepSettings
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external_run.attempts import first_draw
 from interleave_thinker.backend.loop.external_run.requests import run_from_plan
@@ -47,7 +48,7 @@ def plan(*settings: dict[str, Any]) -> Plan:
 def told(told_plan: Plan, generator: Generator | None = None, critic=None, **rest: Any) -> Trajectory:
     settings, request = rest.get("settings", RunSettings()), rest.get("request", REQUEST)
     generator = generator or FakeGenerator(16)
-    events = run(request, None, generator, critic, settings, rest.get("store"), plan=told_plan)
+    events = run(request, Collaborators(None, generator, critic), settings, rest.get("store"), told_plan)
     last = list(events)[-1]
     assert isinstance(last, Finished)
     return last.trajectory
@@ -160,7 +161,7 @@ def test_the_content_of_a_lora_is_part_of_the_identity_of_its_step(tmp_path: Pat
     assert lora is not None and (lora.name, lora.digest) == ("a.safetensors", "1")
     assert Plan.model_validate_json(first.plan.model_dump_json()) == first.plan
     assert first.plan.steps[1].settings.as_written == {"lora": "a.safetensors"}, "a user writes the name"
-    resumed = run(REQUEST, None, WithLoras({"a.safetensors": "3"}), None, journal=Journal(tmp_path))
+    resumed = run(REQUEST, Collaborators(None, WithLoras({"a.safetensors": "3"})), journal=Journal(tmp_path))
     third = next(event.trajectory for event in resumed if isinstance(event, Finished))
     assert third.results[1].image not in (first.results[1].image, second.results[1].image)
 

@@ -10,6 +10,7 @@ from support.small_agents import Counting, OnePlan, Verdicts
 from interleave_thinker.backend.exporters.record import export, read_record
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external_run.attempts import ExternalAttempts
 from interleave_thinker.backend.loop.external_run.requests import DrawNeeded, run_from_plan
@@ -34,7 +35,7 @@ AGAIN = Verdict(success=False, refined_prompt="Ink on paper. a blue house")
 
 
 def told(plan: Plan, critic=None, store=None) -> Trajectory:
-    last = list(run(REQUEST, OnePlan(plan), Counting(), critic, RunSettings(), store))[-1]
+    last = list(run(REQUEST, Collaborators(OnePlan(plan), Counting(), critic), RunSettings(), store))[-1]
     assert isinstance(last, Finished)
     return last.trajectory
 
@@ -58,12 +59,12 @@ def test_without_a_style_everything_is_written_as_before() -> None:
 def test_another_style_generates_again_and_the_same_does_not(tmp_path: Path) -> None:
     told(INK, store=Journal(tmp_path))
     generator = Counting()
-    again = list(run(REQUEST, OnePlan(INK), generator, None, RunSettings(), Journal(tmp_path)))[-1]
+    again = list(run(REQUEST, Collaborators(OnePlan(INK), generator), RunSettings(), Journal(tmp_path)))[-1]
     assert isinstance(again, Finished) and again.trajectory.plan == INK and not generator.drawn
     (tmp_path / "trajectory.json").unlink()
     assert load_trajectory(tmp_path) == again.trajectory
     oil = INK.model_copy(update={"style": "Oil"})
-    list(run(REQUEST, None, generator, None, RunSettings(), Journal(tmp_path), plan=oil))
+    list(run(REQUEST, Collaborators(None, generator), RunSettings(), Journal(tmp_path), oil))
     assert len(generator.drawn) == 2
 
 
@@ -88,7 +89,9 @@ def test_external_nodes_also_get_the_style(tmp_path: Path) -> None:
 def test_images_generated_ahead_are_used() -> None:
     generator = Counting()
     settings = RunSettings(draw_ahead=True)
-    list(run(REQUEST, OnePlan(INK), generator, Verdicts(True, True), settings, InMemoryStore()))
+    list(
+        run(REQUEST, Collaborators(OnePlan(INK), generator, Verdicts(True, True)), settings, InMemoryStore())
+    )
     assert len(generator.drawn) == 2
 
 

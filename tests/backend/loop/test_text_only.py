@@ -9,6 +9,7 @@ from PIL import Image
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -29,7 +30,7 @@ MIXED = Plan(steps=(*TEXTS.steps, Step(number=3, prompt="a cube"), Step(number=4
 
 
 def carried_out(plan: Plan, settings: RunSettings, folder: Path) -> Trajectory:
-    last = list(run(REQUEST, None, None, None, settings, Journal(folder), plan))[-1]
+    last = list(run(REQUEST, Collaborators(), settings, Journal(folder), plan))[-1]
     assert isinstance(last, Finished)
     return last.trajectory
 

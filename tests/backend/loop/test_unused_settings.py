@@ -11,6 +11,7 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.exporters.page import render
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished, SettingUnused
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -31,7 +32,7 @@ def carried_out(
 ) -> tuple[list[str], Trajectory]:
     settings = RunSettings(max_attempts=2, accept_at=accept_at)
     drawer = generator or Counting()
-    events = list(run(REQUEST, OnePlan(STORY), drawer, critic, settings, Journal(folder)))
+    events = list(run(REQUEST, Collaborators(OnePlan(STORY), drawer, critic), settings, Journal(folder)))
     assert isinstance(events[-1], Finished)
     told = [event.setting for event in events if isinstance(event, SettingUnused)]
     return told, events[-1].trajectory

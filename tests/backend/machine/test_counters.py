@@ -6,6 +6,7 @@ import pytest
 from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.machine.counters import counting
@@ -18,10 +19,10 @@ def test_a_repeated_run_generates_and_judges_nothing() -> None:
     memory, generator = InMemoryStore(), Counting()
     critic = OneInThree()
     with counting() as first:
-        list(run(REQUEST, OnePlan(), generator, critic, journal=memory))
+        list(run(REQUEST, Collaborators(OnePlan(), generator, critic), journal=memory))
     assert (first.draws, first.judgements) == (len(generator.drawn), len(critic.shown))
     with counting() as again:
-        last = list(run(REQUEST, OnePlan(STORY), generator, critic, journal=memory))[-1]
+        last = list(run(REQUEST, Collaborators(OnePlan(STORY), generator, critic), journal=memory))[-1]
     assert isinstance(last, Finished)
     assert (again.draws, again.judgements) == (0, 0)
     assert (again.draws_kept, again.judgements_kept) == (first.draws, first.judgements)
@@ -32,7 +33,7 @@ def test_last_attempt_is_judged_if_requested(judge_last: bool, asked: int) -> No
     plan = Plan(steps=(Step(number=1, prompt="a house"),))
     settings = RunSettings(max_attempts=3, judge_last=judge_last, keep="last")
     with counting() as counts:
-        list(run(REQUEST, OnePlan(plan), Counting(), Verdicts(False, False, False), settings))
+        list(run(REQUEST, Collaborators(OnePlan(plan), Counting(), Verdicts(False, False, False)), settings))
     assert (counts.draws, counts.judgements) == (3, asked)
 
 
@@ -41,6 +42,6 @@ def test_equal_image_is_judged_once() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a house"),))
     settings = RunSettings(max_attempts=4, seed_rule="every step")
     with counting() as counts:
-        list(run(REQUEST, OnePlan(plan), Counting(), Verdicts(False), settings))
+        list(run(REQUEST, Collaborators(OnePlan(plan), Counting(), Verdicts(False)), settings))
     assert (counts.draws, counts.judgements) == (1, 1)
     assert (counts.draws_kept, counts.judgements_kept) == (3, 3)

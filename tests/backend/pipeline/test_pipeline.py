@@ -30,18 +30,19 @@ from interleave_thinker import (
     open_generator,
     waiting_for,
 )
+from interleave_thinker.backend.types.roles import CriticLike, PlannerLike
 
 PLAN = Plan(steps=(Step(number=1, prompt="a red boat"), Step(number=2, prompt="a blue boat")))
 
 
-class OwnPlanner:
+class OwnPlanner(PlannerLike):
     identity, prompt_set_digest = "own planner", ""
 
     def plan(self, request: Request) -> Plan:
         return PLAN
 
 
-class OwnCritic:
+class OwnCritic(CriticLike):
     """Rejects the first image it sees, and then accepts."""
 
     identity, prompt_set_digest = "own critic", ""

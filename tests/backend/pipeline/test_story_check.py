@@ -28,14 +28,20 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import pick, read_choices
 from interleave_thinker.backend.journal.redraws import ask_redraw, newest_redraws
 from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Event, Finished, StoryChecked
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.pipeline import Pipeline
-from interleave_thinker.backend.pipeline.story_check.checker import StoryChecker, read_findings
-from interleave_thinker.backend.pipeline.story_check.review import StoryReview
-from interleave_thinker.backend.pipeline.story_check.sheet import MAX_AREA, story_sheet
+from interleave_thinker.backend.pipeline.story_check import (
+    MAX_AREA,
+    StoryChecker,
+    StoryCheckerLike,
+    StoryReview,
+    read_findings,
+    story_sheet,
+)
 from interleave_thinker.backend.report.completeness import all_accepted
 from interleave_thinker.backend.types import (
     Plan,
@@ -48,6 +54,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.backend.types.roles import CriticLike
 
 PLAN = Plan(
     steps=(
@@ -61,7 +68,7 @@ REQUEST = Request(text="a story of a fox")
 HAT = "The fox must wear a hat."
 
 
-class Accepts:
+class Accepts(CriticLike):
     """Accepts every image, except those whose prompt contains one of these texts."""
 
     identity, prompt_set_digest = "accepts", ""
@@ -73,7 +80,7 @@ class Accepts:
         return Verdict(success=not any(one in used for one in self.rejected))
 
 
-class Finds:
+class Finds(StoryCheckerLike):
     """Finds these problems, one list per check; an exception is raised. Afterwards it finds nothing."""
 
     identity = "finds"
@@ -102,7 +109,12 @@ def story(
     chosen = RunSettings.model_validate({"max_attempts": 2, **settings})
     reviewer = StoryReview(checker, most) if checker else None
     events = list(
-        run(REQUEST, OnePlan(plan), generator, critic or Accepts(), chosen, store, reviewer=reviewer)
+        run(
+            REQUEST,
+            Collaborators(OnePlan(plan), generator, critic or Accepts(), reviewer=reviewer),
+            chosen,
+            store,
+        )
     )
     last = events[-1]
     assert isinstance(last, Finished)
@@ -246,10 +258,16 @@ def test_a_rewritten_step_is_reopened_with_its_new_prompt(tmp_path: Path) -> Non
     def told() -> tuple[Trajectory, list[str]]:
         generator, reviewer = Counting(), StoryReview(Finds([3, 4]), 2)
         events = run(
-            *(REQUEST, OnePlan(PLAN), generator, Accepts("runs"), RunSettings(max_attempts=2)),
-            *(Journal(tmp_path), None, None),
-            rewriter=lambda plan, step, problem: "a red fox in a wood",
-            reviewer=reviewer,
+            REQUEST,
+            Collaborators(
+                OnePlan(PLAN),
+                generator,
+                Accepts("runs"),
+                rewriter=lambda plan, step, problem: "a red fox in a wood",
+                reviewer=reviewer,
+            ),
+            RunSettings(max_attempts=2),
+            Journal(tmp_path),
         )
         *_, last = events
         assert isinstance(last, Finished)
@@ -317,7 +335,14 @@ def test_only_the_complete_story_is_checked_and_counted(tmp_path: Path) -> None:
         generator.drawn.clear()
         reviewer, store = StoryReview(checker, 1), Journal(tmp_path)
         settings = RunSettings(max_attempts=2)
-        list(run(REQUEST, OnePlan(PLAN), generator, Accepts(), settings, store, reviewer=reviewer))
+        list(
+            run(
+                REQUEST,
+                Collaborators(OnePlan(PLAN), generator, Accepts(), reviewer=reviewer),
+                settings,
+                store,
+            )
+        )
         return [prompt for prompt, *_ in generator.drawn]
 
     generator, checker = Broken(), Finds([3], [3], [3])

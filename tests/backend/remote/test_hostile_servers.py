@@ -23,6 +23,7 @@ from interleave_thinker.backend.errors import (
 from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -257,7 +258,7 @@ def test_no_file_of_a_run_and_of_its_page_has_the_key(
     for number, generator in enumerate(generators):
         journal = Journal(tmp_path / f"run-{number}")
         settings = RunSettings(max_attempts=2)
-        story = run(Request(text="a boat"), None, generator, critic, settings, journal=journal, plan=plan)
+        story = run(Request(text="a boat"), Collaborators(None, generator, critic), settings, journal, plan)
         if "refusal" in name:
             with pytest.raises(ChatError, match="Two judgements") as stopped:
                 list(story)

@@ -15,6 +15,7 @@ from support.small_agents import OneInThree, OnePlan
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, Step
 
@@ -52,7 +53,9 @@ def a_run(host: ComfyServer) -> Path:
     folder = host.base / "output" / "interleave-thinker" / RUN
     if not folder.exists():
         request = Request(text="a story that pages want")
-        for _ in run(request, OnePlan(), FakeGenerator(), OneInThree(), journal=Journal(folder)):
+        for _ in run(
+            request, Collaborators(OnePlan(), FakeGenerator(), OneInThree()), journal=Journal(folder)
+        ):
             pass
     return folder
 

@@ -12,6 +12,7 @@ import pytest
 from interleave_thinker.backend.errors import AnswerError, GeneratorError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Verdict
+from interleave_thinker.backend.types.roles import CriticLike
 from interleave_thinker.tinyworld.lab.ablation.measures import oracle_verdicts, plan_from_phrases
 from interleave_thinker.tinyworld.lab.runs.batched_agents import Judging
 from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
@@ -44,7 +45,7 @@ class Draughtsman:
         return [self.draw(*one) for one in wanted]
 
 
-class Oracle:
+class Oracle(CriticLike):
     identity = "oracle"
     prompt_set_digest = ""
 
@@ -117,7 +118,7 @@ def test_one_task_runs_at_a_time() -> None:
 
 
 def test_unreadable_verdicts_fail_only_stories_that_are_judged() -> None:
-    class Mute:
+    class Mute(CriticLike):
         identity, prompt_set_digest = "mute", ""
 
         def judge(self, before: Picture | None, after: Picture, original: str, used: str) -> Verdict:

@@ -12,9 +12,11 @@ from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.feedback.log import record_feedback
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+from interleave_thinker.backend.types.roles import CriticLike
 from interleave_thinker.tinyworld.lab.data.critic_rows import PROMPT_SET, OracleCritic
 from interleave_thinker.tinyworld.lab.shifted_generator import feedback_on, shifted_generator
 from interleave_thinker.tinyworld.runtime.drawing import draw
@@ -62,7 +64,7 @@ def test_kept_objects_are_not_cut(plain: TinyWorldGenerator, shifted: TinyWorldG
 def test_the_simulated_user_judges_exactly_and_gives_better_prompts(
     shifted: TinyWorldGenerator, tmp_path: Path
 ) -> None:
-    class Credulous:
+    class Credulous(CriticLike):
         identity, prompt_set_digest = "credulous", PROMPT_SET.digest
 
         def judge(self, before: object, after: object, original: str, used: str) -> object:
@@ -75,7 +77,13 @@ def test_the_simulated_user_judges_exactly_and_gives_better_prompts(
     )
     folder = tmp_path / "runs" / "a"
     events = list(
-        run(Request(text="x"), None, shifted, Credulous(), RunSettings(seed=1), Journal(folder), plan)  # type: ignore[arg-type]
+        run(
+            Request(text="x"),
+            Collaborators(None, shifted, Credulous()),
+            RunSettings(seed=1),
+            Journal(folder),
+            plan,
+        )  # type: ignore[arg-type]
     )
     assert isinstance(events[-1], Finished)
     first, second = (result.attempts[0] for result in events[-1].trajectory.results)

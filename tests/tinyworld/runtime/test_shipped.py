@@ -15,6 +15,7 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptJudged, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
@@ -101,7 +102,7 @@ def test_verdicts_on_real_pages_are_correct(
 def _tell(
     request: Request, planner: Planner, critic: Critic, generator: TinyWorldGenerator, seed: int
 ) -> Trajectory:
-    for event in run(request, planner, generator, critic, RunSettings(seed=seed)):
+    for event in run(request, Collaborators(planner, generator, critic), RunSettings(seed=seed)):
         if (
             isinstance(event, AttemptJudged)
             and event.record.verdict

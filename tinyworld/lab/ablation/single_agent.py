@@ -17,12 +17,13 @@ from ....backend.answers.reading import write_plan
 from ....backend.errors import AnswerError
 from ....backend.generators import Generator
 from ....backend.journal.store import InMemoryStore
+from ....backend.loop.collaborators import Collaborators
 from ....backend.loop.events import Finished
 from ....backend.loop.loop import run
-from ....backend.loop.protocols import CriticLike, PlannerLike
 from ....backend.pictures import Picture
 from ....backend.prompts import fill
 from ....backend.types import Plan, Request, RunSettings, Step
+from ....backend.types.roles import CriticLike, PlannerLike
 from ....training.data.rows.sft import SftRow
 from ...runtime.drawing import draw
 from ...runtime.scene import Edit, Scene, StartScene
@@ -150,7 +151,11 @@ def run_step_by_step(
             continue
         one = Plan(steps=(step,), reasoning=plan.reasoning)
         for event in run(
-            Request(text=request.text, images=shown), None, generator, critic, settings, store, plan=one
+            Request(text=request.text, images=shown),
+            Collaborators(None, generator, critic),
+            settings,
+            store,
+            one,
         ):
             if isinstance(event, Finished):
                 page = event.trajectory.results[0].image

@@ -19,6 +19,7 @@ from ....backend.errors import TrainingError
 from ....backend.generators.protocol import DrawsMany
 from ....backend.pictures import Picture
 from ....backend.types import Plan, Request, Verdict
+from ....backend.types.roles import CriticLike, PlannerLike
 
 AT_ONCE = 64
 MAX_WAIT = 3600.0
@@ -167,14 +168,17 @@ class SharedGenerator:
         return self.together.ask("draw", (prompt, source, seed))
 
 
-class SharedCritic:
+class SharedCritic(CriticLike):
     """A critic for parallel tasks; `judge` questions are (before, after, original prompt, prompt used)."""
-
-    prompt_set_digest = ""
 
     def __init__(self, together: BatchedTasks, identity: str) -> None:
         self.together = together
-        self.identity = identity
+        self._identity = identity
+
+    @property
+    def identity(self) -> str:
+        """Identity for cache keys."""
+        return self._identity
 
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
@@ -183,14 +187,17 @@ class SharedCritic:
         return self.together.ask("judge", (before, after, original_prompt, prompt_used))
 
 
-class SharedPlanner:
+class SharedPlanner(PlannerLike):
     """A planner for parallel tasks; `plan` questions are requests."""
-
-    prompt_set_digest = ""
 
     def __init__(self, together: BatchedTasks, identity: str) -> None:
         self.together = together
-        self.identity = identity
+        self._identity = identity
+
+    @property
+    def identity(self) -> str:
+        """Identity for cache keys."""
+        return self._identity
 
     def plan(self, request: Request) -> Plan:
         """Plan a request in a batch with those of other tasks.

@@ -16,11 +16,12 @@ from pydantic import BaseModel
 from ....backend.errors import AnswerError, ScorerError
 from ....backend.generators import Generator
 from ....backend.journal.store import InMemoryStore
+from ....backend.loop.collaborators import Collaborators
 from ....backend.loop.events import Finished
 from ....backend.loop.loop import run
 from ....backend.loop.policy import SeedRule
-from ....backend.loop.protocols import CriticLike
 from ....backend.types import Plan, Request, RunSettings, StopReason, Trajectory
+from ....backend.types.roles import CriticLike
 from ....training.statistics.intervals import Share, share
 from ...runtime.drawing import draw
 from ...runtime.generator import TinyWorldGenerator
@@ -168,7 +169,7 @@ def _run_story(
     settings: RunSettings,
     store: InMemoryStore,
 ) -> Trajectory:
-    for event in run(request, None, generator, critic, settings, store, plan=plan):
+    for event in run(request, Collaborators(None, generator, critic), settings, store, plan):
         if isinstance(event, Finished):
             return event.trajectory
     raise AssertionError("a run ends with Finished")

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ....backend.errors import SettingsError
 from ....backend.files.image_places import ImagePlaces
-from ....backend.loop.protocols import CastOfPlan
+from ....backend.loop.collaborators import CastOfPlan
 from ....backend.prompts.published import ENDING
 from ....backend.types import MAX_IMAGES, MAX_TEXT
 from ..rows.values import RowProblem, read_values

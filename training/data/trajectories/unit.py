@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from ....backend.agents.constrained_planner import ConstrainedPlanner
 from ....backend.agents.critic import Critic
-from ....backend.agents.plan_constraints import PlanConstraints
+from ....backend.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
 from ....backend.agents.planner import Planner
 from ....backend.errors import AnswerError, ChatError, InterleaveError, JournalError, PictureError
 from ....backend.exporters.record import FILE_NAME, write_record
@@ -26,6 +25,7 @@ from ....backend.files.lock import SystemLock
 from ....backend.generators.protocol import FollowsAnchor, Generator
 from ....backend.journal.lock import NAME as LOCK
 from ....backend.journal.records.run_files import PICTURES, RUN
+from ....backend.loop.collaborators import Collaborators
 from ....backend.loop.events import Event, Finished, PlanReady
 from ....backend.loop.loop import run
 from ....backend.loop.policy import hashed_seed
@@ -162,12 +162,14 @@ class _Unit:
         settings = self._job.settings
         events = run(
             request,
-            ConstrainedPlanner(planner, _constraints(teachers, prompt)),
-            dict(teachers.generators)[name],
-            critic,
+            Collaborators(
+                ConstrainedPlanner(planner, _constraints(teachers, prompt)),
+                dict(teachers.generators)[name],
+                critic,
+                cast=prompt.cast,
+            ),
             settings.model_copy(update={"seed": prompt_seed(settings.seed, prompt.row.id)}),
             MeteredJournal(folder, name, ledger),
-            cast=prompt.cast,
         )
         # A run is a generator, so that its consumer can stop it.
         return cast("EventStream[Event, None, None]", events)

@@ -21,6 +21,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.pipelines import kinds
 from interleave_thinker.backend.generators.pipelines.generator import DiffusersGenerator
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
@@ -265,7 +266,9 @@ def test_a_lora_of_a_step_changes_that_step_only(
             for number, one in enumerate(settings, 1)
         )
         journal = Journal(tmp_path / str(len(list(tmp_path.iterdir()))))
-        events = run(Request(text="a"), None, generator, None, journal=journal, plan=Plan(steps=tuple(steps)))
+        events = run(
+            Request(text="a"), Collaborators(None, generator), journal=journal, plan=Plan(steps=tuple(steps))
+        )
         return [result.image for result in list(events)[-1].trajectory.results]  # type: ignore[attr-defined]
 
     name = lora.name

@@ -17,6 +17,7 @@ from interleave_thinker.backend.errors import ChatError, JournalError, SettingsE
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptJudged
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
@@ -386,9 +387,7 @@ def test_an_unfinished_run_is_read_up_to_its_last_record(tmp_path: Path) -> None
     settings = RunSettings(max_attempts=2, seed=3)
     events = run(
         Request(text="x"),
-        OnePlan(),
-        FakeGenerator(32),
-        OneInThree(),
+        Collaborators(OnePlan(), FakeGenerator(32), OneInThree()),
         settings,
         Journal(tmp_path / "runs" / "a"),
     )
