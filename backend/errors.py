@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 
-from .machine.libraries import torchvision_repair
 from .shown_text import shown_text
 
 
@@ -142,3 +142,23 @@ def boundary(kind: type[InterleaveError], where: str, hint: str = "") -> Iterato
     except Exception as error:
         message = f"{where}: {type(error).__name__}: {error}".rstrip(". ") + "."
         raise kind(message, hint=torchvision_repair(error) or hint) from error
+
+
+def torchvision_repair(error: BaseException | None) -> str:
+    """Return how to repair torchvision if an error, or its cause, is that it does not load with this torch.
+
+    transformers and diffusers import torchvision themselves and hide the reason behind the name of a class.
+
+    Returns:
+        One sentence with the command, or "" for another error.
+    """
+    while error is not None:
+        if "torchvision::" in str(error):
+            build = version("torch").partition("+")[2]
+            index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
+            return (
+                f"torch {version('torch')} and torchvision {version('torchvision')} do not belong "
+                f"together. Reinstall both with: pip install --force-reinstall torch torchvision{index}"
+            )
+        error = error.__cause__ or error.__context__
+    return ""

@@ -33,7 +33,6 @@ from interleave_thinker import (
 from interleave_thinker.backend.chat import CHAT_BACKENDS
 from interleave_thinker.backend.exporters import EXPORTERS
 from interleave_thinker.backend.generators import GENERATORS
-from interleave_thinker.backend.machine import plugins
 from interleave_thinker.backend.machine.registry import Registry
 from interleave_thinker.backend.scorers import SCORERS
 from interleave_thinker.evaluation.benchmarks import BENCHMARKS
@@ -130,7 +129,7 @@ def test_a_built_in_name_asks_no_package(stripes: Path, monkeypatch: pytest.Monk
     def refuse() -> None:
         raise AssertionError("packages were listed")
 
-    monkeypatch.setattr(plugins, "distributions", refuse)
+    monkeypatch.setattr("interleave_thinker.backend.machine.registry.distributions", refuse)
     assert open_generator("fake").draw("a", None, 0).size == (64, 64)
     assert export_by_name("markdown", make_trajectory(), stripes / "markdown").is_file()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..machine import plugins
+from ..machine import registry
 from ..machine.registry import Registry
 from .protocol import ChatModel, Message, Reply, ReplySettings
 
@@ -13,7 +13,7 @@ REGISTRY = {
     "llamacpp": ".chat.llamacpp.chat",
     "scripted": ".chat.scripted",
 }
-CHAT_BACKENDS = Registry("chat backend", REGISTRY, __name__.removesuffix(".chat"), plugins.CHAT_BACKENDS)
+CHAT_BACKENDS = Registry("chat backend", REGISTRY, __name__.removesuffix(".chat"), registry.CHAT_BACKENDS)
 
 __all__ = ["CHAT_BACKENDS", "REGISTRY", "ChatModel", "Message", "Reply", "ReplySettings", "open_chat"]
 

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ChatError, SettingsError
-from ..remote.key_mask import KeyMask
-from .checkpoint import HUB_ID, WANTED_FILES, find_checkpoint, read_json
-from .families import check_family
+from ..remote.api_keys import KeyMask
+from .checkpoint import HUB_ID, WANTED_FILES, check_family, find_checkpoint, read_json
 
 if TYPE_CHECKING:
     import httpx

@@ -21,7 +21,7 @@ from ..generators.pipelines.kinds import arguments_of
 from ..generators.pipelines.opening import choose_dtype, found_pipeline, load_pipeline
 from ..generators.pipelines.options import DTYPES, sides_of
 from ..generators.protocol import bounded_identity
-from ..machine.devices import device_named
+from ..machine.environment import device_named
 from ..pictures import Picture
 from ..types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
 from ..values import Text, Value

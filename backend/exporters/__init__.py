@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from ..errors import JournalError, SettingsError
 from ..journal.records.run_files import first_fault
-from ..machine import plugins
+from ..machine import registry
 from ..machine.registry import Registry
 from ..report.export_options import ExportOptions
 from ..types import Trajectory
@@ -38,7 +38,7 @@ REGISTRY = {
     "mp4": ".video",
     "zip": ".archive",
 }
-EXPORTERS = Registry("export", REGISTRY, __name__, plugins.EXPORTERS, "export")
+EXPORTERS = Registry("export", REGISTRY, __name__, registry.EXPORTERS, "export")
 ANIMATIONS = ("gif", "webp")
 """Exports with the additional options `seconds` and `attempts`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..machine import plugins
+from ..machine import registry
 from ..machine.registry import Registry
 from .protocol import Generator
 
@@ -18,7 +18,7 @@ GENERATORS = Registry(
     "generator",
     REGISTRY,
     __name__.removesuffix(".generators"),
-    plugins.GENERATORS,
+    registry.GENERATORS,
 )
 
 __all__ = ["GENERATORS", "REGISTRY", "Generator", "open_generator"]

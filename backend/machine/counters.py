@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+_lock = threading.Lock()
+
 
 @dataclass
 class Counts:
@@ -79,7 +81,6 @@ class Counts:
 
 
 _accounts: list[Counts] = []
-_lock = threading.Lock()
 
 
 def count(**amounts: int) -> None:

@@ -1,20 +1,83 @@
-"""Environment variables: the only module that reads them for code that runs in ComfyUI.
+"""Environment variables, devices and threads of this machine.
 
-A variable is set by the owner of the machine, and no workflow or file can change it: API keys and the hosts
-that may receive them, the number of threads. A review of what the package reads from the environment needs
-only this file.
+This is the only module that reads environment variables for code that runs in ComfyUI. A variable is set by
+the owner of the machine, and no workflow or file can change it: API keys and the hosts that may receive them,
+the number of threads. A review of what the package reads from the environment needs only this file.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ..errors import SettingsError
+
+SET_BY_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 INHERITED = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG")
 """Variables that a program of others gets in `restricted`."""
 SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
+
+
+def device_named(name: str) -> str:
+    """Return a device by torch's name (cpu, cuda:1, mps...), or the best available one for auto.
+
+    Raises:
+        SettingsError: The name is unknown, or the device is not available.
+    """
+    import torch
+
+    if name == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SettingsError(f"Unknown device {name!r}.", "Use auto, cpu, cuda, cuda:1 or mps.") from error
+    try:
+        torch.empty(1, device=device)
+    # Each backend raises another error if its library or GPU is missing.
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+        reason = next(iter(str(error).splitlines()), "")[:200]
+        raise SettingsError(
+            f"Device {name!r} is not available here ({reason.rstrip('.')}).", "Use auto or cpu."
+        ) from error
+    return str(device)
+
+
+def has_bfloat16(device: str) -> bool:
+    """Return whether a device supports bfloat16.
+
+    Newer NVIDIA and AMD GPUs do, Macs from macOS 14, and every CPU, slowly.
+    """
+    import torch
+
+    kind = device.partition(":")[0]
+    if kind == "cuda":
+        return torch.cuda.is_bf16_supported()
+    if kind == "mps":
+        return torch.backends.mps.is_macos_or_newer(14, 0)
+    # DirectML does not support it. torch's other backends do.
+    return kind != "privateuseone"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread inside the block, unless the environment sets the number of threads."""
+    import torch
+
+    before = torch.get_num_threads()
+    if before == 1 or any(variable(name) for name in SET_BY_USER):
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def variable(name: str) -> str:

@@ -1,23 +1,75 @@
-"""Minimum versions of libraries, and comparison with the installed ones.
+"""Minimum versions of libraries, and a check that those for training are installed before anything is loaded.
 
 The minimum versions are only in pyproject.toml, which pip reads too. It is next to the package where ComfyUI
 runs a checkout, and in the package's metadata once installed. Libraries are looked up without importing them,
-so the check is fast.
+so a missing or old one is a fast one-line error. trl before 1.15 (which needs Python 3.11) knows only one end
+token, so it learns from what follows another one, before 1.14 it does not await the reward, before 1.6 it
+counts a skipped sample as 0, and up to 1.9.1 it halves the gradient with two updates per rollout.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from ..errors import SettingsError
+
+TRAINERS = ("trl", "transformers", "accelerate", "datasets")
+"""Libraries that every training needs."""
+EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm", "datasketch": "data", "imagehash": "data"}
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 BOUND = re.compile(
     r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)(?:; \(?python_version (<|>=) ["']3\.(\d+))?"""
 )
 """A library, its oldest version, and the versions of Python for which that holds."""
+
+
+def missing(libraries: Sequence[str]) -> list[str]:
+    """Return those of the libraries that are not installed."""
+    return [library for library in libraries if importlib.util.find_spec(library) is None]
+
+
+def outdated(libraries: Sequence[str]) -> list[str]:
+    """Return the installed libraries that are too old, as "trl 1.9.0 (1.16 or newer)"."""
+    found = []
+    for library in libraries:
+        try:
+            here = version(library)
+        except PackageNotFoundError:
+            continue
+        if is_too_old(library, here):
+            found.append(f"{library} {here} ({least(library)} or newer)")
+    return found
+
+
+def require(*libraries: str) -> None:
+    """Check that libraries are installed and new enough.
+
+    Raises:
+        SettingsError: Some are not. The message lists them, and the hint is the command that installs them.
+    """
+    absent = missing(libraries)
+    if absent:
+        raise SettingsError(f"This requires {_listed(absent)}, not installed here.", _how(absent))
+    old = outdated(libraries)
+    if old:
+        raise SettingsError(
+            f"These libraries are too old: {_listed(old)}.", _how([one.split()[0] for one in old])
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _how(libraries: Sequence[str]) -> str:
+    extras = sorted({EXTRAS.get(library, "training") for library in libraries})
+    return f'Install: pip install -U "interleave-thinker[{",".join(extras)}]"'
 
 
 def least(library: str) -> str:
@@ -45,26 +97,6 @@ def release(text: str) -> tuple[int, ...]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)
-
-
-def torchvision_repair(error: BaseException | None) -> str:
-    """Return how to repair torchvision if an error, or its cause, is that it does not load with this torch.
-
-    transformers and diffusers import torchvision themselves and hide the reason behind the name of a class.
-
-    Returns:
-        One sentence with the command, or "" for another error.
-    """
-    while error is not None:
-        if "torchvision::" in str(error):
-            build = installed("torch").partition("+")[2]
-            index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
-            return (
-                f"torch {installed('torch')} and torchvision {installed('torchvision')} do not belong "
-                f"together. Reinstall both with: pip install --force-reinstall torch torchvision{index}"
-            )
-        error = error.__cause__ or error.__context__
-    return ""
 
 
 @cache

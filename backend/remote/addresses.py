@@ -1,21 +1,46 @@
-"""The addresses of services that share work: a typed list, which may refer to files with addresses.
+"""The addresses of services: lists and files of them, registration, and which of them are other people's.
 
-The file has the format that clusters write: one address per line, `#` comments, bare host names as well as
-URLs. It is read again when it changes, because services come and go while a client runs for days. If the file
-is temporarily missing, empty or incomplete, the last addresses stay in use and the log reports it. Typed
-addresses have the same forms as lines of a file. Only the command line accepts files. A workflow contains
-only addresses.
+A list may refer to files, in the format that clusters write: one address per line, `#` comments, bare host
+names as well as URLs. A file is read again when it changes, because services come and go while a client runs
+for days. If it is temporarily missing, empty or incomplete, the last addresses stay in use and the log
+reports it. Only the command line accepts files. A workflow contains only addresses. A service may add its own
+address to such a file; a service that was killed leaves its address, and clients then use the others.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..errors import SettingsError
+from ..errors import InterleaveError, SettingsError
+from ..files.atomic import write_text
 from ..files.bounded_reader import read_text
+from ..files.lock import SystemLock
+from ..machine.environment import variable
+from ..machine.registry import split_spec
 
+OWN_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa", ".svc")
+BY_ADDRESS = ("openai", "http", "images")
+"""Backends whose argument contains addresses."""
+ALWAYS_HOSTED = ("gemini",)
+"""Backends whose model exists only at its provider. An address is that of a proxy to it."""
+LOCK_SECONDS = 30.0
+"""Maximum time to wait for other services that change the list."""
+WHAT = "The list of services"
+REACHED_IN = 10.0
+"""Seconds in which a cluster must accept a connection."""
+ADDRESS_HINT = (
+    'Give the address of a running cluster, "auto" or "local". A cluster with a token needs '
+    "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN."
+)
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 DEFAULT_PORT = 8011
 MAX_SERVICES = 256
 MAX_FILE_BYTES = 256 * 1024
@@ -130,3 +155,121 @@ def _has_spaces(text: str) -> bool:
 def _within_bounds(urls: tuple[str, ...]) -> None:
     if len(urls) > MAX_SERVICES:
         raise SettingsError(f"The list has {len(urls)} services; the maximum is {MAX_SERVICES}.")
+
+
+@contextmanager
+def registered(path: Path, url: str) -> Iterator[None]:
+    """Keep the address of a service in a list of services while the block runs.
+
+    Other lines and comments of the file are kept. The file is created if necessary.
+
+    Args:
+        path: The file.
+        url: Address of the service.
+
+    Raises:
+        SettingsError: The file cannot be read or written, is locked for too long or is full.
+    """
+    # A link to the list stays a link.
+    path = Path(os.path.realpath(path.expanduser()))
+    _change(path, lambda lines: _with(lines, url))
+    try:
+        yield
+    finally:
+        try:
+            _change(path, lambda lines: [line for line in lines if _address(line) != url])
+        except InterleaveError as error:
+            LOG.warning("%s stays in the list of services. %s", url, error)
+
+
+def _with(lines: list[str], url: str) -> list[str]:
+    addresses = {_address(line) for line in lines} - {""}
+    if url in addresses:
+        return lines
+    if len(addresses) >= MAX_SERVICES:
+        raise SettingsError(
+            f"{WHAT} has {len(addresses)} addresses, the maximum.", "Remove those of services that ended."
+        )
+    return [*lines, url]
+
+
+def _change(path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    """Replace the lines of the file by those that `change` returns."""
+    busy = SettingsError(f"{WHAT} {str(path)!r} is locked by another process.", "Try again.")
+    if not path.parent.is_dir():
+        raise SettingsError(f"{WHAT} {str(path)!r} is in a folder that does not exist.", "Create the folder.")
+    with SystemLock(path.with_name(f"{path.name}.lock")).held(busy, LOCK_SECONDS):
+        before = read_text(path, MAX_FILE_BYTES, SettingsError, WHAT).splitlines() if path.exists() else []
+        after = change(before)
+        if after != before:
+            mode = path.stat().st_mode if path.exists() else None
+            write_text(path, "".join(f"{line}\n" for line in after), SettingsError, WHAT)
+            if mode is not None:
+                with suppress(OSError):  # the services of a group may have different users
+                    path.chmod(mode)
+
+
+def _address(line: str) -> str:
+    """Return the address in a line, or an empty text if there is none that can be used."""
+    name = line.partition("#")[0].strip()
+    try:
+        return service_url(name, DEFAULT_PORT) if name else ""
+    except SettingsError:
+        return ""
+
+
+def is_hosted(host: str) -> bool:
+    """Return whether a host, given by name or IP address, is outside the user's own network."""
+    name = host.strip("[]").rstrip(".").lower()
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return "." in name and not name.endswith(OWN_ENDINGS)
+    return address.is_global
+
+
+def hosted_specs(specs: Iterable[str]) -> list[str]:
+    """Return the models, given as NAME or NAME:ARGUMENT, with an address outside the user's own network."""
+    return [
+        spec
+        for spec in dict.fromkeys(specs)
+        if split_spec(spec)[0] in ALWAYS_HOSTED or any(map(is_hosted, _hosts(spec)))
+    ]
+
+
+def _hosts(spec: str) -> list[str]:
+    name, argument = split_spec(spec)
+    if name not in BY_ADDRESS:
+        return []
+    if name != "http":
+        argument = argument.partition("@")[2] if name == "images" else argument.rpartition("@")[2]
+    pieces = (piece.strip() for piece in argument.split(","))
+    urls = [piece for piece in pieces if not piece.startswith(FILE_MARK)]
+    return [host for url in urls if (host := _host(url))]
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url if re.match(r"(https?:)?//", url) else f"//{url}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def check_ray_address(address: str) -> None:
+    """Check that a Ray cluster accepts connections; `auto` uses the address in RAY_ADDRESS, if there is one.
+
+    Raises:
+        SettingsError: It does not.
+    """
+    given = variable("RAY_ADDRESS") if address == "auto" else address
+    try:
+        parts = urlsplit(given if "://" in given else f"//{given}")
+        place = parts.hostname, parts.port
+    except ValueError:
+        return  # Ray explains what is wrong with it
+    if place[0] is None or place[1] is None:
+        return
+    try:
+        socket.create_connection((place[0], place[1]), REACHED_IN).close()
+    except (OSError, UnicodeError) as error:  # UnicodeError: no host name, such as "head..local"
+        raise SettingsError(f"No Ray cluster answers at {given!r} ({error}).", ADDRESS_HINT) from error

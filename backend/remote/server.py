@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 
 from ..errors import InterleaveError, SettingsError
 from ..shown_text import one_line
+from .addresses import THIS_MACHINE
+from .api_keys import KeyMask
 from .call import RemoteCall
-from .key_mask import KeyMask
 
 if TYPE_CHECKING:
     import httpx
 
-THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 MAX_SHOWN = 300
 MAX_REFUSAL = 8192
 """Maximum bytes that are read of an error answer."""

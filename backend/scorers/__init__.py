@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from ..errors import SettingsError
-from ..machine import plugins
+from ..machine import registry
 from ..machine.registry import Registry
 from .protocol import Scorer
 
 REGISTRY = {"tinyworld": "..tinyworld.runtime.scorer", "judge": ".scorers.judge"}
-SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), plugins.SCORERS)
+SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), registry.SCORERS)
 WITH_OPTIONS = re.compile(r"([\w.-]+)\[([^\]]*)\](?::(.*))?", re.DOTALL)
 BOOLEANS = {"true": True, "false": False}
 

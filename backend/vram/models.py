@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
-from ..checkpoints.weights import Tensors, tensors_of
+from ..checkpoints.model_folder import Tensors, tensors_of
 from ..errors import ChatError, SettingsError, boundary
 from ..machine.registry import split_spec
 from .agent_shapes import SHAPES, AgentShape, agent_shape, published_fields

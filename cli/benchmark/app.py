@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ...backend.machine.plugins import BENCHMARKS, plugin_names
+from ...backend.machine.registry import BENCHMARKS, plugin_names
 from .judges import bridge
 from .results import collect, compare, score, table
 from .run import command

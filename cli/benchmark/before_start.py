@@ -52,7 +52,7 @@ def before_start(
     yes: bool,
 ) -> bool:
     """Plan some items, show the estimate if there is work to do, and return whether the run may start."""
-    from ...backend.remote.hosted import hosted_specs
+    from ...backend.remote.addresses import hosted_specs
     from ...evaluation.runs.estimate import Estimator, as_lines
     from ...evaluation.runs.running import row_of
     from ...evaluation.runs.settings import ITEMS

@@ -109,7 +109,7 @@ def score(
 
 def _confirm(judge: JudgeOptions, questions: str, yes: bool) -> None:
     """End the command if a hosted judge is used without --yes."""
-    from ...backend.remote.hosted import hosted_specs
+    from ...backend.remote.addresses import hosted_specs
 
     if hosted_specs([judge.judge or ""]) and not yes:
         _say(f"{questions} go to {judge.judge}, which is hosted and may cost money. Add --yes to start.")

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...backend.errors import SettingsError
+from ...backend.errors import SettingsError, torchvision_repair
 from ...backend.machine import libraries
 from ..progress import Lines
 from ..serve import places
@@ -216,7 +216,7 @@ def _broken_torchvision() -> list[str]:
         import torchvision  # noqa: F401 - only whether it loads matters
     except (ImportError, AttributeError, RuntimeError, OSError) as error:
         reason = next(iter(str(error).splitlines()), "")
-        repair = libraries.torchvision_repair(error) or "Reinstall it: pip install -U torchvision"
+        repair = torchvision_repair(error) or "Reinstall it: pip install -U torchvision"
         return [f"torchvision does not load: {type(error).__name__}: {reason}. {repair}"]
     return []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from ...backend.loop.step_rules import max_attempts_in, max_attempts_of
-from ...backend.remote.hosted import hosted_specs
+from ...backend.remote.addresses import hosted_specs
 from ...backend.shown_text import shown_text
 from ...backend.types import Plan, RunSettings
 from ..progress import plural

@@ -18,8 +18,8 @@ import typer
 from pydantic import BaseModel, Field
 
 from ...backend.errors import SettingsError
+from ...backend.remote.addresses import THIS_MACHINE
 from ...backend.remote.api_keys import check_variable, read_key
-from ...backend.remote.server import THIS_MACHINE
 from ...service.ray_pool.settings import HERE, ClusterSettings
 from ...service.settings import (
     PUBLISHED_PORTS,
@@ -172,7 +172,7 @@ def _refuse_with_cluster(register: Path | None, ports: dict[int, str]) -> None:
 
 
 def _registered(file: Path, url: str) -> AbstractContextManager[None]:
-    from ...backend.remote.address_list import registered
+    from ...backend.remote.addresses import registered
 
     typer.echo(f"Registering {url} in {file}", err=True)
     if is_local(url):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 from urllib.parse import urlsplit
 
-from ...backend.remote.addresses import service_url
-from ...backend.remote.server import THIS_MACHINE
+from ...backend.remote.addresses import THIS_MACHINE, service_url
 
 EVERY_ADDRESS = ("0.0.0.0", "::")
 """Hosts with which a service listens on all addresses of its machine."""

@@ -17,7 +17,7 @@ from ...backend.generators import GENERATORS
 from ...backend.machine.libraries import installed
 from ...backend.pipeline.models import TINY_WORLD, with_role
 from ...backend.remote.api_keys import check_variable, read_key
-from ...backend.remote.called_name import is_this_machine
+from ...backend.remote.own_servers import is_this_machine
 from ...backend.types import RunSettings
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ...webapp.models import Chosen, Example, Offer, Role

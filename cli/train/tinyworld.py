@@ -34,7 +34,7 @@ def tinyworld_planner(
     recipe: PlannerRecipe,
 ) -> None:
     """Train the tiny world's planner."""
-    from ...backend.machine.requirements import TRAINERS, require
+    from ...backend.machine.libraries import TRAINERS, require
 
     require(*TRAINERS)
     from ...tinyworld.lab.models.recipes import train_planner
@@ -55,7 +55,7 @@ def tinyworld_critic(
     recipe: CriticRecipe,
 ) -> None:
     """Train the tiny world's critic on pages of a generator."""
-    from ...backend.machine.requirements import TRAINERS, require
+    from ...backend.machine.libraries import TRAINERS, require
     from ...tinyworld.runtime import checkpoint
 
     require(*TRAINERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...backend.machine import plugins
+from ...backend.machine import registry
 from ...backend.machine.registry import Registry
 from .base.benchmark import Benchmark
 
@@ -15,7 +15,7 @@ REGISTRY = {
     "comm": ".comm.items",
     "vistory": ".vistory.items",
 }
-BENCHMARKS = Registry("benchmark", REGISTRY, __name__, plugins.BENCHMARKS, "BENCHMARK")
+BENCHMARKS = Registry("benchmark", REGISTRY, __name__, registry.BENCHMARKS, "BENCHMARK")
 BY_RESULTS = ("vistory",)
 """Benchmarks scored by detectors and encoders that the user runs. They use no judge model."""
 

@@ -4,7 +4,7 @@ The key of an answer covers everything that determines it: the judge, the settin
 its number among answers to the same question (`repeat`). A question that several threads ask at the same time
 is sent once. An attempt ends at a deadline even if the backend keeps generating. If its answer is unusable,
 there is a second attempt; if that fails too, the error is raised and not cached. Server failures are retried
-by the client (remote/retrying.py) and not again here.
+by the client (remote/call.py) and not again here.
 """
 
 from __future__ import annotations

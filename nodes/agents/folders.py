@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...backend.chat.llamacpp.gguf_files import SUFFIX, is_model
-from ...backend.checkpoints.families import looks_like_an_agent
+from ...backend.checkpoints.checkpoint import looks_like_an_agent
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
 from ...backend.prompts import FOLDER_NAME, PromptSet

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 from server import PromptServer
 
 from ...backend.errors import InterleaveError
-from ...backend.remote.called_name import from_own_page, may_be_called
+from ...backend.remote.own_servers import from_own_page, may_be_called
 
 MAX_BODY = 256 * 1024
 KEPT = "private, max-age=31536000, immutable"

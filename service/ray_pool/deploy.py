@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...backend.errors import SettingsError
-from ...backend.machine.ray_address import ADDRESS_HINT, check_ray_address
-from ...backend.remote.server import THIS_MACHINE
+from ...backend.remote.addresses import ADDRESS_HINT, THIS_MACHINE, check_ray_address
 from ..drawer import Drawer, OpenDrawer
 from ..settings import ModelSettings, ServiceSettings
 from .pool import RayPool, deployment_name, reason_of

@@ -17,8 +17,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ...backend.errors import InterleaveError
+from ...backend.remote.addresses import THIS_MACHINE
 from ...backend.remote.api_keys import check_variable, read_key
-from ...backend.remote.server import THIS_MACHINE
 from ..front import Front
 from ..pool import Pool, ServiceError
 from ..settings import ServiceSettings

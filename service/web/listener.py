@@ -18,7 +18,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ...backend.remote.connections import Connections
+from ...backend.remote.own_servers import Connections
 
 LOG = logging.getLogger("interleave_thinker.service")
 ANSWER_SECONDS = 300.0

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...backend.remote.called_name import called_name, is_this_machine
+from ...backend.remote.own_servers import called_name, is_this_machine
 from ..front import Front
 from ..memory_budget import RequestMemory
 from ..pool import ServiceError

@@ -22,7 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ...backend.errors import SettingsError
-from ...backend.remote.connections import Connections, connections_allowed
+from ...backend.remote.own_servers import Connections, connections_allowed
 from ..settings import ServiceSettings
 from .listener import ConnectionListener
 

@@ -13,7 +13,6 @@ from support.small_agents import STORY
 
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.remote import retrying
 from interleave_thinker.backend.report.outcomes import UNUSED
 from interleave_thinker.backend.types import StopReason
 
@@ -22,8 +21,8 @@ DRAWN_STEPS = sum(step.prompt is not None for step in STORY.steps)
 
 @pytest.fixture
 def critic(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(retrying, "MAX_PAUSE", 0.01)
+    monkeypatch.setattr("interleave_thinker.backend.remote.call.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("interleave_thinker.backend.remote.call.MAX_PAUSE", 0.01)
     with chat_server(verdict_reply(True)) as running:
         yield running
 

@@ -66,9 +66,9 @@ REASONS = {
         "network",
     ): "agents and generators on a server, called only if the user names one",
     ("backend/machine/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
-    ("backend/machine/ray_address.py", "socket"): "asks whether a Ray cluster answers, for `--ray` alone",
+    ("backend/remote/addresses.py", "socket"): "asks whether a Ray cluster answers, for `--ray` alone",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
-    ("backend/remote/connections.py", "socket"): "closes clients that are too slow; `serve` opens the port",
+    ("backend/remote/own_servers.py", "socket"): "closes clients that are too slow; `serve` opens the port",
     (
         "backend/chat/llamacpp/server_process.py",
         "process",

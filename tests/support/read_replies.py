@@ -22,7 +22,7 @@ from interleave_thinker.backend.chat.local.reply_listener import ReplyListener
 from interleave_thinker.backend.chat.openai.stream import Chunk, StreamedReply
 from interleave_thinker.backend.chat.verdict_watch import VerdictWatch
 from interleave_thinker.backend.errors import AnswerError
-from interleave_thinker.backend.remote.key_mask import KeyMask
+from interleave_thinker.backend.remote.api_keys import KeyMask
 
 
 def pieces_of(rng: random.Random, text: str) -> list[str]:

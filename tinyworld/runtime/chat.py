@@ -9,7 +9,7 @@ from ...backend.chat.local import chat as transformers
 from ...backend.chat.local.chat import TransformersChat
 from ...backend.chat.protocol import Message, Reply, ReplySettings
 from ...backend.errors import SettingsError
-from ...backend.machine.threads import one_thread
+from ...backend.machine.environment import one_thread
 from ...backend.types import Plan
 from . import checkpoint, vocabulary
 

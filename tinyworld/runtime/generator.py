@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...backend.checkpoints.one_reader import READING
+from ...backend.checkpoints.checkpoint import READING
 from ...backend.errors import GeneratorError, boundary
 from ...backend.generators.pipelines.folder import content_digest
-from ...backend.machine.threads import one_thread
+from ...backend.machine.environment import one_thread
 from ...backend.pictures import Picture
 from . import checkpoint
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ...backend.errors import SettingsError
 from ...backend.feedback.rows import success_of
-from ...backend.machine.requirements import require
+from ...backend.machine.libraries import require
 from ...backend.prompts.agent_card import CALIBRATED, Calibration, log_odds
 from ...backend.prompts.trained_with import critic_card
 from ..data.from_runs.run_folders import annotated_runs

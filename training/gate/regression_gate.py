@@ -19,8 +19,7 @@ from pydantic import ValidationError
 from ...backend.agents.critic import Critic
 from ...backend.chat import open_chat
 from ...backend.chat.local.adapters import attach, check_usable
-from ...backend.checkpoints.checkpoint import checkpoint_digest
-from ...backend.checkpoints.loaded import load_whole
+from ...backend.checkpoints.checkpoint import checkpoint_digest, load_whole
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json

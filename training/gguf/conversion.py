@@ -14,8 +14,7 @@ from pathlib import Path
 
 from ...backend.chat.llamacpp.gguf_files import find_gguf
 from ...backend.chat.llamacpp.server_program import find_server
-from ...backend.checkpoints.checkpoint import check_checkpoint, read_json
-from ...backend.checkpoints.families import joined_patches, runs_in_llamacpp
+from ...backend.checkpoints.checkpoint import check_checkpoint, joined_patches, read_json, runs_in_llamacpp
 from ...backend.errors import ChatError, SettingsError, TrainingError
 from ...backend.files.atomic import scratch_folder, writing_folder
 from ...backend.prompts import FOLDER_NAME

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...backend.machine.requirements import require
+from ...backend.machine.libraries import require
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
 from ..data.rows.rl import CriticRlRow, as_question, shown_of

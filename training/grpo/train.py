@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from ...backend.chat.chat_template import as_read, rendered
 from ...backend.checkpoints.checkpoint import checkpoint_digest
-from ...backend.machine.requirements import require
+from ...backend.machine.libraries import require
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ...backend.prompts.agent_card import Role
 from ..data.rows.conversations import with_images

@@ -12,7 +12,7 @@ from typing import Any
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
 from ...backend.files.bounded_yaml import bounded_loader, load_yaml
-from ...backend.machine.requirements import require
+from ...backend.machine.libraries import require
 
 FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-grpo", "planner-grpo")

@@ -18,8 +18,7 @@ from ...backend.chat.engine.settings import PLAIN
 from ...backend.chat.local.chat import TransformersChat
 from ...backend.chat.local.loading import BaseSettings
 from ...backend.chat.local.shared_base import SharedBase
-from ...backend.checkpoints.checkpoint import checkpoint_digest, read_json
-from ...backend.checkpoints.families import is_tested
+from ...backend.checkpoints.checkpoint import checkpoint_digest, is_tested, read_json
 from ...backend.errors import ScorerError, SettingsError
 from ...backend.pictures import Picture
 from ...backend.scorers.judge import JUDGING, ChatJudge, identity_of

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from ...backend.machine.requirements import require
+from ...backend.machine.libraries import require
 from .intervals import Z
 
 RESAMPLES = 10_000

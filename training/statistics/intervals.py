@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...backend.machine.requirements import require
+from ...backend.machine.libraries import require
 
 Z = 1.959963984540054
 """Standard deviations of a 95 % confidence interval."""

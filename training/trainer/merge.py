@@ -11,11 +11,10 @@ from pathlib import Path
 
 from ...backend.chat.local.adapters import check_usable, merged_into
 from ...backend.chat.local.loading import load_processor
-from ...backend.checkpoints.checkpoint import check_checkpoint
-from ...backend.checkpoints.loaded import LOCAL, load_whole
+from ...backend.checkpoints.checkpoint import LOCAL, check_checkpoint, load_whole
 from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import writing_folder
-from ...backend.machine.requirements import require
+from ...backend.machine.libraries import require
 from ...backend.prompts.trained_with import trained_with
 from .report.model_card import read_facts, write_card
 from .saving import narrowed

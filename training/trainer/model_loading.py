@@ -20,10 +20,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.chat.local.loading import load_processor as agents_processor
-from ...backend.checkpoints.checkpoint import check_checkpoint
-from ...backend.checkpoints.loaded import load_whole
+from ...backend.checkpoints.checkpoint import check_checkpoint, load_whole
 from ...backend.errors import SettingsError
-from ...backend.machine.requirements import TRAINERS, missing, require
+from ...backend.machine.libraries import TRAINERS, missing, require
 from .model_parts import ModelParts
 
 TRACKERS = ("wandb", "trackio", "mlflow", "tensorboard")

@@ -12,8 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...checkpoints.checkpoint import path_of
-from ...checkpoints.digest import files_digest
+from ...checkpoints.checkpoint import files_digest, path_of
 from ...errors import ChatError
 from ...files.bounded_reader import opened
 

@@ -18,8 +18,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...checkpoints.adapter_config import UNSUPPORTED, AdapterConfig
-from ...checkpoints.adapter_weights import FILE, AdapterWeights, plain_module, weights_for
+from ...checkpoints.adapter_files import (
+    FILE,
+    UNSUPPORTED,
+    AdapterConfig,
+    AdapterWeights,
+    plain_module,
+    weights_for,
+)
 from ...checkpoints.checkpoint import check_adapter, read_json
 from ...errors import ChatError, boundary
 

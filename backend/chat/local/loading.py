@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ...checkpoints.families import is_tested
-from ...checkpoints.loaded import LOCAL, load_whole
+from ...checkpoints.checkpoint import LOCAL, is_tested, load_whole
 from ...errors import ChatError, boundary
 from ...types import Value
 from ..chat_template import RENDERER

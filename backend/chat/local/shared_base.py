@@ -19,12 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...checkpoints.checkpoint import checkpoint_digest, read_json
-from ...checkpoints.families import is_tested
-from ...checkpoints.one_reader import READING
+from ...checkpoints.checkpoint import READING, checkpoint_digest, is_tested, read_json
 from ...errors import ChatError, SettingsError, boundary
 from ...machine.counters import count, not_counting
-from ...machine.devices import device_named
+from ...machine.environment import device_named
 from ...shown_text import shown_text
 from ..engine.prefix_cache import forget_prefix
 from ..engine.settings import PLAIN, EngineSettings

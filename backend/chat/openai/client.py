@@ -1,7 +1,7 @@
 """A server with the OpenAI chat API: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
 
 Replies are streamed, so that they can be cancelled at any time. Requests to an unreachable or busy server are
-retried (remote/retrying.py), but only before the first token. The key comes from the environment and is used
+retried (remote/call.py), but only before the first token. The key comes from the environment and is used
 only in the header of the request (remote/server.py). While nothing arrives, `on_token` is called with an
 empty text, so that cancelling does not wait for the server. A deadline covers the whole answer, including
 retries and pauses (remote/call.py).
@@ -21,8 +21,7 @@ from ...machine.counters import count
 from ...prompts import PromptSet
 from ...prompts.trained_with import TrainedWith, say_once, served
 from ...remote.api_keys import check_variable, key_for, read_key
-from ...remote.call import OnText, RemoteCall
-from ...remote.retrying import Retryable, moment_of, retry_after, unknown_model
+from ...remote.call import OnText, RemoteCall, Retryable, moment_of, retry_after, unknown_model
 from ...remote.server import RemoteServer
 from ..protocol import Message, Reply, ReplySettings
 from .request_fields import (

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from ...errors import ChatError
 from ...files.bounded_reader import parse_json
+from ...remote.api_keys import GrowingMask, KeyMask
 from ...remote.call import OnText
-from ...remote.key_mask import GrowingMask, KeyMask
 from ...remote.server import RemoteServer
 from ...shown_text import JoinedHalves
 from ..protocol import Reply, ReplySettings

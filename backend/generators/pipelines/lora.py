@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...checkpoints.patterns import check_patterns
+from ...checkpoints.model_folder import check_patterns
 from ...errors import GeneratorError, InterleaveError, SettingsError, boundary
 from ...files.bounded_reader import parse_json
 from ...types import StepLora

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...checkpoints.one_reader import READING
+from ...checkpoints.checkpoint import READING
 from ...errors import GeneratorError, SettingsError, boundary
-from ...machine.devices import device_named, has_bfloat16
+from ...machine.environment import device_named, has_bfloat16
 from ...pictures import Picture
 from ..protocol import bounded_identity
 from .folder import check_library, content_digest, find_folder, pipeline_class

@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 from ...errors import DrawRefused, GeneratorError
 from ...remote.api_keys import GENERATOR_KEY
 from ...remote.balanced import Unanswered
-from ...remote.call import RemoteCall
-from ...remote.retrying import moment_of, retry_after, unknown_model
+from ...remote.call import RemoteCall, moment_of, retry_after, unknown_model
 from ...remote.server import RemoteServer
 
 NO_SUCH_PAGE = frozenset({404, 405, 501})

@@ -24,10 +24,8 @@ from ...errors import Cancelled, GeneratorError, InterleaveError, SettingsError
 from ...pictures import MAX_PIXELS, Picture
 from ...remote.addresses import Addresses
 from ...remote.api_keys import GENERATOR_KEY, read_key
-from ...remote.balanced import GREETING_SECONDS, Balanced, Unanswered
-from ...remote.call import RemoteCall
-from ...remote.endpoints import Endpoint, Endpoints
-from ...remote.retrying import MAX_ATTEMPTS, Retryable
+from ...remote.balanced import GREETING_SECONDS, Balanced, Endpoint, Endpoints, Unanswered
+from ...remote.call import MAX_ATTEMPTS, RemoteCall, Retryable
 from ...remote.server import RemoteServer
 from .asking import NO_SUCH_PAGE, ServiceQuery, asked
 from .makers import Makers

@@ -30,7 +30,7 @@ from ...errors import GeneratorError, SettingsError
 from ...pictures import Picture
 from ...remote.addresses import Addresses
 from ...remote.api_keys import GEMINI_KEY, key_for, read_key
-from ...remote.endpoints import Endpoint
+from ...remote.balanced import Endpoint
 from ...remote.server import RemoteServer
 from ...types import MAX_STEP_IMAGES, DrawSettings, StepSettings, shown_beside
 from ..protocol import bounded_identity

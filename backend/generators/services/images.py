@@ -21,9 +21,8 @@ from PIL import Image, ImageChops
 from ...errors import GeneratorError, SettingsError
 from ...pictures import Picture, open_mask
 from ...remote.addresses import Addresses
-from ...remote.balanced import GREETING_SECONDS, Unanswered
+from ...remote.balanced import GREETING_SECONDS, Endpoint, Unanswered
 from ...remote.call import RemoteCall
-from ...remote.endpoints import Endpoint
 from ...remote.server import Form, RemoteServer
 from ...types import MAX_STEP_IMAGES, StepSettings, shown_beside
 from ..protocol import bounded_identity

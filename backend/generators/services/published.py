@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...errors import GeneratorError, PictureError
 from ...pictures import Picture
 from ...remote.addresses import Addresses
-from ...remote.endpoints import Endpoint
+from ...remote.balanced import Endpoint
 from ...remote.server import MAX_SHOWN, RemoteServer
 from ...types import MAX_TEXT, StepSettings
 from ..protocol import bounded_identity

@@ -25,8 +25,8 @@ from pydantic import ValidationError
 
 from ....backend.errors import ChatError, InterleaveError, SettingsError
 from ....backend.files.bounded_reader import parse_json
-from ....backend.remote.connections import Connections, connections_allowed
-from ....backend.remote.server import THIS_MACHINE
+from ....backend.remote.addresses import THIS_MACHINE
+from ....backend.remote.own_servers import Connections, connections_allowed
 from ....backend.shown_text import one_line
 from ..judge import BenchmarkJudge
 from . import gemini_form, openai_form

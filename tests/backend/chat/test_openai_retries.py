@@ -11,8 +11,7 @@ from support.chat_server import ChatServer, chat_server
 
 from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import Cancelled, ServerError
-from interleave_thinker.backend.remote import retrying
-from interleave_thinker.backend.remote.retrying import (
+from interleave_thinker.backend.remote.call import (
     MAX_ATTEMPTS,
     MAX_BUSY_ATTEMPTS,
     moment_of,
@@ -37,8 +36,8 @@ def chat(server: ChatServer) -> ChatModel:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between requests take a hundredth of their time."""
-    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
-    monkeypatch.setattr(retrying, "MAX_PAUSE", 0.08)
+    monkeypatch.setattr("interleave_thinker.backend.remote.call.FIRST_PAUSE", 0.0025)
+    monkeypatch.setattr("interleave_thinker.backend.remote.call.MAX_PAUSE", 0.08)
 
 
 def test_a_busy_server_is_retried_after_the_time_it_named(

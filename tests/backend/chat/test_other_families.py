@@ -17,7 +17,7 @@ from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.chat.local.grammar_processor import grammar_is_installed
 from interleave_thinker.backend.chat.local.other_families import controls_of
 from interleave_thinker.backend.chat.verdict_watch import verdict_tokens
-from interleave_thinker.backend.checkpoints.families import check_family, looks_like_an_agent
+from interleave_thinker.backend.checkpoints.checkpoint import check_family, looks_like_an_agent
 from interleave_thinker.backend.errors import Cancelled, ChatError
 
 SHORT = ReplySettings(max_tokens=8)

@@ -38,9 +38,7 @@ def test_the_identity_follows_the_content(checkpoint: Path, tmp_path: Path) -> N
 def test_the_digest_of_large_files_is_sampled(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.backend.checkpoints import digest
-
-    monkeypatch.setattr(digest, "HASHED_WHOLE", 1000)
+    monkeypatch.setattr("interleave_thinker.backend.checkpoints.checkpoint.HASHED_WHOLE", 1000)
     copy = shutil.copytree(checkpoint, tmp_path / "copy")
     assert checkpoint_digest(copy) == checkpoint_digest(checkpoint)
     weights = bytearray((copy / "model.safetensors").read_bytes())

@@ -11,7 +11,7 @@ import pytest
 from support.tiny_checkpoint import build_checkpoint
 
 from interleave_thinker.backend.checkpoints.checkpoint import check_checkpoint
-from interleave_thinker.backend.checkpoints.patterns import check_pattern, check_patterns
+from interleave_thinker.backend.checkpoints.model_folder import check_pattern, check_patterns
 from interleave_thinker.backend.errors import ChatError
 
 PLAIN = [

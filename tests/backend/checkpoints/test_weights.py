@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.checkpoints.weights import MAX_HEADER, check_safetensors, tensors_of
+from interleave_thinker.backend.checkpoints.model_folder import MAX_HEADER, check_safetensors, tensors_of
 from interleave_thinker.backend.errors import ChatError, SettingsError
 
 

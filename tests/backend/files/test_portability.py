@@ -15,7 +15,7 @@ from support.cli_calls import ENTRY, TESTS, Scripts, verdict_reply
 
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.machine import devices
+from interleave_thinker.backend.machine import environment
 from interleave_thinker.backend.prompts import NAMES, PromptSet, default_prompt_set, named_prompt_set
 from interleave_thinker.backend.types import Plan, Step
 
@@ -176,23 +176,23 @@ def test_a_missing_device_gives_a_one_line_error(name: str) -> None:
     if name == "mps" and torch.backends.mps.is_available():
         pytest.skip("it is here")
     with pytest.raises(SettingsError) as raised:
-        devices.device_named(name)
+        environment.device_named(name)
     assert repr(name) in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_devices_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    assert devices.device_named("cpu") == "cpu"
+    assert environment.device_named("cpu") == "cpu"
     asked: list[str] = []
     monkeypatch.setattr(torch, "empty", lambda *sizes, device: asked.append(str(device)))
     for name in ("mps", "privateuseone:1", "xpu", "cuda:3"):
-        assert devices.device_named(name) == name
+        assert environment.device_named(name) == name
     assert asked == ["mps", "privateuseone:1", "xpu", "cuda:3"]
     for cuda, mps, best in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
-        assert devices.device_named("auto") == best
+        assert environment.device_named("auto") == best
 
 
 @pytest.mark.parametrize(("newer", "answer"), [(True, True), (False, False)])
@@ -201,6 +201,6 @@ def test_formats_of_devices(monkeypatch: pytest.MonkeyPatch, newer: bool, answer
 
     monkeypatch.setattr(torch.backends.mps, "is_macos_or_newer", lambda major, minor: newer)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: newer)
-    assert devices.has_bfloat16("mps") is answer and devices.has_bfloat16("cuda:1") is answer
-    assert not devices.has_bfloat16("privateuseone:0")
-    assert devices.has_bfloat16("xpu")
+    assert environment.has_bfloat16("mps") is answer and environment.has_bfloat16("cuda:1") is answer
+    assert not environment.has_bfloat16("privateuseone:0")
+    assert environment.has_bfloat16("xpu")

@@ -19,8 +19,8 @@ from interleave_thinker.backend.errors import Cancelled, GeneratorError, Setting
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.services import client
 from interleave_thinker.backend.generators.services.published import HttpGenerator
-from interleave_thinker.backend.remote import balanced, endpoints
-from interleave_thinker.backend.remote.retrying import retry_after
+from interleave_thinker.backend.remote import balanced
+from interleave_thinker.backend.remote.call import retry_after
 
 PROMPTS = [f"a boat, {number}" for number in range(40)]
 """Enough requests that each of three services certainly gets one."""
@@ -76,13 +76,13 @@ def test_silent_service_loses_no_image(services: list[ImageService]) -> None:
     first.faults = [(500, b"queue full")] * 50
     images = [generator.draw(prompt, None, 1) for prompt in PROMPTS]
     assert images == [paint(body) for body in second.requests]
-    assert len(first.requests) == endpoints.FAILURES_BEFORE_REST, "it rests after that"
+    assert len(first.requests) == balanced.FAILURES_BEFORE_REST, "it rests after that"
 
 
 def test_rested_service_is_checked_before_it_is_used(
     services: list[ImageService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "REST_SECONDS", 0.0)
+    monkeypatch.setattr("interleave_thinker.backend.remote.balanced.REST_SECONDS", 0.0)
     first, second, _ = services
     generator = open_generator(spec(first, second))
     first.health, first.faults = {"identity": "another"}, [(502, b"")] * 3
@@ -130,7 +130,7 @@ def test_wrong_service_loses_no_image_and_is_logged_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "a-key-of-ours")
-    monkeypatch.setattr(endpoints, "REST_SECONDS", 0.0)
+    monkeypatch.setattr("interleave_thinker.backend.remote.balanced.REST_SECONDS", 0.0)
     good, bad, _ = services
     generator = open_generator(spec(good, bad))
     bad.faults = [sent] * 100
@@ -369,7 +369,7 @@ def test_a_typed_address_has_the_forms_of_a_line(services: list[ImageService]) -
 def test_a_file_names_services_and_is_read_again_when_it_changes(
     services: list[ImageService], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "REST_SECONDS", 0.0)
+    monkeypatch.setattr("interleave_thinker.backend.remote.balanced.REST_SECONDS", 0.0)
     first, second, third = services
     port = int(second.url.rpartition(":")[2])
     file = tmp_path / "ip.txt"

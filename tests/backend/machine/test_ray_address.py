@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.machine.ray_address import check_ray_address
+from interleave_thinker.backend.remote.addresses import check_ray_address
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])

@@ -13,9 +13,7 @@ from support.cli_calls import TESTS
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.files.lock import SystemLock
-from interleave_thinker.backend.remote import address_list
-from interleave_thinker.backend.remote.address_list import registered
-from interleave_thinker.backend.remote.addresses import Addresses
+from interleave_thinker.backend.remote.addresses import Addresses, registered
 
 
 def test_an_address_is_listed_while_the_block_runs(tmp_path: Path) -> None:
@@ -55,7 +53,7 @@ def test_processes_lose_no_address(tmp_path: Path) -> None:
         "import sys; sys.path.insert(0, sys.argv[1]); import conftest\n"
         "from pathlib import Path\n"
         "from contextlib import ExitStack\n"
-        "from interleave_thinker.backend.remote.address_list import registered\n"
+        "from interleave_thinker.backend.remote.addresses import registered\n"
         "with ExitStack() as stack:\n"
         "    for port in range(1, 9):\n"
         "        stack.enter_context(registered(Path(sys.argv[2]), f'http://{sys.argv[3]}:{port}'))\n"
@@ -90,7 +88,7 @@ def test_lists_that_cannot_be_used_are_errors(tmp_path: Path, monkeypatch: pytes
     full.write_text("".join(f"host-{number}\n" for number in range(256)))
     with pytest.raises(SettingsError, match="256 addresses"), registered(full, "http://a:1"):
         pass
-    monkeypatch.setattr(address_list, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("interleave_thinker.backend.remote.addresses.LOCK_SECONDS", 0.05)
     lock = SystemLock(tmp_path / "ip.txt.lock")
     with ExitStack() as held:
         held.enter_context(lock.held(AssertionError()))

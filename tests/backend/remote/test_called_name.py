@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.remote.called_name import called_name, is_address, is_this_machine
+from interleave_thinker.backend.remote.own_servers import called_name, is_address, is_this_machine
 
 
 @pytest.mark.parametrize(

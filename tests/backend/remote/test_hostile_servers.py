@@ -27,9 +27,9 @@ from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.remote import balanced, retrying
+from interleave_thinker.backend.remote import balanced
+from interleave_thinker.backend.remote.api_keys import MARK, GrowingMask, KeyMask
 from interleave_thinker.backend.remote.call import RemoteCall
-from interleave_thinker.backend.remote.key_mask import MARK, GrowingMask, KeyMask
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"
@@ -70,7 +70,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between attempts are a hundredth as long."""
-    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
+    monkeypatch.setattr("interleave_thinker.backend.remote.call.FIRST_PAUSE", 0.0025)
     monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
 

@@ -13,7 +13,7 @@ from support.small_teachers import SmallTeachers
 
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.remote.hosted import hosted_specs
+from interleave_thinker.backend.remote.addresses import hosted_specs
 from interleave_thinker.backend.types import RunSettings
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.runs.estimate import Estimator, as_lines

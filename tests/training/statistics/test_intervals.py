@@ -7,7 +7,6 @@ from math import comb
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.machine import requirements
 from interleave_thinker.training.statistics.intervals import (
     Z,
     paired_difference,
@@ -64,7 +63,7 @@ def test_an_empty_sample_has_no_interval() -> None:
 
 
 def test_a_missing_scipy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "missing", list)
+    monkeypatch.setattr("interleave_thinker.backend.machine.libraries.missing", list)
     with pytest.raises(SettingsError, match=r"This requires scipy, not installed here.*training"):
         share([True])
 

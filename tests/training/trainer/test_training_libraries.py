@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.machine import requirements as libraries
+from interleave_thinker.backend.machine import libraries
 from interleave_thinker.backend.machine.libraries import least
 
 TRL = least("trl")

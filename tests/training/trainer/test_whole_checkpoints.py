@@ -17,7 +17,7 @@ from support.tiny_checkpoint import build_adapter, build_checkpoint
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.checkpoints.loaded import load_whole
+from interleave_thinker.backend.checkpoints.checkpoint import load_whole
 from interleave_thinker.backend.errors import InterleaveError, TrainingError
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.training.data.rows.row_sets import RowSet

@@ -20,7 +20,7 @@ from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.lock import SystemLock
-from ....backend.machine.requirements import TRAINERS, require
+from ....backend.machine.libraries import TRAINERS, require
 from ....training.statistics.bootstrap import Mean
 from ....training.statistics.intervals import Share
 from ....training.trainer.resume import claim_run

@@ -19,7 +19,7 @@ from ....backend.answers.reading import read_plan
 from ....backend.chat import open_chat
 from ....backend.chat.local.loading import load_processor
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
-from ....backend.checkpoints.loaded import load_whole
+from ....backend.checkpoints.checkpoint import load_whole
 from ....backend.errors import AnswerError
 from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of

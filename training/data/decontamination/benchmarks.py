@@ -259,7 +259,7 @@ def _lines(path: Path, is_json: bool) -> Iterator[Any]:
 
 
 def _parquet(path: Path, given: Collection[str]) -> Iterator[Any]:
-    from ....backend.machine.requirements import require
+    from ....backend.machine.libraries import require
 
     require("pyarrow")
     import pyarrow

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ....backend.machine.requirements import require
+from ....backend.machine.libraries import require
 
 GRAM = 8
 """Length of a run of words that two texts share only if one is a copy."""

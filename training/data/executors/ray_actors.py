@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from ....backend.errors import InterleaveError, SettingsError
-from ....backend.machine.ray_address import ADDRESS_HINT, check_ray_address
+from ....backend.remote.addresses import ADDRESS_HINT, check_ray_address
 from . import MAX_ATTEMPTS, CancelToken, Item, ItemResult, Job, LocalCancelToken, Result
 from .ray_cancel import LOOKED_EVERY, Board, RayCancelToken
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ....backend.errors import SettingsError
-from ....backend.machine.requirements import require
+from ....backend.machine.libraries import require
 from .row_files import PackedRow, RowFile
 
 Form = Literal["parquet", "hf", "webdataset", "published"]

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from ....backend.errors import SettingsError
-from ....backend.machine.requirements import require
+from ....backend.machine.libraries import require
 from ...trainer.model_loading import load_processor
 from ..rows.lengths import most_tokens
 from .kinds import PlannerQuestion

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal
 
-from ....backend.machine.requirements import require
+from ....backend.machine.libraries import require
 
 NEAR = 0.7
 """Jaccard similarity of word triples. Prompts of 16 words that differ in one have 0.56, of 24 words 0.76."""

@@ -13,7 +13,7 @@ from typing import Any
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_text
 from ....backend.files.bounded_yaml import bounded_loader, load_yaml
-from ....backend.machine.requirements import require
+from ....backend.machine.libraries import require
 
 MAX_BYTES = 1024 * 1024
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")

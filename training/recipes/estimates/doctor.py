@@ -15,10 +15,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ....backend.checkpoints.checkpoint import read_json
-from ....backend.checkpoints.families import check_family
+from ....backend.checkpoints.checkpoint import check_family, read_json
 from ....backend.errors import SettingsError
-from ....backend.machine.requirements import TRAINERS, missing, outdated, require
+from ....backend.machine.libraries import TRAINERS, missing, outdated, require
 from ....backend.vram.agent_shapes import SHAPES, published_config
 from ....backend.vram.footprint import GB
 from ...grpo.planner_settings import PlannerGrpoTraining

@@ -17,8 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ....backend.checkpoints.checkpoint import MODEL_CARD, checkpoint_digest
-from ....backend.checkpoints.families import runs_in_llamacpp
+from ....backend.checkpoints.checkpoint import MODEL_CARD, checkpoint_digest, runs_in_llamacpp
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_bytes_if_any, read_json
