@@ -6,30 +6,24 @@ from comfy_api.latest import ComfyExtension, io
 
 from . import host
 from .agents.host_agent import HostAgent
-from .agents.load_agent import LoadAgent
-from .agents.missing_agent import agent_routes
+from .agents.load_agent import LoadAgent, agent_routes
 from .agents.remote_agent import RemoteAgent
 from .attempt_loop.close import AttemptClose
 from .attempt_loop.expanded import INNER_NODES
 from .attempt_loop.open import AttemptOpen
 from .generators.diffusers import DiffusersNode
-from .generators.plugin_generator import PluginGenerator
-from .generators.service import ServiceGenerator
-from .generators.step_generator import StepGenerator
-from .generators.step_options import StepOptionsNode
-from .generators.tinyworld import TinyWorldNode
-from .live.routes import routes
+from .generators.service import PluginGenerator, ServiceGenerator, TinyWorldNode
+from .generators.step_generator import StepGenerator, StepOptionsNode
 from .loop.critic_loop import CriticLoop
 from .loop.judge import JudgeNode
+from .loop.live_loop import routes
 from .plan.cast import CastNode
 from .plan.edit_plan import EditPlan, plan_routes
 from .plan.planner import PlannerNode
-from .story.add_clips import AddClips
-from .story.clip_list import ClipList
-from .story.export import Export
+from .story.clips import AddClips, ClipList
+from .story.export import Export, Storyboard
 from .story.feedback import FeedbackNode
 from .story.put_back import PutBackNode
-from .story.storyboard import Storyboard
 from .story.trajectory import LoadTrajectory, SaveTrajectory
 
 NODES: list[type[io.ComfyNode]] = [

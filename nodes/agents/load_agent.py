@@ -1,54 +1,60 @@
-"""Node that loads an agent (a vision-language model) from the models folder."""
+"""Node that loads an agent (a vision-language model) from the models folder.
+
+The jobs of an agent are the sockets that its node is connected to. Links through other nodes (switches) are
+not followed; the planner or critic then refuses the agent when it gets it. A route explains in the browser,
+before a run, that an agent is missing.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.chat.llamacpp.settings import CONTEXT, MAX_CONTEXT, MIN_CONTEXT
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
-from ...backend.prompts.trained_with import say_once
+from ...backend.prompts.agent_card import Role
+from ...backend.prompts.trained_with import TrainedWith, say_once, trained_with
 from .. import host
-from ..inputs.requirements import check_library, require_library
-from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
-from ..inputs.validation import only_text
-from .agent_record import record_of, wired_roles
-from .folders import (
+from ..inputs.named_models import (
+    AS_MANY_AS_FIT,
+    AUTO,
     BUILT_IN,
     NO_ADAPTER,
+    SHARE_LEFT,
     adapter_folder,
     adapter_names,
+    agent_file,
     agent_names,
     agent_spec,
+    check_agent,
     checkpoint_bytes,
+    download_command,
+    gguf_options,
     is_gguf,
     named_agent,
+    options_of,
     places,
+    precisions,
     prompts_stamp,
     weights_stamp,
 )
+from ..inputs.sockets import CATEGORY, AgentSocket
+from ..inputs.validation import (
+    FROM_THE_AGENT,
+    STRICTNESS,
+    STRICTNESS_HELP,
+    check_library,
+    only_text,
+    require_library,
+)
 from .managed_chat import managed
-from .precision import (
-    AS_MANY_AS_FIT,
-    AUTO,
-    SHARE_LEFT,
-    check_agent,
-    gguf_options,
-    options_of,
-    precisions,
-)
-from .reply_inputs import (
-    AGENT_OUTPUT,
-    chosen_prompts,
-    prompts_input,
-    reply_inputs,
-    reply_settings,
-)
+from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
 
 SECONDS_BETWEEN_SIGNS = 0.5
 
@@ -281,3 +287,78 @@ def fetch(hub_id: str, root: Path) -> None:
 
         with host.host_interrupts():
             fetch_checkpoint(hub_id, root, show)
+
+
+SOCKETS: dict[tuple[str, str], Role] = {
+    ("InterleavePlanner", "agent"): "planner",
+    ("InterleaveJudge", "agent"): "critic",
+}
+"""Inputs for agents by node and name. An input with the name of a role is for that role in every node."""
+ROLES: dict[str, Role] = {"planner": "planner", "critic": "critic"}
+
+
+def wired_roles(graph: Mapping[str, Mapping[str, Any]], node: str) -> list[Role]:
+    """Return the jobs of an agent node: those of the sockets that it is connected to.
+
+    Args:
+        graph: All nodes in API form.
+        node: Id of the agent node.
+    """
+    found: set[Role] = set()
+    for other in graph.values():
+        for name, value in other.get("inputs", {}).items():
+            # A link is [node, output]; a loader has one output.
+            if isinstance(value, (list, tuple)) and len(value) == 2 and str(value[0]) == node:
+                role = SOCKETS.get((str(other.get("class_type")), name)) or ROLES.get(name)
+                if role is not None:
+                    found.add(role)
+    return sorted(found)
+
+
+def record_of(name: str, adapter: str, roots: Sequence[Path]) -> TrainedWith | None:
+    """Return the record of an agent with its adapter, `None` for the built-in agents.
+
+    Raises:
+        SettingsError: The agent or adapter was not found, or its card is damaged.
+    """
+    if name in BUILT_IN:
+        return None
+    path = agent_file(name, roots)
+    base = trained_with(path) if path.is_dir() else trained_with(path.parent, file=path.name)
+    lora = adapter_folder(adapter, roots)
+    return base if lora is None else trained_with(lora, adapter=True).over(base)
+
+
+class AskAgent(BaseModel):
+    """Question whether an agent is installed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent: str = Field(max_length=500)
+
+
+class AgentPlace(BaseModel):
+    """Whether an agent was found, and the folder and the command that install it.
+
+    `command` is "" if the agent's name is not a name on the Hugging Face Hub.
+    """
+
+    found: bool
+    folder: str
+    command: str
+
+
+def place_of(asked: AskAgent) -> AgentPlace:
+    """Return whether the agent is installed, and how to install it."""
+    roots = host.agent_roots()
+    try:
+        agent_spec(asked.agent, roots)
+        found = True
+    except SettingsError:
+        found = False
+    return AgentPlace(found=found, folder=str(roots[0]), command=download_command(asked.agent, roots))
+
+
+def agent_routes() -> list[host.Route]:
+    """Return the route of Load Agent."""
+    return [host.Route("GET", "/interleave-thinker/agent", AskAgent, place_of)]

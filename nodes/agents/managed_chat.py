@@ -7,8 +7,8 @@ The working memory of a reply is estimated from the model's shape and the reques
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from ...backend.chat.abilities import (
@@ -23,6 +23,8 @@ from ...backend.chat.abilities import (
 )
 from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings
+from ...backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
+from ...backend.generators.protocol import Generator
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.prompts.trained_with import TrainedWith
@@ -30,6 +32,10 @@ from ...backend.types import Plan
 from ...backend.vram.agent_shapes import AgentShape, agent_shape
 from ...backend.vram.footprint import FRAGMENTS, AgentPrecision, agent_work
 from .. import host
+from .reply_inputs import settings_of
+
+if TYPE_CHECKING:
+    from ...backend.pipeline.story_check import StoryReview
 
 BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 text per token: more in English, three for a Chinese character (mostly one token)."""
@@ -40,8 +46,6 @@ MAX_RESERVED_TOKENS = 65536
 MAX_IMAGE_TOKENS = 4096
 """Tokens of one image in a model for which they are unknown."""
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
-
-
 _residences: WeakSet[host.ManagedModel] = WeakSet()
 """Residences of all existing agents."""
 
@@ -52,7 +56,7 @@ class ManagedChat:
     Args:
         chat: The chat model.
         on_card: Move the module to the GPU. False for the tiny world's agents, which are fastest on the CPU.
-        accept_at: The agent's own acceptance threshold as a critic (inputs.strictness.accept_at_of).
+        accept_at: The agent's own acceptance threshold as a critic (inputs.validation.accept_at_of).
         settings: Its reply settings (reply_inputs.settings_of).
         prompts: Prompt set that wins over the chat's own.
     """
@@ -270,3 +274,48 @@ def measured(messages: Sequence[Message]) -> tuple[int, list[int]]:
             else:
                 text_tokens += len(part.encode()) // BYTES_PER_TOKEN
     return text_tokens, images
+
+
+def interruptible(generator: Generator) -> InterruptibleGenerator:
+    """Return the generator, stopped when the user presses cancel."""
+    return InterruptibleGenerator(generator, host.stop_if_interrupted)
+
+
+def review_with(chat: ChatModel, most: int, on_start: Callable[[], None]) -> StoryReview:
+    """Return the story check by this agent.
+
+    Args:
+        chat: The agent.
+        most: Maximum number of images that are generated again.
+        on_start: Called before each check, which does not start after cancel.
+
+    Raises:
+        SettingsError: The agent cannot check stories, or `most` is out of range.
+    """
+    from ...backend.pipeline.story_check import StoryChecker, StoryReview
+
+    def start() -> None:
+        host.stop_if_interrupted()
+        on_start()
+
+    checker = StoryChecker(chat, settings_of(chat), staying=[chat])
+    return StoryReview(checker, most, start)
+
+
+def critic_with(
+    chat: ChatModel,
+    listener: Callable[[str], None] = lambda text: None,
+    replies: Mapping[str, Any] | None = None,
+) -> ListenedCritic:
+    """Return the critic that uses this agent.
+
+    Args:
+        chat: The agent.
+        listener: Receives its text as it is generated.
+        replies: Reply settings that replace those of the agent.
+    """
+    from ...backend.agents.critic import Critic
+
+    settings = settings_of(chat, watch_verdict=True).model_copy(update=replies)
+    critic = Critic(chat, settings=settings)
+    return ListenedCritic(critic, listener, host.stop_if_interrupted)

@@ -15,10 +15,15 @@ from ...backend.errors import SettingsError
 from ...backend.prompts.trained_with import say_once
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
 from .. import host
-from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
-from ..inputs.validation import fault_of, only_text
+from ..inputs.validation import (
+    FROM_THE_AGENT,
+    STRICTNESS,
+    STRICTNESS_HELP,
+    fault_of,
+    only_text,
+    require_library,
+)
 from .managed_chat import ManagedChat
 from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
 

@@ -16,12 +16,8 @@ from ...backend.chat.image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
 from ...backend.chat.protocol import ChatModel, ReplySettings
 from ...backend.prompts import PromptSet
 from .. import host
+from ..inputs.named_models import FROM_THE_AGENT, prompt_set_named, prompt_set_names
 from ..inputs.validation import checked
-from .folders import (
-    FROM_THE_AGENT,
-    prompt_set_named,
-    prompt_set_names,
-)
 
 AGENT_OUTPUT = "Connect it to a Planner, or to the critic input of a Critic Loop, Attempt End or Judge."
 HIDDEN: dict[str, Any] = {"optional": True, "advanced": True}

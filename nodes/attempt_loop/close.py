@@ -24,9 +24,8 @@ from ...backend.journal.records.run_files import first_fault
 from ...backend.loop.external_run.attempts import ExternalAttempts
 from ...backend.types import RunSettings
 from .. import host
-from ..host import expansion
+from ..host import running_graph
 from ..host.internals import settle_changes
-from ..inputs.connected import AGENT, check_connected, check_optional
 from ..inputs.loop_inputs import (
     accept_at_input,
     candidates_input,
@@ -37,14 +36,21 @@ from ..inputs.loop_inputs import (
     strictness_input,
 )
 from ..inputs.run_folder import RUNS, run_folder
-from ..inputs.sockets import CATEGORY
-from ..inputs.strictness import CUSTOM, accept_at_of
-from ..inputs.validation import only_text
+from ..inputs.sockets import AGENT, CATEGORY, check_connected, check_optional
+from ..inputs.validation import CUSTOM, accept_at_of, only_text
 from ..loop.critic_loop import workflow_of
-from .next_attempt import Carried, PendingRun, begin, go_on, only_batch, watch
+from .next_attempt import (
+    Carried,
+    PendingRun,
+    ShownAttempts,
+    begin,
+    closed_outputs,
+    go_on,
+    only_batch,
+    target_at,
+    watch,
+)
 from .open import ATTEMPT, AttemptSocket, OpenedAttempt
-from .results import closed_outputs
-from .shown import ShownAttempts, target_at
 from .subgraph import AttemptBody, body_digest, find_body, image_nodes
 
 _asked: dict[str, tuple[float, ShownAttempts]] = {}
@@ -107,8 +113,8 @@ class AttemptClose(io.ComfyNode):
             return []
         limits = settings_of(critic[0], settings)
         dynprompt, name = cls.hidden.dynprompt, cls.hidden.unique_id
-        graph = expansion.graph_of(dynprompt)
-        body = find_body(graph, name, expansion.is_output_class)
+        graph = running_graph.graph_of(dynprompt)
+        body = find_body(graph, name, running_graph.is_output_class)
         await settle_changes(dynprompt, image_nodes(graph, body))
         for one in opened:
             check_source(one, body)
@@ -117,7 +123,7 @@ class AttemptClose(io.ComfyNode):
             # One story after the other: otherwise the host runs the first attempt of each before any is
             # judged.
             return ["image"] if body.has_previews else []
-        if expansion.keeps_no_results() and not body.has_previews:
+        if running_graph.keeps_no_results() and not body.has_previews:
             # Expanded like the later attempts, it shares the values from outside with them.
             return []
         if story.attempts.is_drawn(story.wanted):
@@ -143,8 +149,8 @@ class AttemptClose(io.ComfyNode):
         """Judge the image, then return the results or expand the next attempt."""
         check_attempts(opened, image, critic)
         name = cls.hidden.unique_id
-        graph = expansion.graph_of(cls.hidden.dynprompt)
-        body = find_body(graph, name, expansion.is_output_class)
+        graph = running_graph.graph_of(cls.hidden.dynprompt)
+        body = find_body(graph, name, running_graph.is_output_class)
         stories = stories_of(opened, graph, body, settings_of(critic[0], settings), image)
         for story in stories:
             watch.runs(name, story.attempts.folder)
@@ -254,7 +260,7 @@ def stories_of(
             f"Attempt End received {len(images)} images for {len(opened)} attempts.",
             "Make one image or one batch per attempt.",
         )
-    digest = body_digest(graph, body, expansion.file_stamp) or f"once-{secrets.token_hex(8)}"
+    digest = body_digest(graph, body, running_graph.file_stamp) or f"once-{secrets.token_hex(8)}"
     return tuple(
         PendingRun(
             ExternalAttempts(

@@ -14,12 +14,10 @@ import torch
 from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
-from ..inputs.connected import Kind, check_connected, check_optional, instance_of
-from ..inputs.sockets import CATEGORY
+from ..inputs.sockets import CATEGORY, Kind, check_connected, check_optional, instance_of
 from ..inputs.validation import in_range
-from .next_attempt import Carried, go_on, only_batch
+from .next_attempt import Carried, closed_outputs, go_on, only_batch
 from .open import ATTEMPT, AttemptSocket, OpenedAttempt, opened_outputs, opened_values
-from .results import closed_outputs
 from .subgraph import AGAIN, HELD, HOLD, NEXT
 
 CARRIED = Kind("the state of the attempts", instance_of(Carried))

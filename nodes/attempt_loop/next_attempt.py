@@ -10,27 +10,43 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.errors import SettingsError
-from ...backend.feedback.live.live_run import LiveTarget
-from ...backend.loop.events import Finished
-from ...backend.loop.external_run.attempts import ExternalAttempts
+from ...backend.errors import GeneratorError, SettingsError
+from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
+from ...backend.feedback.live.messages import EVENT
+from ...backend.feedback.live.shown import waiting_in_display
+from ...backend.journal.records.run_files import PICTURES
+from ...backend.journal.waiting import Waiting
+from ...backend.loop.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    Event,
+    Finished,
+    PlanReady,
+    StepFinished,
+)
+from ...backend.loop.external_run.attempts import ExternalAttempts, first_events
 from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawRequest, ExternalDrawResult
 from ...backend.report.completeness import is_complete
-from ...backend.types import Trajectory
+from ...backend.report.image_texts import image_texts
+from ...backend.report.text import report
+from ...backend.types import Plan, StopReason, Trajectory
+from ...backend.types.roles import CriticLike
 from .. import host
-from ..agents.interruptible import critic_with
-from ..agents.managed_chat import offload_others
-from ..host import expansion
-from ..inputs.images import OverflowedImage, to_pictures
-from ..inputs.run_folder import RunWatch
+from ..agents.managed_chat import critic_with, offload_others
+from ..host import running_graph
+from ..inputs.images import OverflowedImage, to_batch, to_pictures
+from ..inputs.run_folder import RUNS, RunWatch
+from ..inputs.sockets import TrajectorySocket
+from ..loop.critic_loop import why_nothing_was_drawn
 from .open import OpenedAttempt
-from .results import closed_outputs, paused, results
-from .shown import ShownAttempts
 from .subgraph import AttemptBody, FurtherAttempt, lay_out
 
 watch = RunWatch()
@@ -135,10 +151,10 @@ def _further(
         opened=OpenedAttempt(external_run=carried.story.attempts.external_run, wanted=wanted),
         carried=replace(carried, wanted=wanted, began=time.monotonic()),
         held=held,
-        hold=expansion.keeps_no_results(),
+        hold=running_graph.keeps_no_results(),
     )
     nodes, end = lay_out(
-        expansion.graph_of(dynprompt), carried.body, further, shown_as=dynprompt.get_display_node_id
+        running_graph.graph_of(dynprompt), carried.body, further, shown_as=dynprompt.get_display_node_id
     )
     outputs = len(closed_outputs(lists=False))
     return io.NodeOutput(*([end, number] for number in range(outputs)), expand=nodes)
@@ -174,3 +190,200 @@ def only_batch(wanted: ExternalDrawRequest, images: Sequence[torch.Tensor | None
             "Make one image or one batch per attempt. The best image of a batch is kept.",
         )
     return images[0]
+
+
+def closed_outputs(lists: bool) -> list[io.Output]:
+    """Return the outputs of Attempt End; with `lists` False those of its replacement at later attempts."""
+    return [
+        io.Image.Output(
+            "image", is_output_list=lists, tooltip="The kept image; for several steps, one each."
+        ),
+        io.String.Output(
+            "text",
+            is_output_list=lists,
+            tooltip="The result of every attempt, with the critic's reasoning.",
+        ),
+        io.Boolean.Output(
+            "accepted",
+            is_output_list=lists,
+            tooltip="Whether the critic accepted the image (of every step, if there are several).",
+        ),
+        io.Image.Output("attempts", is_output_list=lists, tooltip="The images of all attempts."),
+        io.String.Output("prompt", is_output_list=lists, tooltip="The prompt that generated the kept image."),
+        TrajectorySocket.Output(
+            "TRAJECTORY",
+            is_output_list=lists,
+            tooltip="The whole story, for Storyboard, Save Story or the next Attempt Start.",
+        ),
+        io.String.Output(
+            "image_texts",
+            display_name="image texts",
+            is_output_list=lists,
+            tooltip="One text per image, in the order of 'image'. The text of a text-only step is added to "
+            "that of the image before it.",
+        ),
+    ]
+
+
+def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
+    """Return the outputs and the display of finished runs, each with the folder of its journal.
+
+    Every output is a list. Image, image texts and attempts have the values of all steps of all runs, the
+    others one value per run.
+
+    Raises:
+        GeneratorError: A run has no image, and none of its steps was skipped.
+    """
+    columns: list[list[Any]] = [[] for _ in closed_outputs(lists=True)]
+    files: list[Path] = []
+    for trajectory, folder in ended:
+        drawn = [result for result in trajectory.results if result.image is not None]
+        skipped = any(result.stop_reason is StopReason.skipped for result in trajectory.results)
+        if not drawn and not skipped:
+            raise GeneratorError("No image was generated.", why_nothing_was_drawn(trajectory))
+        chosen = [result.attempts[result.chosen or 0] for result in drawn]
+        images = [attempt.image for attempt in chosen if attempt.image]
+        attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]
+        passed = all(
+            result.stop_reason
+            in (StopReason.accepted, StopReason.picked, StopReason.skipped, StopReason.text_only)
+            for result in trajectory.results
+        )
+        files += [folder / PICTURES / f"{picture.digest}.png" for picture in images]
+        row: list[list[Any]] = [
+            [to_batch(picture.image) for picture in images],
+            [report(trajectory)],
+            [passed],
+            [to_batch(picture.image) for picture in attempts],
+            [chosen[-1].prompt if chosen else ""],
+            [trajectory],
+            image_texts(trajectory.results) if drawn else [],
+        ]
+        for column, values in zip(columns, row, strict=True):
+            column += values
+    return io.NodeOutput(
+        *(column or host.nothing() for column in columns),
+        ui={
+            **host.shown_files(files),
+            "text": tuple(columns[1]),
+            RUNS: tuple(folder.name for _, folder in ended),
+        },
+    )
+
+
+def paused(ended: Finished, folder: Path) -> io.NodeOutput:
+    """Return empty outputs and the display of a run that waits for the user.
+
+    The nodes behind Attempt End are skipped: the next Attempt Start must not go on from an image that is not
+    approved.
+    """
+    images = [result.image for result in ended.trajectory.results if result.image]
+    return io.NodeOutput(
+        *(host.nothing() for _ in closed_outputs(lists=True)),
+        ui={
+            **host.shown_files([folder / PICTURES / f"{picture.digest}.png" for picture in images]),
+            "text": (report(ended.trajectory),),
+            RUNS: (folder.name,),
+            **waiting_in_display(ended.waiting),
+        },
+    )
+
+
+def target_at(node: str, workflow: str | None) -> LiveTarget:
+    """Return the live view of the node with this display id, for the running prompt."""
+    return LiveTarget(
+        node,
+        workflow,
+        lambda message: host.publish(EVENT, message.model_dump(mode="json")),
+        prompt=host.running_prompt(),
+    )
+
+
+class ShownAttempts:
+    """Shows one run at `target`, from its first attempt to its last."""
+
+    def __init__(self, attempts: ExternalAttempts, judged: bool, target: LiveTarget) -> None:
+        self._attempts = attempts
+        self._live = LiveRun(
+            attempts.folder.name, Plan(steps=attempts.external_run.steps), attempts.settings, judged, target
+        )
+        self._seen: list[Event] = []
+        LIVE_RUNS.begin(self._live)
+
+    def hear(self, text: str) -> None:
+        """Receive a part of the critic's text."""
+        self._live.hear(text)
+
+    def open(self) -> None:
+        """Show the plan, with its first attempt started."""
+        for event in first_events(self._attempts.external_run):
+            self._show(event)
+
+    def follow(self, critic: CriticLike | None, given: ExternalDrawResult | None) -> Finished:
+        """Call `ExternalAttempts.follow`, show new events, and return how the run ended.
+
+        Raises:
+            DrawNeeded: The run needs another image.
+            InterleaveError: As `ExternalAttempts.follow`.
+        """
+        place = 0
+        ends: list[Event] = []
+        waiting: Waiting | None = None
+
+        def take(event: Event) -> None:
+            nonlocal place, waiting
+            if isinstance(event, Finished):
+                waiting = event.waiting
+            if _ends_early(event):
+                ends.append(event)
+                return
+            if place == len(self._seen) or _content(event) != _content(self._seen[place]):
+                del self._seen[place:]
+                self._show(_fresh(event, given))
+            place += 1
+
+        try:
+            return Finished(self._attempts.follow(critic, given, take), waiting)
+        except DrawNeeded:
+            raise
+        except BaseException as error:
+            for event in ends:
+                self._live.follow(event)
+            if not ends:
+                self._live.fail(error)
+            raise
+
+    def _show(self, event: Event) -> None:
+        self._seen.append(event)
+        self._live.follow(event)
+
+
+def _ends_early(event: Event) -> bool:
+    if isinstance(event, StepFinished):
+        return event.result.stop_reason is StopReason.cancelled
+    return isinstance(event, Finished) and was_cancelled(event.trajectory)
+
+
+def _fresh(event: Event, given: ExternalDrawResult | None) -> Event:
+    """Return the event, marked as not reused if its image was just generated."""
+    if given is None or not isinstance(event, AttemptDrawn):
+        return event
+    record, wanted = event.record, given.wanted
+    made = (event.step.number, record.prompt, record.seed) == (wanted.step, wanted.prompt, wanted.seed)
+    return replace(event, reused=False) if made else event
+
+
+def _content(event: Event) -> Any:
+    """Return the content of an event without its duration and whether its image was reused."""
+    if isinstance(event, PlanReady):
+        return "plan"
+    if isinstance(event, AttemptStarted):
+        return "started", event.step.number, event.attempt, event.prompt, event.seed
+    if isinstance(event, AttemptDrawn):
+        image = event.record.image
+        return "drawn", event.step.number, event.attempt, image and image.digest
+    if isinstance(event, AttemptJudged):
+        return "judged", event.step.number, event.attempt, event.record.verdict, event.record.error
+    if isinstance(event, StepFinished):
+        return "step", event.result.step.number, event.result.chosen, event.result.stop_reason
+    return "finished"

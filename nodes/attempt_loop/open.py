@@ -21,11 +21,20 @@ from ...backend.loop.external_run.requests import (
 )
 from ...backend.pictures import Picture
 from ...backend.types import MAX_STEPS, Trajectory, Value
-from ..host import expansion
-from ..inputs.connected import PLAN, TRAJECTORY, Kind, check_optional, instance_of
+from ..host import running_graph
 from ..inputs.images import only_picture, to_batch
-from ..inputs.request import asked_request
-from ..inputs.sockets import CATEGORY, PlannedRequest, PlanSocket, TrajectorySocket
+from ..inputs.sockets import (
+    CATEGORY,
+    PLAN,
+    TRAJECTORY,
+    Kind,
+    PlannedRequest,
+    PlanSocket,
+    TrajectorySocket,
+    asked_request,
+    check_optional,
+    instance_of,
+)
 
 MAX_SEED = 2**48
 
@@ -67,7 +76,7 @@ def opened_values(opened: OpenedAttempt) -> io.NodeOutput:
         "This step has no image to edit. Connect one to source_image of Attempt Start (a blank one from "
         "Empty Image is enough)."
     )
-    source = expansion.missing(without) if wanted.source is None else to_batch(wanted.source.image)
+    source = running_graph.missing(without) if wanted.source is None else to_batch(wanted.source.image)
     return io.NodeOutput(opened, wanted.prompt, wanted.seed, source, wanted.attempt + 1, wanted.step)
 
 

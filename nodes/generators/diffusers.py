@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 from comfy_api.latest import io
 
+from ...backend.errors import ChatError, GeneratorError, SettingsError
 from ...backend.generators.color_match import OFF, color_matched
+from ...backend.pictures import Picture
+from ...backend.types import StepSettings
+from ...backend.vram.footprint import image_work
+from ...backend.vram.image_shapes import ImageShape
+from ...backend.vram.models import pipeline_shape
 from .. import host
-from ..inputs.requirements import require_library
+from ..inputs.images import mask_picture
+from ..inputs.named_models import pipeline_spec
 from ..inputs.sockets import CATEGORY, GeneratorSocket
-from ..inputs.validation import in_range
-from .inputs.color_match_input import color_match_input
-from .inputs.common_inputs import TO_LOOP, common_inputs, common_options
-from .inputs.enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
-from .managed_pipeline import ManagedPipeline
-from .pipeline_changes import LORA_DEFAULTS, changes_inputs, changes_options
-from .pipeline_names import pipeline_spec
+from ..inputs.validation import in_range, only_text, require_library
+from .generator_inputs import (
+    ENHANCER,
+    TO_LOOP,
+    color_match_input,
+    common_inputs,
+    common_options,
+    enhancer_inputs,
+    with_enhancer,
+)
 
+if TYPE_CHECKING:
+    from ...backend.generators.pipelines.generator import DiffusersGenerator
+
+NO_LORA = "none"
+LORA_DEFAULTS: dict[str, Any] = {"lora": NO_LORA, "lora_scale": 1.0}
+STRONGEST = 10.0
+UNKNOWN_WORK = 2 * 1024**3
+"""Working memory in bytes of a pipeline that cannot be estimated: about that of others at one megapixel."""
 OWN_DEFAULTS: dict[str, Any] = {"strength": 0.6, "edit": "auto", "dtype": "auto"}
 DTYPES = ["auto", "bfloat16", "float16", "float32"]
 
@@ -112,3 +132,146 @@ def open_pipeline(name: str, options: dict[str, Any]) -> Any:
         options = options | {"dtype": host.pipeline_dtype()}
     with require_library("diffusers"):
         return open_generator(spec, device="cpu", **options)
+
+
+def changes_inputs() -> list[Any]:
+    """Return the inputs, which follow a node's own."""
+    return [
+        io.Combo.Input(
+            "lora",
+            options=[NO_LORA, *host.lora_names()],
+            default=NO_LORA,
+            optional=True,
+            tooltip="LoRA for the pipeline: a file in models/loras, trained for this model.",
+        ),
+        io.Float.Input(
+            "lora_scale",
+            default=1.0,
+            min=-STRONGEST,
+            max=STRONGEST,
+            step=0.05,
+            optional=True,
+            advanced=True,
+            tooltip="Strength of the LoRA. 1: as trained. 0: no effect.",
+        ),
+        io.Mask.Input(
+            "mask",
+            optional=True,
+            tooltip="Part of the image that an edit may change (white). Only for inpainting pipelines, such "
+            "as FLUX Fill; others report an error.",
+        ),
+    ]
+
+
+def changes_options(mask: Any, lora: str = NO_LORA, lora_scale: float = 1.0) -> dict[str, Any]:
+    """Return the inputs as options of `diffusers:FOLDER`.
+
+    Raises:
+        SettingsError: The LoRA was not found, or a value is not valid.
+    """
+    only_text("Diffusers Generator", lora=lora)
+    in_range("Diffusers Generator", -STRONGEST, STRONGEST, lora_scale=lora_scale)
+    options: dict[str, Any] = {}
+    if lora != NO_LORA:
+        file = host.lora_file(lora)
+        if file is None:
+            raise SettingsError(
+                f"Diffusers Generator: the LoRA {lora[:200]!r} was not found.",
+                "Put its .safetensors file into models/loras and press R, or choose another one.",
+            )
+        options = {"lora": str(file), "lora_scale": lora_scale}
+    if mask is not None:
+        options["mask"] = mask_picture(mask, "The mask of Diffusers Generator")
+    return options
+
+
+class ManagedPipeline:
+    """Implements Generator around a DiffusersGenerator that was opened on the CPU."""
+
+    def __init__(self, generator: DiffusersGenerator) -> None:
+        import torch
+
+        self._generator = generator
+        self._generator.interrupted = host.interrupted
+        self._generator.loras.find = host.lora_file
+        self._generator.loras.where = "models/loras"
+        self._one_at_a_time = threading.Lock()
+        self._shape = _shape_of(generator)
+        modules = torch.nn.ModuleList(generator.modules)
+        self._bytes_each = max((weight.element_size() for weight in modules.parameters()), default=4)
+        self._residence = host.ManagedModel.of(modules)
+
+    @property
+    def identity(self) -> str:
+        """Identity for cache keys."""
+        return self._generator.identity
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """Settings of single steps that the pipeline supports."""
+        return self._generator.step_settings
+
+    @property
+    def max_reference_images(self) -> int:
+        """Maximum number of reference images."""
+        return self._generator.max_reference_images
+
+    @property
+    def image_mark(self) -> str:
+        """Notation of an image number in a prompt."""
+        return self._generator.image_mark
+
+    def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
+        """Return a pipeline with these settings that shares weights, lock and residence.
+
+        Raises:
+            SettingsError: A value does not fit the pipeline.
+            GeneratorError: A LoRA cannot be loaded.
+        """
+        other = copy(self)
+        with self._one_at_a_time:
+            other._generator = self._generator.with_step_settings(settings)
+        return other
+
+    def lora_digest(self, name: str) -> str:
+        """Return the content digest of a LoRA in the host's folders.
+
+        Raises:
+            SettingsError: It was not found.
+        """
+        return self._generator.lora_digest(name)
+
+    def working_bytes(self, source: Picture | None) -> int:
+        """Return the working memory in bytes, in addition to the weights."""
+        if self._shape is None:
+            return UNKNOWN_WORK
+        return image_work(self._shape, self._generator.area(source), self._bytes_each)
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Move the pipeline to the GPU and generate an image.
+
+        Raises:
+            GeneratorError: The pipeline failed or does not fit.
+            Cancelled: The user pressed cancel.
+        """
+        with self._one_at_a_time:
+            host.stop_if_interrupted()
+            try:
+                self._residence.ensure_loaded(self.working_bytes(source))
+            except ChatError as error:
+                raise GeneratorError(
+                    "The diffusers pipeline does not fit into the GPU's memory.",
+                    "Set the precision to bfloat16, use a smaller model, or use ComfyUI's own loaders with a "
+                    "Step Generator.",
+                ) from error
+            return self._generator.draw(prompt, source, seed)
+
+
+def _shape_of(generator: DiffusersGenerator) -> ImageShape | None:
+    """Return the shape of the pipeline for memory estimates, `None` if its parts have unusual names."""
+    if generator.folder is None:
+        return None
+    try:
+        return pipeline_shape(generator.folder)
+    except SettingsError:
+        return None

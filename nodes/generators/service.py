@@ -1,4 +1,4 @@
-"""Node for image services over HTTP."""
+"""Nodes for generators that are opened by name: image services over HTTP, the tiny world, and plug-ins."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
+from ...backend.generators import GENERATORS
 from ...backend.generators.color_match import OFF, color_matched
 from ...backend.remote.api_keys import GENERATOR_URL, check_services
 from .. import host
-from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, GeneratorSocket
-from ..inputs.validation import in_range
-from .inputs.color_match_input import color_match_input
-from .inputs.common_inputs import TO_LOOP, common_inputs, common_options
+from ..inputs.validation import in_range, require_library
+from .generator_inputs import TO_LOOP, color_match_input, common_inputs, common_options
 
 EDIT_SERVICE, IMAGES_API, GEMINI_API = "edit service", "OpenAI Images API", "Gemini API"
 LOCAL_URL = "http://127.0.0.1:8011"
@@ -151,3 +150,71 @@ def _protocol_inputs() -> list[io.Input]:
             tooltip="Allow services with different models to share the work.",
         ),
     ]
+
+
+class TinyWorldNode(io.ComfyNode):
+    """Generates toy images of 96 pixels with the built-in model."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        """Declare the node."""
+        return io.Schema(
+            node_id="InterleaveTinyWorldGenerator",
+            display_name="Tiny World Generator",
+            category=CATEGORY,
+            description="The built-in toy image model, for learning and testing. Needs no download and no "
+            "GPU.",
+            search_aliases=["tiny world", "demo", "built-in generator"],
+            outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
+        )
+
+    @classmethod
+    def execute(cls) -> io.NodeOutput:
+        """Open the built-in model."""
+        from ...backend.generators import open_generator
+
+        with require_library("diffusers"):
+            return io.NodeOutput(open_generator("tinyworld"))
+
+
+NONE_INSTALLED = "none installed"
+
+
+class PluginGenerator(io.ComfyNode):
+    """Generates and edits the steps with a generator that another Python package brings."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        """Declare the node."""
+        return io.Schema(
+            node_id="InterleavePluginGenerator",
+            display_name="Plug-in Generator",
+            category=CATEGORY,
+            description="Generates each step with a generator of an installed plug-in package.",
+            search_aliases=["plugin", "extension", "third party", "custom generator"],
+            inputs=[
+                io.Combo.Input(
+                    "plugin",
+                    options=GENERATORS.plugins or [NONE_INSTALLED],
+                    tooltip="Generator of a plug-in package that is installed in ComfyUI's Python.",
+                ),
+                io.String.Input(
+                    "argument",
+                    default="",
+                    tooltip="Model, folder or address, as the plug-in's documentation says. Empty uses the "
+                    "plug-in's default.",
+                ),
+            ],
+            outputs=[GeneratorSocket.Output("GENERATOR", tooltip="Connect it to a Critic Loop.")],
+        )
+
+    @classmethod
+    def execute(cls, plugin: str, argument: str) -> io.NodeOutput:
+        """Open the plug-in's generator."""
+        installed = GENERATORS.plugins
+        if plugin not in installed:
+            raise SettingsError(
+                f"The plug-in generator {plugin[:100]!r} is not installed.",
+                f"Install its package and restart ComfyUI. Installed: {', '.join(installed) or 'none'}.",
+            )
+        return io.NodeOutput(GENERATORS.open(f"{plugin}:{argument.strip()}"))

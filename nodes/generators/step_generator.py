@@ -1,4 +1,8 @@
-"""Node that generates images with a diffusion model loaded by ComfyUI."""
+"""Nodes that generate images with a diffusion model loaded by ComfyUI, and with parts of the user's graph.
+
+The sockets for such parts are on a separate node, so users who need none of them see one free socket and not
+seven.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,26 @@ from comfy_api.latest import io
 
 from ...backend.generators.color_match import OFF, color_matched
 from .. import host
-from ..inputs.connected import CLIP, MODEL, VAE, Kind, check_connected, check_optional, instance_of
 from ..inputs.images import to_pictures
-from ..inputs.sockets import CATEGORY, GeneratorSocket, StepOptionsSocket
+from ..inputs.sockets import (
+    CATEGORY,
+    CLIP,
+    MODEL,
+    VAE,
+    GeneratorSocket,
+    Kind,
+    StepOptionsSocket,
+    check_connected,
+    check_optional,
+    instance_of,
+)
 from ..inputs.validation import checked
 from ..sampling.comfy_generator import ComfyGenerator, LoadedModels
-from ..sampling.families.family import AUTO
-from ..sampling.families.registry import EDIT_CHOICES
+from ..sampling.families.family import AUTO, Family, Recommended
+from ..sampling.families.registry import EDIT_CHOICES, FAMILIES
 from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
-from .inputs.color_match_input import color_match_input
-from .inputs.enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
-from .inputs.model_settings import model_settings
+from .generator_inputs import ENHANCER, color_match_input, enhancer_inputs, with_enhancer
 
 SIZE_TOOLTIPS = {
     "width": "Width in pixels of images generated from text. An edit keeps the shape of its source image.",
@@ -200,3 +212,85 @@ def _advanced_inputs() -> list[io.Input]:
         ),
         color_match_input(),
     ]
+
+
+MODEL_SETTINGS = "interleave_model_settings"
+"""Key in the definition of the widget `edit`; the browser reads it (web/model_settings.js)."""
+
+
+def model_settings() -> dict[str, Any]:
+    """Return the addition to a widget's definition: a name and the values of widgets for every model."""
+    samplers, schedulers = set(host.samplers()), {FLUX2, *host.schedulers()}
+    rows = [
+        _row(family, one)
+        for family in FAMILIES
+        if family.method is not None
+        for one in family.recommended
+        if one.sampler in samplers and one.scheduler in schedulers
+    ]
+    return {MODEL_SETTINGS: rows}
+
+
+def _row(family: Family, one: Recommended) -> dict[str, Any]:
+    name = f"{family.name}: {one.variant}" if one.variant else family.name
+    values = {"steps": one.steps, "cfg": one.cfg, "sampler": one.sampler, "scheduler": one.scheduler}
+    return {"name": name, "values": {**values, "edit": family.method}}
+
+
+class StepOptionsNode(io.ComfyNode):
+    """Collects guider, sampler, sigmas, noise, negative, ControlNet and mask for every step."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        """Declare the node."""
+        return io.Schema(
+            node_id="InterleaveStepOptions",
+            display_name="Step Options",
+            category=CATEGORY,
+            description="Replaces parts of the Step Generator with parts of your own graph: guider, sampler, "
+            "sigmas, noise, negative, ControlNet, mask.",
+            search_aliases=["guider", "sigmas", "noise", "controlnet", "inpaint", "mask", "negative"],
+            inputs=[
+                io.Guider.Input(
+                    "guider",
+                    optional=True,
+                    tooltip="Guides every step instead of cfg. Its prompts are replaced by those of the "
+                    "step. With cfg 1, the negative is empty.",
+                ),
+                io.Sampler.Input("sampler", optional=True, tooltip="Replaces 'sampler'."),
+                io.Sigmas.Input(
+                    "sigmas",
+                    optional=True,
+                    tooltip="Replaces 'scheduler' and 'steps'. Image to image uses the last part of them, by "
+                    "'denoise'.",
+                ),
+                io.Noise.Input(
+                    "noise",
+                    optional=True,
+                    tooltip="Kind of noise. Its seed is ignored: every attempt has its own.",
+                ),
+                io.Conditioning.Input(
+                    "negative",
+                    optional=True,
+                    tooltip="Negative conditioning. Replaces the text 'negative'.",
+                ),
+                io.Conditioning.Input(
+                    "conditioning",
+                    optional=True,
+                    tooltip="ControlNet and the like: what is applied to this conditioning is applied to "
+                    "every step. Its text is ignored.",
+                ),
+                io.Mask.Input(
+                    "mask",
+                    optional=True,
+                    tooltip="White: the part that an edit may change. All other pixels stay exactly the "
+                    "same. Steps generated from text are not masked.",
+                ),
+            ],
+            outputs=[StepOptionsSocket.Output("OPTIONS", tooltip="Connect it to a Step Generator.")],
+        )
+
+    @classmethod
+    def execute(cls, **given: Any) -> io.NodeOutput:
+        """Collect the parts."""
+        return io.NodeOutput(StepOptions(**given))

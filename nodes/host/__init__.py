@@ -6,27 +6,35 @@ host affects one place.
 
 from __future__ import annotations
 
-from .expansion import graph_of, nothing
-from .folders import (
+from .files import (
     AGENT_FOLDER,
+    NewName,
     agent_roots,
+    graph_metadata,
+    input_folder,
     input_images,
     lora_file,
     lora_name,
     lora_names,
+    new_name,
     output_folder,
     pipeline_roots,
+    prefix_fault,
     register_folders,
+    saved_file,
+    shown_files,
+    shown_images,
+    view_link,
 )
 from .internals import name_errors_plainly, report_missing
-from .interrupt import drawing, host_interrupts, interrupted, stop_if_interrupted
 from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
-from .model_traits import check_text, check_vae, model_traits, pipeline_dtype
-from .node_registry import call_node, check_node, has_node
 from .progress import (
     NodeProgress,
     Preview,
     as_preview,
+    drawing,
+    host_interrupts,
+    interrupted,
     is_running,
     listening_to_steps,
     publish,
@@ -34,8 +42,10 @@ from .progress import (
     running_node,
     running_prompt,
     small_preview,
+    stop_if_interrupted,
 )
 from .routes import Content, Route, register_routes
+from .running_graph import call_node, check_node, graph_of, has_node, nothing
 from .sampling import (
     Guidance,
     Sampling,
@@ -43,12 +53,16 @@ from .sampling import (
     add_reference,
     applied_to,
     check_guider,
+    check_text,
+    check_vae,
     empty_latent,
     encode_text,
     flux2_sigmas,
     last_sigmas,
     lay_out_references,
     model_sigmas,
+    model_traits,
+    pipeline_dtype,
     samplers,
     scale,
     schedulers,
@@ -56,17 +70,6 @@ from .sampling import (
     with_conditionings,
     with_lora,
     zero_out,
-)
-from .saving import (
-    NewName,
-    graph_metadata,
-    input_folder,
-    new_name,
-    prefix_fault,
-    saved_file,
-    shown_files,
-    shown_images,
-    view_link,
 )
 from .text import chat_marks, check_writes, write_text
 

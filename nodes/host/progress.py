@@ -1,8 +1,4 @@
-"""Display of the running node: progress bar, preview image, a line of text, and messages for the live view.
-
-Sampling reports to a listener, so a loop shows one bar over all of its attempts. Everything is sent only to
-the browser that queued the prompt.
-"""
+"""Display of the running node, and the host's cancel button."""
 
 from __future__ import annotations
 
@@ -19,16 +15,14 @@ from comfy_execution.utils import get_executing_context
 from PIL import Image
 from server import PromptServer
 
-from .interrupt import stop_if_interrupted
+from ...backend.errors import Cancelled, GeneratorError
 
 PROGRESS_UNITS = 1000
 PREVIEW_PIXELS = 512
 JPEG_QUALITY = 95
 """JPEG quality of the host's previews."""
-
 Preview = tuple[str, Image.Image, int | None]
 StepListener = Callable[[float, Preview | None], None]
-
 _step_listener: ContextVar[StepListener | None] = ContextVar("interleave_step_listener", default=None)
 
 
@@ -128,3 +122,52 @@ def report_step(share: float, preview: Preview | None) -> None:
     if listener is not None:
         listener(share, preview)
     stop_if_interrupted()
+
+
+STOPPED = "Cancelled in ComfyUI."
+
+
+def interrupted() -> bool:
+    """Return whether the user pressed cancel."""
+    return memory.processing_interrupted()
+
+
+def stop_if_interrupted() -> None:
+    """Stop if the user pressed cancel. The host's flag stays set; the node clears it.
+
+    Raises:
+        Cancelled: The user pressed cancel.
+    """
+    if memory.processing_interrupted():
+        raise Cancelled(STOPPED)
+
+
+@contextmanager
+def host_interrupts() -> Iterator[None]:
+    """Turn Cancelled from the backend into the host's own interrupt, so that the prompt ends as cancelled."""
+    try:
+        yield
+    except Cancelled as stopped:
+        memory.throw_exception_if_processing_interrupted()
+        raise memory.InterruptProcessingException() from stopped
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Turn the host's interrupt into Cancelled, and a lack of GPU memory into a helpful error.
+
+    Raises:
+        Cancelled: The user pressed cancel.
+        GeneratorError: The image does not fit into memory.
+    """
+    try:
+        yield
+    except memory.InterruptProcessingException as interrupt:
+        memory.interrupt_current_processing()
+        raise Cancelled(STOPPED) from interrupt
+    except memory.OOM_EXCEPTION as error:
+        memory.soft_empty_cache()
+        raise GeneratorError(
+            "Step Generator: the image does not fit into the GPU's memory.",
+            "Use a smaller width and height, or start ComfyUI with --lowvram.",
+        ) from error

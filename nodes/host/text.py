@@ -15,7 +15,7 @@ import torch
 
 from ...backend.chat.protocol import ReplySettings
 from ...backend.errors import Cancelled, ChatError, SettingsError
-from .interrupt import STOPPED
+from .progress import STOPPED
 
 WRITING = ("tokenize", "generate", "decode")
 

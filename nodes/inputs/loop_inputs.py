@@ -8,7 +8,7 @@ from ...backend.pipeline.published import STORY_SETTINGS
 from ...backend.pipeline.story_check import MAX_REOPENED
 from ...backend.types import MAX_BATCH
 from .sockets import AgentSocket
-from .strictness import CHOICES, CUSTOM
+from .validation import CHOICES, CUSTOM
 
 OWN_SETTINGS = "off"
 """Value of `as_published` that leaves the node's settings as they are."""

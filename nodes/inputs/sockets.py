@@ -1,15 +1,27 @@
-"""The pack's socket types, and the value of the plan socket.
+"""The pack's socket types, the checks of the values at sockets, and the request of the planning nodes.
 
 Wires carry the backend's own objects (ChatModel, Generator, Trajectory), so any node can be at either end. A
 plan alone cannot be run, since its steps may refer to the images of the request. So the plan's wire carries
 both.
+
+The host compares declared types only, and outputs of type "any" fit every socket: "any switch" nodes have
+one, and return `None` if nothing is connected to them. So a node checks its sockets first. Agents and
+generators are recognized by their methods, since any such object is valid; the pack's own types by their
+class.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from comfy_api.latest import io
 
-from ...backend.types import Plan, Request, Text, Value
+from ...backend.cast import CastMember
+from ...backend.errors import SettingsError
+from ...backend.types import MAX_TEXT, Plan, Request, Text, Trajectory, Value
+from .images import checked_batch, to_pictures
 
 CATEGORY = "InterleaveThinker"
 
@@ -32,3 +44,95 @@ class PlannedRequest(Value):
     plan: Plan
     planner: Text = ""
     prompt_set: Text = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of socket: its name for messages, and the check of a value."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+def can(*methods: str) -> Callable[[Any], bool]:
+    """Return a check whether a value is an object with these methods."""
+    return lambda value: (
+        not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)
+    )
+
+
+def instance_of(kind: type) -> Callable[[Any], bool]:
+    """Return a check whether a value is an instance of this class."""
+    return lambda value: isinstance(value, kind)
+
+
+AGENT = Kind("an agent", can("reply"))
+GENERATOR = Kind("a generator", can("draw"))
+
+
+def _is_cast(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, CastMember) for one in value)
+
+
+CAST = Kind("a cast", _is_cast)
+PLAN = Kind("a plan", instance_of(PlannedRequest))
+TRAJECTORY = Kind("a story", instance_of(Trajectory))
+MODEL = Kind("a MODEL", can("get_model_object", "clone"))
+CLIP = Kind("a CLIP", can("tokenize"))
+VAE = Kind("a VAE", can("encode", "decode", "spacial_compression_decode"))
+
+
+def check_connected(node: str, kind: Kind, **sockets: Any) -> None:
+    """Check that the values at sockets have this type.
+
+    Raises:
+        SettingsError: One has another type. The message names the node and the input.
+    """
+    for name, value in sockets.items():
+        if not kind.fits(value):
+            found = "nothing" if value is None else type(value).__name__
+            raise SettingsError(
+                f"{node}, input {name!r}: expected {kind.name}, got {found:.60}.",
+                "Check what is connected to it.",
+            )
+
+
+def check_optional(node: str, kind: Kind, **sockets: Any) -> None:
+    """Check the values at sockets that may be empty.
+
+    Raises:
+        SettingsError: As `check_connected`.
+    """
+    check_connected(node, kind, **{name: value for name, value in sockets.items() if value is not None})
+
+
+MAX_INPUTS = 16
+MAX_IMAGES = 64
+
+
+def images_input(tooltip: str, most: int = MAX_INPUTS) -> io.Autogrow.Input:
+    """Return the growing input `images` with at most `most` sockets."""
+    image = io.Image.Input("image", tooltip=tooltip)
+    template = io.Autogrow.TemplatePrefix(image, prefix="image", min=0, max=most)
+    return io.Autogrow.Input("images", template=template, optional=True, tooltip=tooltip)
+
+
+def asked_request(text: str, images: Mapping[str, Any] | None) -> Request:
+    """Return the request of this text and the connected images.
+
+    Raises:
+        SettingsError: The text is too long or not valid, or there are too many images.
+    """
+    if len(text) > MAX_TEXT:
+        raise SettingsError(
+            f"The text has {len(text)} characters; at most {MAX_TEXT} are allowed.", "Shorten it."
+        )
+    if not text.isprintable() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise SettingsError("The text contains half a character (a lone surrogate).", "Type it again.")
+    batches = [checked_batch(batch) for batch in (images or {}).values() if batch is not None]
+    count = sum(len(batch) for batch in batches)
+    if count > MAX_IMAGES:
+        raise SettingsError(
+            f"The request has {count} images; at most {MAX_IMAGES} are allowed.", "Connect fewer images."
+        )
+    return Request(text=text, images=tuple(picture for batch in batches for picture in to_pictures(batch)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,22 @@ from comfy_api.latest import io
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
 from ...backend.feedback.live.shown import waiting_in_display
-from ...backend.generators.protocol import Generator
+from ...backend.generators.protocol import Generator, TakesStepSettings
 from ...backend.journal.records.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
+from ...backend.pipeline.published import (
+    REPLY_SETTINGS,
+    STORY_SETTINGS,
+    PublishedSystem,
+    not_as_published,
+    with_published_size,
+)
 from ...backend.pipeline.story_check import MAX_REOPENED
 from ...backend.report.completeness import is_complete
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
 from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
 from .. import host
-from ..inputs.connected import AGENT, GENERATOR, PLAN, check_connected, check_optional
 from ..inputs.images import to_batch
 from ..inputs.loop_inputs import (
     OWN_SETTINGS,
@@ -37,20 +44,22 @@ from ..inputs.loop_inputs import (
 )
 from ..inputs.run_folder import RUNS, RunWatch, run_folder
 from ..inputs.sockets import (
+    AGENT,
     CATEGORY,
+    GENERATOR,
+    PLAN,
     GeneratorSocket,
     PlannedRequest,
     PlanSocket,
     TrajectorySocket,
+    check_connected,
+    check_optional,
 )
-from ..inputs.strictness import CUSTOM, accept_at_of
-from ..inputs.validation import checked, in_range, only_text
-from ..plan.outline_text import step_text
-from .as_published import published_run
+from ..inputs.validation import CUSTOM, accept_at_of, checked, in_range, only_text
+from ..plan.edit_plan import step_text
 from .live_loop import carry_out
 
 NO_LIMIT = 0.0
-
 watch = RunWatch()
 
 
@@ -266,3 +275,56 @@ def why_nothing_was_drawn(trajectory: Trajectory) -> str:
         seconds = f"{trajectory.settings.time_budget:g} s"
         return f"The time limit of {seconds} was reached first. Raise 'time_budget'."
     return fault
+
+
+SAMPLING = ("temperature", "top_p", "top_k")
+OTHER_PLANNER = (
+    "The plan was not sampled as in the released code. Set at the planner's agent: temperature "
+    "{temperature}, top_p {top_p}, top_k {top_k}."
+)
+
+
+@dataclass(frozen=True)
+class PublishedRun:
+    """What a run uses of the published system.
+
+    Attributes:
+        plan: The plan, with the published size of its images.
+        settings: Settings of the loop that replace the inputs of the node.
+        replies: Reply settings of the critic that replace those of its agent.
+        notes: What is not as published.
+    """
+
+    plan: PlannedRequest
+    settings: dict[str, Any] = field(default_factory=dict)
+    replies: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def published_run(
+    name: str, planned: PlannedRequest, generator: Generator | None, critic: ChatModel | None
+) -> PublishedRun:
+    """Return what a run uses of the published system with this name; nothing for OWN_SETTINGS.
+
+    Raises:
+        SettingsError: The name is unknown.
+    """
+    if name == OWN_SETTINGS:
+        return PublishedRun(planned)
+    systems: dict[str, PublishedSystem] = {system: system for system in STORY_SETTINGS}
+    system = systems.get(name)
+    if system is None:
+        choices = ", ".join((OWN_SETTINGS, *STORY_SETTINGS))
+        raise SettingsError(f"Critic Loop: as_published is {name!r}.", f"Choose one of: {choices}.")
+    replies = REPLY_SETTINGS[system]
+    has_size = isinstance(generator, TakesStepSettings) and "size" in generator.step_settings
+    prompts = {"planner": planned.prompt_set} if planned.planner else {}
+    if critic is not None:
+        prompts["critic"] = critic.prompt_set.digest if critic.prompt_set else ""
+    notes = not_as_published(system, prompts, has_size or generator is None)
+    sampling = {key: replies[key] for key in SAMPLING if key in replies}
+    if planned.planner and not all(f'"{key}":{value}' in planned.planner for key, value in sampling.items()):
+        notes.append(OTHER_PLANNER.format(**sampling))
+    if has_size:
+        planned = planned.model_copy(update={"plan": with_published_size(system, planned.plan)})
+    return PublishedRun(planned, STORY_SETTINGS[system], replies, tuple(notes))

@@ -19,15 +19,12 @@ from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import RunSettings, Verdict
 from ...backend.types.roles import CriticLike
 from .. import host
-from ..agents.interruptible import critic_with
-from ..host import expansion
-from ..inputs.connected import AGENT, check_connected
+from ..agents.managed_chat import critic_with
+from ..host import running_graph
 from ..inputs.images import only_picture
 from ..inputs.loop_inputs import accept_at_input, strictness_input
-from ..inputs.request import asked_request
-from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.strictness import CUSTOM, accept_at_of
-from ..inputs.validation import fault_of, in_range, only_text
+from ..inputs.sockets import AGENT, CATEGORY, AgentSocket, asked_request, check_connected
+from ..inputs.validation import CUSTOM, accept_at_of, fault_of, in_range, only_text
 
 MAX_TEXTS = 80_000
 """Maximum length in characters of instruction and prompt together, which are parts of one message."""
@@ -153,7 +150,7 @@ def results(verdict: Verdict, passes: bool, notes: Sequence[str] = ()) -> io.Nod
     text = "\n\n".join([verdict_text(verdict, passes), *notes])
     return io.NodeOutput(
         passes,
-        expansion.missing(unknown) if verdict.probability is None else verdict.probability,
+        running_graph.missing(unknown) if verdict.probability is None else verdict.probability,
         verdict.refined_prompt,
         reasoning_shown(verdict),
         text,

@@ -1,18 +1,22 @@
-"""The loop inside a node: journal, progress bar, previews and live view around `backend.loop.run`.
+"""The loop inside a node, and its live view: journal, progress bar and previews around `backend.loop.run`.
 
 The loop only yields events. They are passed to the progress bar and the browser here, and the host's cancel
-button reaches the loop through the generator and the critic.
+button reaches the loop through the generator and the critic. The routes serve only runs directly in
+output/interleave-thinker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ...backend.chat.protocol import ChatModel
+from ...backend.feedback.live import browser_requests as requests
 from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget
-from ...backend.feedback.live.messages import EVENT
+from ...backend.feedback.live.messages import EVENT, State
 from ...backend.feedback.live.progress import Allowance
 from ...backend.generators.protocol import Generator
 from ...backend.loop.collaborators import Collaborators, PlannedBefore
@@ -21,8 +25,8 @@ from ...backend.loop.loop import run
 from ...backend.loop.step_rules import max_attempts_in
 from ...backend.types import RunSettings
 from .. import host
-from ..agents.interruptible import critic_with, interruptible, review_with
-from ..agents.managed_chat import offload_others
+from ..agents.managed_chat import critic_with, interruptible, offload_others, review_with
+from ..inputs.run_folder import PARENT
 from ..inputs.sockets import PlannedRequest
 
 PREVIEW_PIXELS = 256
@@ -117,3 +121,59 @@ class _Bar:
             small, size = host.small_preview(preview, PREVIEW_PIXELS)
             preview = small if self._allowance.may_send(size) else None
         self._progress.show(share, preview)
+
+
+NodeId = Annotated[str, Field(max_length=200)]
+PREFIX = f"/{EVENT}"
+
+
+class AskLive(requests.BrowserRequest):
+    """Request for a node's newest run."""
+
+    node: NodeId
+    workflow: NodeId | None = None
+
+
+def live_state(asked: AskLive) -> State:
+    """Return the newest run of a node, empty if there was none since the server started."""
+    live = LIVE_RUNS.find(asked.node, asked.workflow)
+    if live is None:
+        return State()
+    if live.status == "running" and live.prompt and not host.is_running(live.prompt):
+        live.stop()
+    # The folder is created with the run's first step, and may have been deleted since.
+    return requests.state_of(_runs() / live.run, live.state())
+
+
+def thumbnail_of(asked: requests.AskThumbnail) -> host.Content:
+    """Return a small WebP copy of an image.
+
+    Raises:
+        SettingsError: The run or image was not found.
+        JournalError: The image is damaged.
+    """
+    return host.Content(requests.thumbnail_of(_runs(), asked), "image/webp")
+
+
+def _runs() -> Path:
+    return host.output_folder() / PARENT
+
+
+def _of_runs(answer: Callable[[Path, Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of the request only, for the folder of all runs."""
+    return lambda asked: answer(_runs(), asked)
+
+
+def routes() -> list[host.Route]:
+    """Return the routes of the live view."""
+    return [
+        host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
+        host.Route("GET", f"{PREFIX}/run", requests.AskRun, _of_runs(requests.run_state)),
+        host.Route("GET", f"{PREFIX}/stories", requests.AskStories, _of_runs(requests.stories)),
+        host.Route("POST", f"{PREFIX}/delete-story", requests.AskDelete, _of_runs(requests.delete_story)),
+        host.Route("GET", f"{PREFIX}/thumbnail", requests.AskThumbnail, thumbnail_of),
+        host.Route("POST", f"{PREFIX}/choice", requests.AskChoice, _of_runs(requests.note_choice)),
+        host.Route("POST", f"{PREFIX}/redraw", requests.AskRedraw, _of_runs(requests.note_redraw)),
+        host.Route("POST", f"{PREFIX}/decision", requests.AskDecision, _of_runs(requests.note_decision)),
+        host.Route("POST", f"{PREFIX}/feedback", requests.AskFeedback, _of_runs(requests.note_feedback)),
+    ]

@@ -21,13 +21,12 @@ from ...backend.cast import (
     check_cast,
 )
 from ...backend.errors import SettingsError
+from ...backend.journal.records.run_files import PICTURES
+from ...backend.pictures import Picture
 from ...backend.types import StepImage
-from ..inputs.connected import CAST, check_optional
 from ..inputs.images import checked_batch, to_pictures
-from ..inputs.request import images_input
-from ..inputs.sockets import CATEGORY, CastSocket
+from ..inputs.sockets import CAST, CATEGORY, CastSocket, check_optional, images_input
 from ..inputs.validation import checked, fault_of, only_text
-from .connected_images import connected_image
 
 
 class CastNode(io.ComfyNode):
@@ -190,3 +189,13 @@ def shown(name: str, images: dict[str, Any] | None) -> tuple[StepImage, ...]:
             "Connect the ones that show it best.",
         )
     return tuple(connected_image(picture) for batch in batches for picture in to_pictures(batch))
+
+
+def connected_image(picture: Picture) -> StepImage:
+    """Return an image named by its file in a run folder, so that a run's plan can be run again there."""
+    return StepImage(name=f"{PICTURES}/{picture.digest}.png", picture=picture)
+
+
+def is_connected(image: StepImage) -> bool:
+    """Return whether an image came from a socket."""
+    return image.picture is not None and image == connected_image(image.picture)

@@ -7,6 +7,8 @@ list editor in the browser is a view of that text. The node never writes into it
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
@@ -16,20 +18,27 @@ from ...backend.agents.plan_lint.cast import found_casts
 from ...backend.agents.plan_lint.lint import step_findings
 from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
-from ...backend.files.step_images import with_step_images
+from ...backend.feedback.live.thumbnails import small_webp
+from ...backend.files.step_images import image_files, with_step_images
 from ...backend.plan_editor.cast_lines import checked_cast
-from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
+from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, EditedStep, PlanTextError
 from ...backend.plan_editor.json_form import plan_object, write_json
 from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
 from ...backend.plan_editor.outline import write_outline
-from ...backend.types import MAX_STYLE, MAX_TEXT, Plan, Request
+from ...backend.types import MAX_STYLE, MAX_TEXT, Plan, Request, Step
 from .. import host
-from ..inputs.connected import CAST, PLAN, check_optional
-from ..inputs.request import asked_request, images_input
-from ..inputs.sockets import CATEGORY, CastSocket, PlannedRequest, PlanSocket
-from .outline_text import plan_text
-from .shown_cast import shown_member, with_unknown
-from .step_files import check_files, files_edition
+from ..inputs.sockets import (
+    CAST,
+    CATEGORY,
+    PLAN,
+    CastSocket,
+    PlannedRequest,
+    PlanSocket,
+    asked_request,
+    check_optional,
+    images_input,
+)
+from .cast import is_connected
 
 DISPLAY = "interleave_plan"
 MAX_SHOWN = 500_000
@@ -283,3 +292,92 @@ def plan_routes() -> list[host.Route]:
         host.Route("POST", "/interleave-thinker/plan", AskPlanText, plan_text_read),
         host.Route("GET", "/interleave-thinker/step-images", AskImages, image_names),
     ]
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the outline of a plan: style and cast, then number, name, prompt and text of every step."""
+    return write_outline(
+        EditedPlan(
+            steps=tuple(EditedStep(step=step) for step in plan.steps),
+            style=plan.style,
+            cast=tuple(_as_text(member) for member in plan.cast),
+        )
+    )
+
+
+def _as_text(member: CastMember) -> CastMember:
+    """Return the member without connected images, which are not files that a text can name."""
+    named = tuple(image for image in member.images if not is_connected(image))
+    return member if named == member.images else member.model_copy(update={"images": named})
+
+
+def step_text(step: Step) -> str:
+    """Return the outline of one step."""
+    return write_outline(EditedPlan(steps=(EditedStep(step=step),)))
+
+
+PIXELS = 96
+"""Longer side of a thumbnail: twice the size at which it is shown."""
+
+
+def shown_member(member: CastMember) -> dict[str, Any]:
+    """Return a member as JSON values, with its newest image as a data address of a few kilobytes."""
+    shown: dict[str, Any] = {"name": member.name, "kind": member.kind, "traits": list(member.traits)}
+    if member.newest:
+        small = small_webp(member.newest, PIXELS)
+        shown["thumbnail"] = f"data:image/webp;base64,{b64encode(small).decode()}"
+    return shown
+
+
+def with_unknown(edits: EditedPlan, connected: tuple[CastMember, ...] | None) -> tuple[CastMember, ...]:
+    """Return the connected members and those that steps name.
+
+    The browser may not know a connected cast, so a name is checked only if nothing is connected.
+    """
+    if connected is None:
+        return ()
+    known = {member.name.casefold() for member in (*connected, *edits.cast)}
+    named = {name.casefold(): name for one in edits.steps for name in one.step.cast or ()}
+    unknown = [CastMember(name=name) for key, name in named.items() if key not in known]
+    return (*connected, *unknown)
+
+
+def check_files(edits: EditedPlan) -> None:
+    """Check that the files named by steps exist.
+
+    Raises:
+        SettingsError: A file is not in the host's folders. The message names the step.
+    """
+    with_step_images(_named_images(edits), host.input_folder())
+    for one in edits.steps:
+        lora = one.step.settings.lora
+        if lora is not None and host.lora_file(lora.name) is None:
+            raise SettingsError(
+                f"Step {one.step.number}, lora: {lora.name!r} does not exist in models/loras.",
+                "Put it there and press R, or change the plan.",
+            )
+
+
+def files_edition(edits: str) -> str:
+    """Return a string that changes when a file named by a plan text is written."""
+    try:
+        written = read_edits(edits)
+        if written is None:
+            return ""
+        files = [*image_files(_named_images(written), host.input_folder()), *_lora_files(written)]
+        states = [path.stat() for path in files]
+    except (SettingsError, OSError):
+        return ""  # reported as an error when the node runs
+    return " ".join(f"{state.st_ino}.{state.st_size}.{state.st_mtime_ns}" for state in states)
+
+
+def _lora_files(edits: EditedPlan) -> list[Path]:
+    loras = (one.step.settings.lora for one in edits.steps)
+    found = [host.lora_file(lora.name) for lora in loras if lora is not None]
+    return [file for file in found if file is not None]
+
+
+def _named_images(edits: EditedPlan) -> Plan:
+    """Return a plan with the images that edits name. Its steps may name members of the planner's cast."""
+    steps = (one.step.model_copy(update={"cast": None}) for one in edits.steps)
+    return Plan(steps=tuple(steps), cast=edits.cast)

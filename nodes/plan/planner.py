@@ -18,12 +18,19 @@ from ...backend.journal.plan_parts import PlanParts
 from ...backend.types import MAX_STEPS
 from .. import host
 from ..agents.reply_inputs import settings_of
-from ..inputs.connected import AGENT, check_connected
-from ..inputs.request import asked_request, images_input
 from ..inputs.run_folder import planning_folder
-from ..inputs.sockets import CATEGORY, AgentSocket, PlannedRequest, PlanSocket
+from ..inputs.sockets import (
+    AGENT,
+    CATEGORY,
+    AgentSocket,
+    PlannedRequest,
+    PlanSocket,
+    asked_request,
+    check_connected,
+    images_input,
+)
 from ..inputs.validation import checked, fault_of, in_range
-from .outline_text import plan_text
+from .edit_plan import plan_text
 
 SHOWN = 200
 """Maximum number of characters of the agent's text that the node shows while it plans."""

@@ -12,26 +12,34 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from ...backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError, is_out_of_memory
+from ...backend.errors import (
+    Cancelled,
+    GeneratorError,
+    InterleaveError,
+    SettingsError,
+    boundary,
+    is_out_of_memory,
+)
 from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
+from ...backend.generators.pipelines.folder import file_digest
 from ...backend.generators.protocol import bounded_identity
+from ...backend.machine.byte_lru import ByteLRU
 from ...backend.pictures import Picture
-from ...backend.types import StepSettings, shown_beside
+from ...backend.types import StepLora, StepSettings, shown_beside
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
-from .edit_choice import edit_choice
 from .edit_mode import EditContext, SamplingStart, size_of
 from .edit_modes import edit_mode
 from .families.family import NOISE
-from .families.registry import chosen_family
+from .families.registry import chosen_family, edit_choice
+from .identity import weights_identity
 from .settings import FLUX2, SamplingSettings, on_grid
-from .step_loras import StepLoras, lora_digest
 from .step_options import StepOptions
-from .weights_identity import weights_identity
 
 WHERE = "Step Generator"
 MISMATCH = (
@@ -281,3 +289,70 @@ def _explained(error: Exception, model: str) -> GeneratorError:
             "Usually the CLIP or VAE belongs to another model, or the CLIP was loaded with another type.",
         )
     return GeneratorError(f"{WHERE}: {type(error).__name__}: {message.rstrip('.')}.")
+
+
+MAX_KEPT = 4
+"""Maximum number of patched models that are kept. The weights of their LoRAs are in RAM."""
+
+
+class StepLoras:
+    """Patched copies of a model and a CLIP, which share the weights of the originals. Not thread-safe."""
+
+    def __init__(self, model: Any, clip: Any) -> None:
+        self._model, self._clip = model, clip
+        self._kept: ByteLRU[tuple[str | None, float], tuple[Any, Any]] = ByteLRU(MAX_KEPT, lambda _: 1)
+
+    def applied(self, lora: StepLora, strength: float) -> tuple[Any, Any]:
+        """Return model and CLIP with a LoRA, on top of what is applied to them already.
+
+        Raises:
+            SettingsError: The LoRA was not found, changed since the run began, or does not fit the model.
+            GeneratorError: The host cannot load it.
+        """
+        if lora_digest(lora.name) != lora.digest:
+            raise SettingsError(
+                f"The LoRA {lora.name!r} has changed since the run began.", "Queue the workflow again."
+            )
+        key = lora.digest, strength
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._loaded(lora.name, strength)
+            self._kept.put(key, kept)
+        return kept
+
+    def _loaded(self, name: str, strength: float) -> tuple[Any, Any]:
+        with boundary(GeneratorError, f"Loading the LoRA {name!r}"):
+            model, clip = host.with_lora(self._model, self._clip, host.lora_name(name) or name, strength)
+        changed = _patches(model) + _patches(clip.patcher) > _patches(self._model) + _patches(
+            self._clip.patcher
+        )
+        if strength and not changed:
+            # The host only logs this.
+            raise SettingsError(
+                f"Nothing in the LoRA {name!r} fits the connected model and CLIP.",
+                "Check that the LoRA was made for this model.",
+            )
+        return model, clip
+
+
+def lora_digest(name: str) -> str:
+    """Return the content digest of a LoRA in the host's folders.
+
+    Raises:
+        SettingsError: It was not found.
+    """
+    return file_digest(_file(name))
+
+
+def _file(name: str) -> Path:
+    file = host.lora_file(name)
+    if file is None:
+        raise SettingsError(
+            f"The LoRA {name[:200]!r} was not found.",
+            "Put its .safetensors file into models/loras and press R, or choose another one in Edit Plan.",
+        )
+    return file
+
+
+def _patches(patcher: Any) -> int:
+    return sum(len(patches) for patches in patcher.patches.values())

@@ -14,7 +14,7 @@ import torch
 from ...backend.errors import GeneratorError, SettingsError
 from .. import host
 from .edit_mode import EditContext, SamplingStart, size_of
-from .graph_identity import graph_identity
+from .identity import graph_identity
 
 SHAPE_TOLERANCE = 0.02
 MAX_NUMBERS = 2**28

@@ -15,9 +15,16 @@ from ...backend.journal.records.run_files import RUN, first_fault
 from ...backend.prompts import PromptSet
 from ...backend.types import Trajectory
 from .. import host
-from ..inputs.connected import AGENT, TRAJECTORY, check_connected, check_optional
 from ..inputs.run_folder import PARENT, run_folder
-from ..inputs.sockets import CATEGORY, AgentSocket, TrajectorySocket
+from ..inputs.sockets import (
+    AGENT,
+    CATEGORY,
+    TRAJECTORY,
+    AgentSocket,
+    TrajectorySocket,
+    check_connected,
+    check_optional,
+)
 from ..inputs.validation import fault_of
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ...backend.errors import SettingsError
 from ...backend.execution_record.reader import FILE_NAME as RECORD
@@ -17,6 +18,8 @@ from ...backend.execution_record.text_and_images import TEXTS, text_in
 from ...backend.journal.archive import ENDING, is_story_archive
 from ...backend.journal.records.run_files import RUN
 from ...backend.loop.replay import load_trajectory
+from ...backend.report.completeness import only_waits
+from ...backend.report.outcomes import summarize
 from ...backend.types import Trajectory
 
 DEPTH = 4
@@ -25,7 +28,6 @@ MAX_CHOICES = 2_000
 MAX_ARCHIVES = 2_000
 """Maximum number of ZIP files that are opened."""
 NOTHING = "(no story yet)"
-
 Roots = Mapping[str, Path]
 
 
@@ -142,3 +144,22 @@ def _entries(folder: Path) -> tuple[list[str], list[str]]:
     except OSError:
         return [], []
     return sorted(names), sorted(zips)
+
+
+INCOMPLETE = "interleave_incomplete"
+"""Key of the warning in a node's display; the browser shows it (web/incomplete.js)."""
+
+
+def incomplete_line(trajectory: Trajectory) -> str:
+    """Return the summary of a story that is not complete, "" for a complete one.
+
+    A paused story that waits for the user's decision also has "": the live view says what it waits for.
+    """
+    sums = summarize(trajectory)
+    return sums.sentence if sums.incomplete_steps and not only_waits(trajectory) else ""
+
+
+def shown_incomplete(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the addition to a node's display for a story that is not complete."""
+    line = incomplete_line(trajectory)
+    return {INCOMPLETE: (line,)} if line else {}

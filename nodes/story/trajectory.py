@@ -13,12 +13,10 @@ from ...backend.report.outcomes import summarize
 from ...backend.report.text import report
 from ...backend.types import Trajectory
 from .. import host
-from ..inputs.connected import TRAJECTORY, check_connected
-from ..inputs.sockets import CATEGORY, TrajectorySocket
+from ..inputs.sockets import CATEGORY, TRAJECTORY, TrajectorySocket, check_connected
 from ..inputs.validation import fault_of
 from .export import display_of, image_size, write_export
-from .incomplete import incomplete_line, shown_incomplete
-from .saved_runs import find_choice, load_choice, stamp, trajectory_names
+from .saved_runs import find_choice, incomplete_line, load_choice, shown_incomplete, stamp, trajectory_names
 
 FOLDER, ONE_FILE = "folder", "one file (ZIP)"
 

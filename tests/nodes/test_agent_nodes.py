@@ -20,9 +20,7 @@ from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.remote import api_keys as keys
-from interleave_thinker.nodes.agents import folders as agent_folders
-from interleave_thinker.nodes.agents import precision
-from interleave_thinker.nodes.inputs import requirements, strictness
+from interleave_thinker.nodes.inputs import named_models, validation
 
 ROOT = Path(__file__).resolve().parents[2]
 ASK = [Message(role="user", content=("A boat?",))]
@@ -42,17 +40,17 @@ def folder_of(root: Path, name: str, kind: str = "qwen3_vl") -> Path:
 def test_a_hub_name_has_priority_and_is_not_downloaded_by_default(tmp_path: Path) -> None:
     folder_of(tmp_path, "mine")
     folder_of(tmp_path, "Qwen/Qwen3-VL-4B")
-    assert agent_folders.named_agent("mine", "", False, [tmp_path]) == "mine"
-    assert agent_folders.named_agent("mine", " Qwen/Qwen3-VL-4B ", False, [tmp_path]) == "Qwen/Qwen3-VL-4B"
+    assert named_models.named_agent("mine", "", False, [tmp_path]) == "mine"
+    assert named_models.named_agent("mine", " Qwen/Qwen3-VL-4B ", False, [tmp_path]) == "Qwen/Qwen3-VL-4B"
     with pytest.raises(SettingsError, match="Switch on 'download'"):
-        agent_folders.named_agent("mine", "Qwen/other", False, [tmp_path])
-    assert agent_folders.named_agent("mine", "Qwen/other", True, [tmp_path]) == "Qwen/other"
+        named_models.named_agent("mine", "Qwen/other", False, [tmp_path])
+    assert named_models.named_agent("mine", "Qwen/other", True, [tmp_path]) == "Qwen/other"
     with pytest.raises(SettingsError, match="not a valid Hugging Face model name"):
-        agent_folders.named_agent("mine", "../..", True, [tmp_path])
+        named_models.named_agent("mine", "../..", True, [tmp_path])
 
 
 def test_a_missing_agent_or_adapter_names_the_folder_and_its_contents(tmp_path: Path) -> None:
-    for find, kind in ((agent_folders.agent_spec, "agent"), (agent_folders.adapter_folder, "adapter")):
+    for find, kind in ((named_models.agent_spec, "agent"), (named_models.adapter_folder, "adapter")):
         with pytest.raises(SettingsError, match=f"The {kind} 'gone' was not found") as error:
             find("gone", [tmp_path / "here", tmp_path / "there"])
         assert repr(str(tmp_path / "here")) in str(error.value)
@@ -65,11 +63,11 @@ def test_a_missing_hub_agent_raises_with_the_download_command(tmp_path: Path) ->
         ("Somebody/My-VL.2", "Somebody/My-VL.2"),
     ):
         with pytest.raises(SettingsError) as error:
-            agent_folders.agent_spec(name, [tmp_path / "models here"])
+            named_models.agent_spec(name, [tmp_path / "models here"])
         assert f"hf download {hub_id} --local-dir '{tmp_path / 'models here' / name}'." in str(error.value)
     for name in ("my own", "../../etc", "Qwen3-VL-4B; rm -rf", "a/b/c", "a/$(b)", "Qwen/..", "-o/x"):
         with pytest.raises(SettingsError) as error:
-            agent_folders.agent_spec(name, [tmp_path])
+            named_models.agent_spec(name, [tmp_path])
         assert "hf download" not in str(error.value)
 
 
@@ -79,14 +77,14 @@ def test_a_prompt_set_is_chosen_among_the_existing_ones(tmp_path: Path) -> None:
     ours.save(tmp_path / "published")
     other.save(folder_of(tmp_path, "mine") / "prompt_set")
     ours.save(tmp_path.parent / f"{tmp_path.name}-outside")
-    names = agent_folders.prompt_set_names([tmp_path])
-    assert names == [strictness.FROM_THE_AGENT, "mine", "mine/prompt_set", "published"]
-    assert agent_folders.prompt_set_named(strictness.FROM_THE_AGENT, [tmp_path]) is None
-    assert agent_folders.prompt_set_named("published", [tmp_path]) == ours
-    assert agent_folders.prompt_set_named("mine", [tmp_path]) == other
+    names = named_models.prompt_set_names([tmp_path])
+    assert names == [validation.FROM_THE_AGENT, "mine", "mine/prompt_set", "published"]
+    assert named_models.prompt_set_named(validation.FROM_THE_AGENT, [tmp_path]) is None
+    assert named_models.prompt_set_named("published", [tmp_path]) == ours
+    assert named_models.prompt_set_named("mine", [tmp_path]) == other
     for gone in (f"../{tmp_path.name}-outside", str(tmp_path / "published"), "", "gone"):
         with pytest.raises(SettingsError, match=r"The prompt set .* was not found"):
-            agent_folders.prompt_set_named(gone, [tmp_path])
+            named_models.prompt_set_named(gone, [tmp_path])
 
 
 def test_gguf_files_are_offered_without_their_projectors_and_later_parts(tmp_path: Path) -> None:
@@ -95,48 +93,48 @@ def test_gguf_files_are_offered_without_their_projectors_and_later_parts(tmp_pat
         (tmp_path / "roots" / name).write_bytes(MODEL)
     write_agent(tmp_path, "outside.gguf")
     roots = [tmp_path / "roots"]
-    offered = agent_folders.agent_names(roots)
-    assert offered[len(agent_folders.BUILT_IN) :] == ["big-00001-of-00002.gguf", "mine/tiny-Q8_0.gguf"]
-    assert agent_folders.agent_spec("mine/tiny-Q8_0.gguf", roots) == f"llamacpp:{model}"
+    offered = named_models.agent_names(roots)
+    assert offered[len(named_models.BUILT_IN) :] == ["big-00001-of-00002.gguf", "mine/tiny-Q8_0.gguf"]
+    assert named_models.agent_spec("mine/tiny-Q8_0.gguf", roots) == f"llamacpp:{model}"
     for gone in ("../outside.gguf", str(model), "gone.gguf"):
         with pytest.raises(SettingsError, match=r"was not found.*mmproj"):
-            agent_folders.agent_spec(gone, roots)
-    stamp = agent_folders.weights_stamp("mine/tiny-Q8_0.gguf", roots)
+            named_models.agent_spec(gone, roots)
+    stamp = named_models.weights_stamp("mine/tiny-Q8_0.gguf", roots)
     (model.parent / "mmproj-tiny-F16.gguf").write_bytes(MODEL * 2)
-    assert stamp and agent_folders.weights_stamp("mine/tiny-Q8_0.gguf", roots) != stamp
+    assert stamp and named_models.weights_stamp("mine/tiny-Q8_0.gguf", roots) != stamp
 
 
 # Precision and strictness
 
 
 def test_a_gguf_file_has_its_own_format_and_no_adapter() -> None:
-    precision.check_gguf("auto", "none")
+    named_models.check_gguf("auto", "none")
     with pytest.raises(SettingsError, match="Set precision to auto"):
-        precision.check_gguf("4-bit", "none")
+        named_models.check_gguf("4-bit", "none")
     with pytest.raises(SettingsError, match=r"adapter.*merge"):
-        precision.check_gguf("auto", "mine")
+        named_models.check_gguf("auto", "mine")
 
 
 def test_only_precisions_that_work_here_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "find_spec", lambda name: None)
-    assert precision.precisions() == ["auto", "bf16", "fp16", "fp32"]
-    monkeypatch.setattr(precision, "find_spec", lambda name: object())
-    assert precision.precisions()[-2:] == ["8-bit", "4-bit"]
+    monkeypatch.setattr(named_models, "find_spec", lambda name: None)
+    assert named_models.precisions() == ["auto", "bf16", "fp16", "fp32"]
+    monkeypatch.setattr(named_models, "find_spec", lambda name: object())
+    assert named_models.precisions()[-2:] == ["8-bit", "4-bit"]
 
 
 def test_an_impossible_precision_raises_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    precision.check_precision("fp16", built_in=True)
+    named_models.check_precision("fp16", built_in=True)
     with pytest.raises(SettingsError, match=r"do not support 4-bit.*auto"):
-        precision.check_precision("4-bit", built_in=True)
+        named_models.check_precision("4-bit", built_in=True)
 
     def missing(name: str) -> str:
         raise MISSING(name)
 
-    monkeypatch.setattr(requirements, "version", missing)
+    monkeypatch.setattr(validation, "version", missing)
     with pytest.raises(SettingsError, match=r"bitsandbytes is not installed.*pip install"):
-        precision.check_precision("8-bit", built_in=False)
+        named_models.check_precision("8-bit", built_in=False)
     with pytest.raises(SettingsError, match="Unknown precision"):
-        precision.check_precision("dtype", built_in=False)
+        named_models.check_precision("dtype", built_in=False)
 
 
 class Strict:
@@ -146,11 +144,11 @@ class Strict:
 
 
 def test_a_custom_threshold_wins_over_the_agents_strictness_as_in_older_workflows() -> None:
-    custom = strictness.CUSTOM
-    assert strictness.accept_at_of(Strict(), custom, 0.0) == 0.8
-    assert strictness.accept_at_of(Strict(), custom, 0.4) == 0.4
-    assert strictness.accept_at_of(object(), custom, 0.0) is None
-    assert strictness.accept_at_of(None, custom, 0.0) is None
+    custom = validation.CUSTOM
+    assert validation.accept_at_of(Strict(), custom, 0.0) == 0.8
+    assert validation.accept_at_of(Strict(), custom, 0.4) == 0.4
+    assert validation.accept_at_of(object(), custom, 0.0) is None
+    assert validation.accept_at_of(None, custom, 0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -158,13 +156,13 @@ def test_a_custom_threshold_wins_over_the_agents_strictness_as_in_older_workflow
     [("critic's own verdict", None), ("lenient", 0.3), ("normal", 0.5), ("strict", 0.8)],
 )
 def test_a_strictness_of_the_loop_wins_over_everything_else(choice: str, threshold: float | None) -> None:
-    assert strictness.accept_at_of(Strict(), choice, 0.4) == threshold
-    assert strictness.accept_at_of(None, choice, 0.0) == threshold
+    assert validation.accept_at_of(Strict(), choice, 0.4) == threshold
+    assert validation.accept_at_of(None, choice, 0.0) == threshold
 
 
 def test_an_unknown_strictness_is_an_error_with_the_choices() -> None:
     with pytest.raises(SettingsError, match=r"Unknown strictness 'mild'.*lenient.*custom"):
-        strictness.accept_at_of(None, "mild", 0.0)
+        validation.accept_at_of(None, "mild", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -311,18 +309,18 @@ def test_stopping_between_retries_does_not_wait_for_them() -> None:
     "library", ["transformers", "torchvision", "peft", "huggingface-hub", "httpx", "fpdf2"]
 )
 def test_each_library_states_its_purpose(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "version", lambda name: "0.1")
+    monkeypatch.setattr(validation, "version", lambda name: "0.1")
     with pytest.raises(
-        SettingsError, match=f"{library} 0.1 is too old.*{requirements.REASONS[library]}"
+        SettingsError, match=f"{library} 0.1 is too old.*{validation.REASONS[library]}"
     ) as error:
-        requirements.check_library(library)
+        validation.check_library(library)
     assert f'-m pip install "{library}>=' in str(error.value) and "\n" not in str(error.value)
 
 
 def test_an_incompatible_torchvision_gives_a_one_line_error() -> None:
     with (
         pytest.raises(SettingsError, match=r"torchvision.*nms.*repairs them.*--upgrade") as error,
-        requirements.require_library("transformers", "torchvision"),
+        validation.require_library("transformers", "torchvision"),
     ):
         raise RuntimeError("operator torchvision::nms does not exist\nand a long trace")
     assert "\n" not in str(error.value)

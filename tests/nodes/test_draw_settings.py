@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.nodes.inputs.model_traits import ModelTraits
-from interleave_thinker.nodes.sampling.edit_choice import edit_choice
-from interleave_thinker.nodes.sampling.families.encode_node import with_image_numbers
-from interleave_thinker.nodes.sampling.families.registry import FIRST_CHOICES
+from interleave_thinker.nodes.sampling.families.family import with_image_numbers
+from interleave_thinker.nodes.sampling.families.registry import FIRST_CHOICES, edit_choice
 from interleave_thinker.nodes.sampling.settings import (
     KONTEXT_SIZES,
     SamplingSettings,

@@ -8,7 +8,7 @@ import pytest
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.remote.api_keys import GENERATOR_KEY, GENERATOR_URL, check_services
-from interleave_thinker.nodes.generators.pipeline_names import pipeline_folders, pipeline_spec
+from interleave_thinker.nodes.inputs.named_models import pipeline_folders, pipeline_spec
 
 
 def pipeline(folder: Path) -> Path:

@@ -27,13 +27,11 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.text import report
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
-from interleave_thinker.nodes.agents import folders as agent_folders
-from interleave_thinker.nodes.inputs import requirements
+from interleave_thinker.nodes.inputs import named_models, validation
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
 from interleave_thinker.nodes.inputs.run_folder import PARENT, run_folder
 from interleave_thinker.nodes.inputs.validation import in_range
-from interleave_thinker.nodes.plan.outline_text import plan_text
-from interleave_thinker.nodes.sampling.weights_identity import weights_identity
+from interleave_thinker.nodes.sampling.identity import weights_identity
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 
@@ -149,38 +147,32 @@ def test_agents_are_found_in_every_root_and_the_first_has_priority(tmp_path: Pat
     agent(second / "style", marker="adapter_config.json")
     (agent(second / "broken") / "config.json").write_text("{")
     roots = [first, second, tmp_path / "missing"]
-    assert agent_folders.agent_names(roots) == [
+    assert named_models.agent_names(roots) == [
         "tiny world planner", "tiny world critic", "Qwen3-VL-4B", "organisation/critic-8b",
     ]  # fmt: skip
-    assert agent_folders.agent_spec("Qwen3-VL-4B", roots) == f"transformers:{wanted}"
-    assert agent_folders.agent_spec("organisation/critic-8b", roots) == f"transformers:{deep}"
-    assert agent_folders.agent_spec("tiny world critic", roots) == "tinyworld:critic"
-    assert agent_folders.adapter_names(roots) == ["none", "style"]
-    assert agent_folders.adapter_folder("none", roots) is None
+    assert named_models.agent_spec("Qwen3-VL-4B", roots) == f"transformers:{wanted}"
+    assert named_models.agent_spec("organisation/critic-8b", roots) == f"transformers:{deep}"
+    assert named_models.agent_spec("tiny world critic", roots) == "tinyworld:critic"
+    assert named_models.adapter_names(roots) == ["none", "style"]
+    assert named_models.adapter_folder("none", roots) is None
 
 
 @pytest.mark.parametrize("name", ["missing", "../first/Qwen3-VL-4B", "/etc", ""])
 def test_an_unknown_agent_raises_with_its_folder(tmp_path: Path, name: str) -> None:
     agent(tmp_path / "first" / "Qwen3-VL-4B")
     with pytest.raises(SettingsError, match=re.escape(str(tmp_path))):
-        agent_folders.agent_spec(name, [tmp_path / "second"])
+        named_models.agent_spec(name, [tmp_path / "second"])
 
 
 def test_changed_weights_are_noticed(tmp_path: Path) -> None:
     folder = agent(tmp_path / "one")
-    before = agent_folders.weights_stamp("one", [tmp_path])
-    assert before == agent_folders.weights_stamp("one", [tmp_path])
+    before = named_models.weights_stamp("one", [tmp_path])
+    assert before == named_models.weights_stamp("one", [tmp_path])
     (folder / "model.safetensors").write_bytes(b"new")
-    assert agent_folders.weights_stamp("one", [tmp_path]) != before
+    assert named_models.weights_stamp("one", [tmp_path]) != before
 
 
 # What a person reads
-
-
-def test_a_plan_reads_as_a_list() -> None:
-    text = plan_text(STORY)
-    assert text.startswith("1. House\n   draw: a house")
-    assert "   text: Then the sun rose." in text
 
 
 @pytest.mark.parametrize("judged", [True, False])
@@ -262,20 +254,20 @@ def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: 
 
 
 def test_an_outdated_library_raises_with_the_upgrade_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "version", lambda name: "4.57.1")
+    monkeypatch.setattr(validation, "version", lambda name: "4.57.1")
     with pytest.raises(SettingsError, match=r"4\.57\.1 is too old. Version 5\.0 or newer.*pip install"):
-        requirements.check_library("transformers")
-    monkeypatch.setattr(requirements, "version", lambda name: "5.0.0.dev0")
-    requirements.check_library("transformers")
+        validation.check_library("transformers")
+    monkeypatch.setattr(validation, "version", lambda name: "5.0.0.dev0")
+    validation.check_library("transformers")
 
 
 def test_a_missing_library_raises_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(requirements, "version", missing)
+    monkeypatch.setattr(validation, "version", missing)
     with pytest.raises(SettingsError, match="diffusers is not installed") as error:
-        requirements.check_library("diffusers")
+        validation.check_library("diffusers")
     assert sys.executable in str(error.value) and "\n" not in str(error.value)
 
 
@@ -283,7 +275,7 @@ def test_a_broken_library_gives_a_one_line_error() -> None:
     broken = RuntimeError("operator torchvision::nms does not exist\nand a long trace")
     with (
         pytest.raises(SettingsError, match="torchvision::nms") as error,
-        requirements.require_library("transformers"),
+        validation.require_library("transformers"),
     ):
         raise broken
     assert "\n" not in str(error.value)
@@ -298,9 +290,9 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
         "import conftest\n"
         "import interleave_thinker.backend.chat.protocol, interleave_thinker.backend.generators.protocol\n"
         "import interleave_thinker.backend.loop.loop, interleave_thinker.backend.exporters.sheet\n"
-        "from interleave_thinker.nodes.inputs import images, requirements, run_folder\n"
-        "from interleave_thinker.nodes.sampling import settings, weights_identity\n"
-        "import interleave_thinker.nodes.agents.folders, interleave_thinker.nodes.plan.outline_text\n"
+        "from interleave_thinker.nodes.inputs import images, named_models, run_folder, validation\n"
+        "from interleave_thinker.nodes.sampling import identity, settings\n"
+        "import interleave_thinker.nodes.story.saved_runs\n"
         "import interleave_thinker.backend.report.text"
     )
     answer = subprocess.run(

@@ -1,1 +1,1 @@
-"""Model families of the host: one module in a maker's folder per family, found by the registry."""
+"""Model families of the host: one file for each maker or kind, listed in the registry."""

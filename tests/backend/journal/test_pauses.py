@@ -26,7 +26,7 @@ from interleave_thinker.backend.report.completeness import all_accepted, only_wa
 from interleave_thinker.backend.report.outcomes import stop_sentence, summarize
 from interleave_thinker.backend.types import Plan, RunSettings, Step, StopReason
 from interleave_thinker.cli.progress.sentences import step_line
-from interleave_thinker.nodes.story.incomplete import incomplete_line
+from interleave_thinker.nodes.story.saved_runs import incomplete_line
 
 
 def test_the_plan_waits_until_this_plan_is_approved(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Inputs that several generator nodes share, and the recommended settings of image models."""

@@ -1,1 +1,0 @@
-"""Live view of a run in the browser."""

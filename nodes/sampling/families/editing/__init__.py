@@ -1,1 +1,0 @@
-"""Families of other makers that edit with the host's own nodes."""

@@ -1,1 +1,0 @@
-"""FLUX models and models of the same class."""

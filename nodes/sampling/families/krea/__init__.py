@@ -1,1 +1,0 @@
-"""Krea 2 and its edit LoRAs."""

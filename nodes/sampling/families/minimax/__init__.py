@@ -1,1 +1,0 @@
-"""Still-image models of the MiniMax H3 family."""

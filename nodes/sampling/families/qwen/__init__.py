@@ -1,1 +1,0 @@
-"""Qwen-Image models and models of the same class."""

@@ -1,1 +1,0 @@
-"""Families that edit by image to image only."""

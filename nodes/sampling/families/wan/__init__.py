@@ -1,1 +1,0 @@
-"""Models of the WAN video class that edit single images."""

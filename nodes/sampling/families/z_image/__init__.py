@@ -1,1 +1,0 @@
-"""Z-Image and models of the same architecture."""

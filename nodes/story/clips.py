@@ -1,0 +1,262 @@
+"""Nodes that list the image pairs of a story for the host's video nodes, and add their clips to the story."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+from comfy_api.latest import io
+
+from ...backend.clips.encoding import clip_of
+from ...backend.clips.families import FAMILIES
+from ...backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
+from ...backend.errors import SettingsError
+from ...backend.journal.journal import Journal
+from ...backend.journal.records.run_files import RUN
+from ...backend.types import Trajectory
+from ...backend.types.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
+from .. import host
+from ..inputs.images import checked_batch, to_batch, to_pictures
+from ..inputs.run_folder import run_folder
+from ..inputs.sockets import CATEGORY, TRAJECTORY, TrajectorySocket, check_connected
+from ..inputs.validation import in_range
+
+MEGAPIXEL = 1_000_000
+NO_PAIR = "A clip leads from one image to another one: the story needs at least two different images."
+LISTS = "Connect the outputs of one Clip List to the video nodes, and its TRAJECTORY to Add Clips."
+
+
+class ClipList(io.ComfyNode):
+    """Lists first image, last image, prompt and size of each clip of a story."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        """Declare the node."""
+        return io.Schema(
+            node_id="InterleaveClipList",
+            display_name="Clip List",
+            category=CATEGORY,
+            description="Lists what each clip of a story leads from and to, for ComfyUI's own nodes that "
+            "generate a video between a first and a last frame. The nodes behind it run once per clip. Add "
+            "Clips takes their frames.",
+            search_aliases=[
+                "video",
+                "first last frame",
+                "flf2v",
+                "story to video",
+                "image to video",
+                "movie",
+                "animate",
+            ],
+            inputs=[
+                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
+                io.Combo.Input(
+                    "family",
+                    options=list(FAMILIES),
+                    default=next(iter(FAMILIES)),
+                    tooltip="The video model: Wan 2.1 and 2.2, LTX-Video and LTX-2, or MiniMax H3. It "
+                    "decides the frames per second, and which lengths and sizes are possible.",
+                ),
+                io.Float.Input(
+                    "seconds",
+                    default=5.0,
+                    min=0.1,
+                    max=60.0,
+                    step=0.1,
+                    tooltip="Duration of each clip, rounded to a length that the model supports.",
+                ),
+                io.Boolean.Input(
+                    "only_missing",
+                    default=True,
+                    optional=True,
+                    tooltip="List only clips that the story does not have yet, or whose images or prompt "
+                    "changed. Off: make all clips again.",
+                ),
+                io.Float.Input(
+                    "megapixels",
+                    default=0.0,
+                    min=0.0,
+                    max=4.0,
+                    step=0.05,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Million pixels of a frame. 0: the usual size of the model. The shape is that of "
+                    "the image.",
+                ),
+            ],
+            outputs=[
+                TrajectorySocket.Output("TRAJECTORY", tooltip="The story, for Add Clips."),
+                io.Image.Output("first_image", is_output_list=True, tooltip="First frame of each clip."),
+                io.Image.Output("last_image", is_output_list=True, tooltip="Last frame of each clip."),
+                io.String.Output("prompt", is_output_list=True, tooltip="What happens in each clip."),
+                io.Int.Output("width", is_output_list=True, tooltip="Width of each clip in pixels."),
+                io.Int.Output("height", is_output_list=True, tooltip="Height of each clip in pixels."),
+                io.Int.Output("length", tooltip="Number of frames of each clip."),
+                io.Float.Output("fps", tooltip="Frames per second of each clip."),
+            ],
+        )
+
+    @classmethod
+    def execute(
+        cls,
+        trajectory: Trajectory,
+        family: str,
+        seconds: float,
+        only_missing: bool = True,
+        megapixels: float = 0.0,
+    ) -> io.NodeOutput:
+        """List the clips."""
+        check_connected("Clip List", TRAJECTORY, trajectory=trajectory)
+        in_range("Clip List", 0.1, 60, seconds=seconds)
+        in_range("Clip List", 0, 4, megapixels=megapixels)
+        kind = FAMILIES.get(family)
+        if kind is None:
+            raise SettingsError(
+                f"Clip List: unknown video model {family[:40]!r}.", f"Choose one of: {', '.join(FAMILIES)}."
+            )
+        if not clip_pairs(trajectory):
+            raise SettingsError(f"Clip List: {NO_PAIR}", "Connect a longer story.")
+        if not only_missing:
+            trajectory = trajectory.model_copy(update={"clips": ()})
+        pairs, every = missing_pairs(trajectory), len(clip_pairs(trajectory))
+        area = round(megapixels * MEGAPIXEL) or None
+        sizes = [kind.size(pair.last.size, area) for pair in pairs]
+        lists: list[list[Any]] = [
+            [to_batch(pair.first.image) for pair in pairs],
+            [to_batch(pair.last.image) for pair in pairs],
+            [pair.prompt for pair in pairs],
+            [width for width, _ in sizes],
+            [height for _, height in sizes],
+        ]
+        length = kind.length(seconds)
+        each = f", each with {length} frames at {kind.fps} per second" if pairs else ""
+        host.NodeProgress().say(f"Clips to make: {len(pairs)} of {every}{each}.")
+        skipped = [host.nothing()]
+        return io.NodeOutput(trajectory, *(one or skipped for one in lists), length, float(kind.fps))
+
+
+class AddClips(io.ComfyNode):
+    """Adds clips to a story. Takes one list item per clip."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        """Declare the node."""
+        return io.Schema(
+            node_id="InterleaveAddClips",
+            display_name="Add Clips",
+            category=CATEGORY,
+            description="Adds generated clips to a story and stores them in its run folder. Export writes "
+            "them as a video (MP4), into the page and into the ZIP. If the story has all of its clips, the "
+            "video nodes do not run.",
+            search_aliases=["video", "movie", "combine clips", "story to video", "mp4"],
+            is_input_list=True,
+            inputs=[
+                TrajectorySocket.Input("trajectory", tooltip="The story of Clip List."),
+                io.Float.Input(
+                    "fps",
+                    default=16.0,
+                    min=MIN_FPS,
+                    max=MAX_FPS,
+                    step=0.01,
+                    tooltip="Frames per second of the frames: those of Clip List.",
+                ),
+                io.Image.Input(
+                    "frames",
+                    optional=True,
+                    lazy=True,
+                    tooltip="Frames of each clip, from VAE Decode: one batch per clip.",
+                ),
+                io.Video.Input(
+                    "videos",
+                    optional=True,
+                    lazy=True,
+                    tooltip="One video per clip, instead of frames. Its own frames per second are used.",
+                ),
+            ],
+            outputs=[
+                TrajectorySocket.Output("TRAJECTORY", tooltip="The story with its clips, for Export."),
+                io.String.Output("report", tooltip="The clips by step."),
+            ],
+        )
+
+    @classmethod
+    def check_lazy_status(cls, trajectory: list[Trajectory], fps: list[float], **connected: Any) -> list[str]:
+        """Return the inputs that must be computed now: none if the story has all of its clips."""
+        for one in trajectory:
+            check_connected("Add Clips", TRAJECTORY, trajectory=one)
+        if not missing_pairs(trajectory[0]):
+            return []
+        return [name for name, values in connected.items() if values[0] is None]
+
+    @classmethod
+    def execute(
+        cls,
+        trajectory: list[Trajectory],
+        fps: list[float],
+        frames: list[Any] | tuple[None] = (None,),
+        videos: list[Any] | tuple[None] = (None,),
+    ) -> io.NodeOutput:
+        """Add the clips."""
+        if len(trajectory) != 1:
+            raise SettingsError(f"Add Clips takes one story, not {len(trajectory)}.", LISTS)
+        (story,) = trajectory
+        check_connected("Add Clips", TRAJECTORY, trajectory=story)
+        in_range("Add Clips", MIN_FPS, MAX_FPS, fps=max(fps))
+        made: list[Clip] = []
+        if missing_pairs(story):
+            given = videos if videos[0] is not None else frames
+            if given[0] is None:
+                raise SettingsError("Add Clips: neither frames nor videos are connected.", LISTS)
+            pairs = _pairs(story, len(given))
+            rates = fps * len(pairs) if len(fps) == 1 else fps
+            if len(rates) != len(pairs):
+                raise SettingsError(f"Add Clips: {len(fps)} values of fps for {len(pairs)} clips.", LISTS)
+            folder = run_folder(host.output_folder(), story.request, story.settings.seed)
+            journal = Journal(folder) if (folder / RUN).is_file() else None
+            progress = host.NodeProgress()
+            with journal.writing() if journal else nullcontext():
+                for number, (pair, one, rate) in enumerate(zip(pairs, given, rates, strict=True), 1):
+                    host.stop_if_interrupted()
+                    progress.say(f"Clip {number} of {len(pairs)}")
+                    clip = clip_of(pair, _footage(one, rate, pair))
+                    made.append(journal.keep_clip(clip) if journal else clip)
+        story = with_clips(story, made)
+        host.NodeProgress().say(f"Clips added: {len(made)}, kept: {len(story.clips) - len(made)}.")
+        lines = [
+            f"Step {step}: {clip.seconds:.1f} s, {clip.frames} frames, {clip.size[0]}x{clip.size[1]}"
+            for step, clip in clips_of(story).items()
+        ]
+        return io.NodeOutput(story, "\n".join(lines))
+
+
+def _pairs(story: Trajectory, count: int) -> tuple[ClipPair, ...]:
+    """Return the pairs that a number of clips is for: the missing ones, or all.
+
+    Raises:
+        SettingsError: There are more or fewer clips.
+    """
+    missing, every = missing_pairs(story), clip_pairs(story)
+    if count not in (len(missing), len(every)):
+        raise SettingsError(
+            f"Add Clips: {count} clips for a story that lacks {len(missing)} of its {len(every)} clips.",
+            LISTS,
+        )
+    return missing if count == len(missing) else every
+
+
+def _footage(given: Any, rate: float, pair: ClipPair) -> Footage:
+    """Return the frames of a batch of images or of a video of the host.
+
+    Raises:
+        SettingsError: It is something else, or has too many frames.
+    """
+    if callable(getattr(given, "get_components", None)):
+        components = given.get_components()
+        given, rate = components.images, float(components.frame_rate)
+    batch = checked_batch(given)
+    if len(batch) > MAX_FRAMES:
+        raise SettingsError(
+            f"Add Clips: the clip of step {pair.step} has {len(batch)} frames; the maximum is {MAX_FRAMES}.",
+            "Make a shorter clip.",
+        )
+    return Footage(to_pictures(batch), rate)
