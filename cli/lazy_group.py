@@ -35,7 +35,7 @@ COMMANDS = {
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
     "evaluate": (".evaluate.command:app", "Measure planner, critic and complete stories in the tiny world."),
     "benchmark": (
-        ".benchmark.app:app",
+        ".benchmark:app",
         "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world.",
     ),
     "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),

@@ -68,7 +68,7 @@ LIGHT = (
     "backend.exporters",
     "backend.agents.critic",
     "cli",
-    "cli.benchmark.app",
+    "cli.benchmark",
     "cli.commands.run.command",
     "cli.commands.plan",
     "cli.commands.judge",

@@ -28,7 +28,7 @@ def command(
     ] = None,
 ) -> None:
     """Train planner and critic with one part left out at a time, and measure the effect of each part."""
-    from ...evaluation.checkout import commit
+    from ...evaluation.benchmark_run import commit
     from ...tinyworld.lab.ablation.outcomes import read_report
     from ...tinyworld.lab.ablation.run import ablate, as_markdown
 

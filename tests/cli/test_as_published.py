@@ -20,7 +20,7 @@ from interleave_thinker.backend.prompts.published import WORDINGS
 from interleave_thinker.backend.types import Plan, Step, StepSettings
 from interleave_thinker.cli.commands.run.published import with_published_models
 from interleave_thinker.cli.options.model_options import CriticOptions, GeneratorOptions, PlannerOptions
-from interleave_thinker.evaluation.runs.settings import BenchmarkOptions
+from interleave_thinker.evaluation.benchmark_run import BenchmarkOptions
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from interleave_thinker.backend.pipeline.published import BENCHMARK_SETTINGS, ST
 from interleave_thinker.backend.prompts.importer import import_official
 from interleave_thinker.backend.prompts.published import ENDING
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict
-from interleave_thinker.evaluation.benchmarks.base.benchmark import ItemAnswer
+from interleave_thinker.evaluation.benchmark import ItemAnswer
 
 CHECKOUT = Path(os.environ.get("INTERLEAVE_PUBLISHED") or "/nonexistent").absolute()
 pytestmark = pytest.mark.skipif(

@@ -180,26 +180,32 @@ def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
 
 def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path: Path) -> None:
     """Both processes of a pair share a folder. One is killed at a random moment, then the other."""
-    from support.wise_runs import carry_out, setting_of, wise_data
+    from support.benchmark_runs import carry_out, setting_of
 
-    from interleave_thinker.evaluation.runs.submission import collect
+    from interleave_thinker.evaluation.submission import collect
 
-    setting, least, dice = setting_of(wise_data(tmp_path, 120)), 30, random.Random(0)
+    data, count = tmp_path / "merge.json", range(1, 121)
+    data.write_text(
+        json.dumps([{"Prompt": f"what {n} is", "Explanation": "it", "prompt_id": n} for n in count])
+    )
+    setting, least, dice = setting_of("wise", data), 30, random.Random(0)
     alone, out, log = tmp_path / "alone", tmp_path / "killed", tmp_path / "draws.log"
     began = time.monotonic()
-    carry_out(alone, setting, SmallTeachers(seconds=0.01))
+    carry_out(alone, setting, SmallTeachers(seconds=0.01), retry_failed=True)
     longest = (time.monotonic() - began) / least
     teachers, kills, ended_alone = SmallTeachers(log, seconds=0.01), 0, 0
     while kills < least and ended_alone <= 3:
         other = os.fork()
         if other == 0:
-            carry_out(out, setting, teachers)
+            carry_out(out, setting, teachers, retry_failed=True)
             os._exit(0)
-        ended = forked(lambda: carry_out(out, setting, teachers), dice.uniform(0.05, longest))
+        ended = forked(
+            lambda: carry_out(out, setting, teachers, retry_failed=True), dice.uniform(0.05, longest)
+        )
         os.kill(other, signal.SIGKILL)
         kills += ended.killed + os.WIFSIGNALED(os.waitpid(other, 0)[1])
         ended_alone += not ended.killed
-    carry_out(out, setting, teachers)
+    carry_out(out, setting, teachers, retry_failed=True)
     for folder in (alone, out):
         collect(folder, log=lambda line: None)
     draws = log.read_text().split()

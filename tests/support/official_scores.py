@@ -20,6 +20,8 @@ from statistics import fmean
 from typing import Any
 
 from PIL import Image
+from support.benchmark_runs import carry_out, setting_of
+from support.fake_judge import knowing
 
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
@@ -27,19 +29,9 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.judges import BenchmarkJudge, open_judge
-from interleave_thinker.evaluation.runs.official_scoring import OfficialScoring, score_officially
-from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.settings import (
-    BenchmarkOptions,
-    BenchmarkSettings,
-    digest_of,
-    take_folder,
-)
-from interleave_thinker.evaluation.runs.submission import collect
-from interleave_thinker.training.data.executors.threads import ThreadExecutor
-from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+from interleave_thinker.evaluation.judge import BenchmarkJudge
+from interleave_thinker.evaluation.official_scoring import OfficialScoring, score_officially
+from interleave_thinker.evaluation.submission import collect
 from interleave_thinker.training.data.trajectories.unit import Teachers
 
 TOKEN = re.compile(r"\b[a-z]\d{2,4}\b")
@@ -264,24 +256,8 @@ MINIATURES = {"ueval": ueval, "wise": wise, "rise": rise, "specv": specv, "comm"
 
 def run(name: str, folder: Path, made: Miniature) -> Path:
     """Run and collect the benchmark's folder."""
-    benchmark, options = open_benchmark(name), BenchmarkOptions(max_attempts=1)
-    setting = BenchmarkSettings(
-        benchmark=name,
-        data=str(made.data),
-        data_digest="",
-        models={"planner": "tokens", "critic": "none", "generator": "colors"},
-        preset=options.preset,
-        settings=options.run_settings(),
-        version="1",
-        commit="unknown",
-    )
-    items = benchmark.items(setting.where())
     out = folder / "out"
-    take_folder(out, setting.model_copy(update={"data_digest": digest_of(items)}))
-    engine = BenchmarkRun(
-        out, teachers, setting.settings, TrajectoryOptions(go_on=True), ThreadExecutor(2), lambda line: None
-    )
-    engine.carry_out(items)
+    carry_out(out, setting_of(name, made.data, max_attempts=1), teachers)
     collect(out, log=lambda line: None)
     return out
 
@@ -303,11 +279,10 @@ def scored(name: str, checkout: Path, python: str, parallel: int = 16) -> dict[s
         made = MINIATURES[name](folder, random.Random(f"official {name}"), checkout.resolve())
         out = run(name, folder, made)
         ran = time.monotonic()
-        (folder / "known.json").write_text(json.dumps(made.known))
         judges: list[BenchmarkJudge] = []
 
         def judge() -> BenchmarkJudge:
-            judges.append(open_judge(f"fake:{folder / 'known.json'}", out / "answers.sqlite"))
+            judges.append(BenchmarkJudge(knowing(made.known), out / "answers.sqlite"))
             return judges[-1]
 
         official = OfficialScoring(made.checkout or checkout, python, parallel)

@@ -14,9 +14,8 @@ from random import Random
 
 from ...backend.errors import SettingsError
 from ...backend.pictures import Picture
-from ...evaluation.benchmarks.base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
-from ...evaluation.benchmarks.base.content import ContentBenchmark, read_content
-from ...evaluation.benchmarks.base.rows import checked
+from ...evaluation.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
+from ...evaluation.benchmark_files import ContentBenchmark, checked, read_content
 from ..runtime.reading import read_image
 from ..runtime.scorer import faults
 from .world.requests import TinyStory, random_story
@@ -62,10 +61,6 @@ class TinyWorldBenchmark(ContentBenchmark):
             for name, story in stories().items()
         ]
         return checked(items, data.split)
-
-    def judge_calls(self, item: BenchmarkItem) -> int:
-        """Return 0: no judge is asked."""
-        return 0
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]

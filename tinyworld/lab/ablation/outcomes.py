@@ -17,7 +17,7 @@ from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_json, read_text
-from ....evaluation.checkout import UNKNOWN
+from ....evaluation.benchmark_run import UNKNOWN
 from ..job_runner import LabJob
 from ..runs.stories import StoryOutcome
 from .measures import NextSteps, RefinedPrompts, RowOutcomes, StoredVerdicts, exact_plans, stored

@@ -1,1 +1,0 @@
-"""Parts shared by all benchmarks: items, data files, official evaluators in child processes, questions."""

@@ -1,1 +1,0 @@
-"""CoMM: manuals with images."""

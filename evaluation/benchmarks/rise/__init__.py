@@ -1,1 +1,0 @@
-"""RISEBench: edits that require reasoning."""

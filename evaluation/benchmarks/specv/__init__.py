@@ -1,1 +1,0 @@
-"""SpecV: interleaved stories with checklists."""

@@ -1,1 +1,0 @@
-"""UEval: answers of text and images with rubrics."""

@@ -1,1 +1,0 @@
-"""ViStoryBench: stories in shots with reference images."""

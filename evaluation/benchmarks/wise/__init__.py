@@ -1,1 +1,0 @@
-"""WISE (Verified): images that require knowledge."""

@@ -1,1 +1,0 @@
-"""Benchmark runs: generate the answers, collect a submission, score it, compare scores, write pages."""

@@ -1,1 +1,0 @@
-"""Web page and table that compare scored folders."""
