@@ -12,12 +12,17 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "": ("parity", "feedback"),
     "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
     **dict.fromkeys(
-        (
-            *("demo", "run", "app", "judge", "cast sheets", "data trajectories", "evaluate critic"),
-            *(f"benchmark {name}" for name in BENCHMARKS),
-        ),
+        ("demo", "run", "app", "judge", "cast sheets", "data trajectories", "evaluate critic"),
         ("--critic-notes",),
     ),
+    **dict.fromkeys((f"benchmark {name}" for name in BENCHMARKS), ("--critic-notes", "--estimate")),
+    "benchmark": ("judge-bridge",),
+    "benchmark collect": ("--link",),
+    "benchmark score": (
+        *("--repeats", "--order-swap", "--silence"),
+        *("--judge-dtype", "--judge-device", "--judge-quantization"),
+    ),
+    "benchmark compare": ("--page",),
     "evaluate": ("own-critic",),
     "evaluate ablation": ("--teacher-seeds",),
     "data": ("pairs", "critic-pairs", "planner-pairs"),
