@@ -16,18 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
-from ..backend.errors import ChatError, JournalError, PictureError, ScorerError, SettingsError
+from ..backend.errors import JournalError, PictureError, SettingsError
 from ..backend.feedback.log import read_feedback
 from ..backend.feedback.rows import success_of
 from ..backend.loop.replay import load_trajectory
 from ..backend.pictures import Picture
 from ..backend.scorers import Scorer
 from ..backend.types import Score, Verdict
-from ..training.content_cache import ContentCache, key_of
-from ..training.data.executors import LocalCancelToken
-from ..training.data.executors.threads import ThreadExecutor
+from ..training.content_cache import ContentCache
 from ..training.data.from_runs.run_folders import find_runs
-from ..training.data.from_runs.scoring import GIVE_UP, ImageToScore, ScoreImages, ScoreReply
+from ..training.data.from_runs.scoring import CachedScores, in_threads
 from ..training.statistics.intervals import Z, share
 
 CRITIC = "critic of the runs"
@@ -135,30 +133,12 @@ def scored(
     Raises:
         ChatError: The model failed several times in a row.
     """
-    asked = [_to_score(scorer, image) for image in images]
-    scores = {one.key: cache.score(one.key) if cache else None for one in asked}
-    missing = {one.key: one for one in asked if scores[one.key] is None}
-    first, failed_in_a_row = "", 0
-    executor, stop = ThreadExecutor(parallel), LocalCancelToken()
-    for done in executor.map(ScoreImages(lambda: scorer), list(missing.values()), lambda one: one.key, stop):
-        score, _, error = done.result or ScoreReply()
-        if score is not None:
-            scores[done.key], failed_in_a_row = score, 0
-            if cache:
-                cache.keep_score(done.key, score)
-            continue
-        kind, message, hint = error or (ScorerError, str(done.lost), "")
-        first = first or f"{message} {hint}".strip()
-        failed_in_a_row = failed_in_a_row + 1 if kind is ChatError else 0
-        if failed_in_a_row >= GIVE_UP:
-            raise ChatError(message, hint=hint)
-    return Scored([scores[one.key] for one in asked], first)
+    scores = CachedScores(scorer, cache, "agreement")
 
+    def score(image: AnnotatedImage) -> Score | None:
+        return scores.of(image.before, image.after, image.prompt)[0]
 
-def _to_score(scorer: Scorer, image: AnnotatedImage) -> ImageToScore:
-    source = image.before.digest if image.before else None
-    key = key_of("agreement", scorer.identity, source, image.after.digest, image.prompt)
-    return ImageToScore(key, image.before, image.after, image.prompt)
+    return Scored(list(in_threads(score, images, parallel)), scores.first_failure)
 
 
 def check_verdicts(images: Sequence[AnnotatedImage], least: int = 2) -> None:

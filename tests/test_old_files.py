@@ -27,8 +27,7 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import RunsData
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import read_rows
+from interleave_thinker.training.data.rows.sft import RowSet, read_rows
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 DATA = Path(__file__).parent / "data"

@@ -1,27 +1,38 @@
-"""`data`: makes training data from runs, feedback and benchmarks, and from the tiny world."""
+"""`data`: makes training data from runs and feedback, as the published pipeline, and from the tiny world."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
-from ...training.data.from_runs.settings import RunsData
+from ...training.data.from_runs.settings import FilterData, RunsData
 from ..options.models import with_model_options
-from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
+from ..options.runs import SCORERS, Runs, Score, SkipBadRuns, oracle_of
+from ..options.teachers import ImagesAtATime
 from ..options.training import PageRows, PageSeed, PagesOf, checkpoint_of
-from . import filter as filtering
-from . import guard, pack, planner_rl, planner_rows, prompts, sequences, tinyworld, trajectories
-from .feedback import command as feedback
+from . import published
 
 if TYPE_CHECKING:
-    from ...backend.prompts import PromptSet
+    from ...training.data.from_runs.convert import MadeData
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Make training data, from requests to packed datasets."
-)
+HELP = "Make training data, from requests to packed datasets."
+OLD_SEED = 40_000
+"""First seed of tiny-world rows; far from the seeds that the built-in critic was trained on."""
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=HELP)
+Out = Annotated[
+    Path, typer.Option(help="Output folder for critic_sft.json, critic_rl.jsonl, images, report.")
+]
+WorldRows = Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of requests, all different.")]
+WorldSeed = Annotated[int, typer.Option(min=0, help="Random seed of the requests.")]
+WorldSplit = Annotated[
+    Literal["train", "evaluate"],
+    typer.Option(help="Training requests (train) or held-out requests (evaluate)."),
+]
+WorldOut = Annotated[Path, typer.Option(help="Output folder for the file and the images of its requests.")]
 
 
 @app.callback()
@@ -29,12 +40,13 @@ def data() -> None:
     """Make training data, from requests to packed datasets."""
 
 
-def prompt_set_for(model: str | None, download: bool) -> PromptSet:
-    """Return the prompt set of the critic to train: its checkpoint's, otherwise the built-in one."""
-    from ...backend.prompts import default_prompt_set, prompt_set_of
+def say(line: str) -> None:
+    """Print a line of progress."""
+    typer.echo(shown_text(line))
 
-    found = prompt_set_of(checkpoint_of(model, download)) if model else None
-    return found or default_prompt_set()
+
+def _say_files(made: MadeData) -> None:
+    typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
 
 
 @app.command("from-runs")
@@ -42,9 +54,7 @@ def prompt_set_for(model: str | None, download: bool) -> PromptSet:
 def from_runs(
     *,
     runs: Runs,
-    out: Annotated[
-        Path, typer.Option(help="Output folder for critic_sft.json, critic_rl.jsonl, images and report.")
-    ],
+    out: Out,
     model: Annotated[
         str | None,
         typer.Option(
@@ -58,50 +68,189 @@ def from_runs(
     ] = False,
     scorer: Score = None,
     skip_bad: SkipBadRuns = False,
-    guard: Annotated[
-        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching items are left out.")
-    ] = None,
     settings: RunsData,
 ) -> None:
     """Make rows for critic-sft and critic-grpo from runs and feedback (accept, reject, better prompt)."""
+    from ...backend.prompts import default_prompt_set, prompt_set_of
     from ...backend.scorers import open_scorer
     from ...training.data.from_runs.convert import RunConverter
 
+    found = prompt_set_of(checkpoint_of(model, download)) if model else None
     converter = RunConverter(
         settings,
-        prompt_set_for(model, download),
+        found or default_prompt_set(),
         open_scorer(scorer) if scorer else None,
         oracle_of(settings.reasoning),
         skip_bad,
-        lambda line: typer.echo(shown_text(line)),
-        guard=guard,
+        say,
     )
-    made = converter.convert(runs, out)
-    typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
+    _say_files(converter.convert(runs, out))
 
 
-app.command("feedback")(feedback)
-app.command("prompts")(prompts.command)
-app.add_typer(guard.app, name="guard")
-app.command("trajectories")(trajectories.command)
-app.command("filter")(filtering.command)
-app.command("planner-rows")(planner_rows.command)
-app.command("planner-rl")(planner_rl.command)
-app.command("sequences")(sequences.command)
-app.command("pack")(pack.command)
-app.command("inspect")(pack.inspect)
-app.command("tinyworld-prompts")(tinyworld.prompts)
-app.command("tinyworld-planner")(tinyworld.planner)
-app.command("tinyworld-planner-rl")(planner_rl.tinyworld)
+@app.command("filter")
+@with_model_options
+def filter_runs(
+    *,
+    runs: published.RunFolders,
+    out: Out,
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            "--critic-prompts",
+            help="Prompt set of the critic to train: a folder of a checkpoint or a prompt set, or "
+            "tinyworld:critic. Default: the built-in prompt set.",
+        ),
+    ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(help=f"Scorer of the images: {SCORERS}. Default: none; then no RL rows are made."),
+    ] = None,
+    skip_bad: SkipBadRuns = False,
+    guard: published.GuardIndex = None,
+    parallel: ImagesAtATime = 1,
+    settings: FilterData,
+) -> None:
+    """Filter trajectories into rows for critic-sft and critic-grpo.
+
+    Keep those that improved, truncate each at its best image, and balance the verdicts.
+    """
+    from ...backend.prompts import default_prompt_set
+    from ...backend.scorers import open_scorer
+    from ...training.data.decontamination.guard import open_guard
+    from ...training.data.from_runs.convert import RunConverter
+    from ...training.data.from_runs.scoring import RepeatedScorer
+    from ..open_models import prompts_in
+
+    judge = (
+        RepeatedScorer(open_scorer(scorer), settings.score_repeats, settings.match_size) if scorer else None
+    )
+    prompt_set = prompts_in(prompts) or default_prompt_set()
+    with open_guard(guard) as opened:
+        converter = RunConverter(
+            settings,
+            prompt_set,
+            judge or None,
+            None,
+            skip_bad,
+            say,
+            opened.finds_trajectory,
+            opened.report,
+            parallel,
+        )
+        _say_files(converter.convert(runs, out))
+
+
+@app.command("feedback")
+def feedback(
+    *,
+    run: Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)],
+    step: Annotated[int, typer.Option(min=1, help="Number of the step in the plan.")],
+    attempt: Annotated[int, typer.Option(min=1, help="Number of the attempt, counted from 1.")],
+    accept: Annotated[bool, typer.Option("--accept", help="The image matches its prompt.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="The image does not match its prompt.")] = False,
+    better: Annotated[str, typer.Option(help="A better prompt for the image. It rejects the image.")] = "",
+    note: Annotated[
+        str, typer.Option(help="Reason of the verdict. A critic learns it as its reasoning.")
+    ] = "",
+    true: Annotated[
+        list[str] | None, typer.Option(help="Text of an item of the checklist that is true; repeatable.")
+    ] = None,
+    false: Annotated[
+        list[str] | None,
+        typer.Option(help="Text of an item that is not true; repeatable. It rejects the image."),
+    ] = None,
+    take_back: Annotated[
+        bool, typer.Option("--take-back", help="Remove the feedback on this attempt.")
+    ] = False,
+) -> None:
+    """Record your verdict on one attempt of a run, as training data for a critic.
+
+    It is stored in feedback.jsonl in the run folder. If an attempt has several verdicts, the last one counts.
+    """
+    from pydantic import ValidationError
+
+    from ...backend.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
+    from ...backend.journal.records.run_files import first_fault
+
+    better, note = better.strip(), note.strip()
+    given = [accept, reject or bool(better), take_back]
+    has_items = bool(true or false)
+    if sum(given) > 1 or not (any(given) or has_items):
+        raise SettingsError(
+            "`data feedback` needs exactly one verdict.",
+            "Give --accept, --reject (with --better PROMPT if you know one), --true, --false or --take-back.",
+        )
+    if take_back and (note or has_items):
+        with_it = "--note" if note else "--true and --false"
+        raise SettingsError(f"{with_it} cannot be combined with --take-back.", "Remove one of them.")
+    try:
+        items = tuple(
+            ItemFeedback(text=text, true=is_true)
+            for texts, is_true in ((true, True), (false, False))
+            for text in texts or ()
+        )
+        annotation = Feedback(
+            step=step,
+            attempt=attempt - 1,
+            accepted=accept if accept or reject or better else None,
+            better_prompt=better or None,
+            note=note or None,
+            items=items or None,
+        )
+    except ValidationError as error:
+        raise SettingsError(f"The feedback is not valid{first_fault(error)}") from error
+    record_feedback(run, annotation)
+    typer.echo(f"Saved to {run / FEEDBACK}.")
+
+
+published.add_to(app)
+
+
+@app.command("tinyworld-prompts")
+def tinyworld_prompts(
+    *, out: WorldOut, rows: WorldRows = 400, seed: WorldSeed = 0, split: WorldSplit = "train"
+) -> None:
+    """Make requests that the tiny world's planner understands."""
+    from ...tinyworld.lab.data.planner_rows import make_prompts
+
+    typer.echo(f"prompts: {make_prompts(out, rows, seed, split)}")
+
+
+@app.command("tinyworld-planner")
+def tinyworld_planner(*, out: WorldOut, rows: WorldRows = 2000, seed: WorldSeed = 0) -> None:
+    """Make rows like those that the tiny world's planner was trained on."""
+    from ...tinyworld.lab.data.planner_rows import make
+    from ...training.data.rows.sft import write_rows
+
+    write_rows(out / "planner_sft.json", make(out, rows, seed))
+    typer.echo(f"data: {out / 'planner_sft.json'}")
+
+
+@app.command("tinyworld-planner-rl")
+def tinyworld_planner_rl(
+    *,
+    out: WorldOut,
+    rows: WorldRows = 500,
+    least: Annotated[int, typer.Option(min=1, max=20, help="Least number of steps of a story.")] = 1,
+    most: Annotated[int, typer.Option(min=1, max=20, help="Greatest number of steps of a story.")] = 6,
+    wording: Annotated[
+        Literal["usual", "other", "unseen"],
+        typer.Option(
+            help="Phrases that the built-in planner was trained on (usual), or one of two other sets."
+        ),
+    ] = "usual",
+    seed: WorldSeed = 0,
+    split: WorldSplit = "train",
+) -> None:
+    """Make planner-grpo rows of the tiny world: requests with exact plans, which need no judge."""
+    from ...tinyworld.lab.data.planner_rl import StoryKind, make_planner_rl
+
+    typer.echo(f"data: {make_planner_rl(out, rows, seed, StoryKind(least, most, wording), split)}")
 
 
 @app.command("tinyworld-critic")
 def tinyworld_critic(
-    *,
-    out: Annotated[Path, typer.Option(help="Output folder for critic_sft.json and its pages.")],
-    rows: PageRows = 2000,
-    generator: PagesOf = None,
-    seed: PageSeed = 0,
+    *, out: WorldOut, rows: PageRows = 2000, generator: PagesOf = None, seed: PageSeed = 0
 ) -> None:
     """Generate tiny-world critic rows to mix into training, which prevents forgetting."""
     from ...tinyworld.lab.data.critic_rows import make_mistakes
@@ -115,7 +264,3 @@ def tinyworld_critic(
     made = make_mistakes(out, pipeline, rows, OLD_SEED + seed, TimeLeft("rows", typer.echo))
     write_rows(out / SFT_FILE, made)
     typer.echo(f"data: {out / SFT_FILE}")
-
-
-OLD_SEED = 40_000
-"""First seed; far from the seeds that the built-in critic was trained on."""

@@ -1,7 +1,6 @@
 """The models of commands that carry out many requests, opened by each worker.
 
-Only the options are sent to a worker, which opens the models as `run` does. The ledger and the price list
-know a model by the name on the command line.
+Only the options are sent to a worker, which opens the models as `run` does.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from .panels import PARALLEL
 
 if TYPE_CHECKING:
     from ...backend.types import RunSettings
-    from ...training.data.executors import Executor
-    from ...training.data.trajectories.engine import TrajectoriesReport
-    from ...training.data.trajectories.unit import Teachers
+    from ...training.data.trajectories.engine import Teachers, TrajectoriesReport
+    from ...training.data.trajectories.executors import Executor
 
 INTERRUPTED = "interrupted"
 Parallel = Annotated[
@@ -50,30 +48,14 @@ Workers = Annotated[
         rich_help_panel=PARALLEL,
     ),
 ]
-RunsAtATime = Annotated[
-    int,
-    typer.Option(
-        "--parallel",
-        min=1,
-        max=1024,
-        help="Runs at the same time. With --ray: per worker.",
-        rich_help_panel=PARALLEL,
-    ),
-]
 ImagesAtATime = Annotated[
     int,
     typer.Option(
         "--parallel",
         min=1,
         max=1024,
-        help="Images scored at the same time. With --ray: per worker.",
+        help="Images scored at the same time.",
         rich_help_panel=PARALLEL,
-    ),
-]
-RowWorkers = Annotated[
-    int,
-    typer.Option(
-        "--workers", min=1, max=10_000, help="With --ray: number of workers.", rich_help_panel=PARALLEL
     ),
 ]
 
@@ -96,24 +78,18 @@ class TeacherOptions:
             ChatError: An agent cannot be loaded or reached.
             GeneratorError: A generator cannot be loaded or reached.
         """
-        from ...training.data.trajectories.unit import Teachers
+        from ...training.data.trajectories.engine import Teachers
 
         opener = Opener(self.local)
         planner, critic = opener.planner(self.planner), opener.critic(self.critic)
         generators = [(one.generator, opener.generator(one)) for one in self.generators]
         opener.finish()
         return Teachers(
-            planner=(self.planner.planner, planner),
-            critic=critic and (self.critic.critic, critic),
+            planner=planner,
+            critic=critic,
             generators=tuple(generators),
             constraints=self.constraints,
         )
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the models in the ledger and the price list."""
-        critic = [] if self.critic.critic == NONE else [self.critic.critic]
-        return [self.planner.planner, *critic, *(one.generator for one in self.generators)]
 
 
 def each_generator(names: Sequence[str], options: GeneratorOptions) -> tuple[GeneratorOptions, ...]:
@@ -135,8 +111,8 @@ def run_requests(
     Raises:
         InterleaveError: As `Trajectories.make` does.
     """
-    from ...training.data.trajectories.engine import PromptFile, Trajectories
-    from ...training.data.trajectories.options import TrajectoryOptions
+    from ...training.data.trajectories.engine import Trajectories, TrajectoryOptions
+    from ...training.data.trajectories.prompt_rows import PromptFile
     from .image_cost import say_cost
 
     say_cost(teachers.generators[0].generator, settings, teachers.critic.critic != NONE)
@@ -158,23 +134,8 @@ def exit_code(made: TrajectoriesReport) -> int:
     return 0 if made.totals.whole == made.totals.prompts else 3
 
 
-def open_executor_for(runs: Sequence[Path], parallel: int, ray: str | None, workers: int) -> Executor:
-    """Return an executor whose workers read these runs.
-
-    Raises:
-        SettingsError: With --ray, a run is a .zip file, which is unpacked on this machine only.
-    """
-    if ray is not None and any(run.is_file() for run in runs):
-        raise SettingsError("Ray workers cannot read a .zip story.", "Unpack it, or remove --ray.")
-    return open_executor(parallel, ray, workers)
-
-
 def open_executor(parallel: int, ray: str | None, workers: int) -> Executor:
     """Return an executor: threads of this process, or Ray."""
-    if ray is None:
-        from ...training.data.executors.threads import ThreadExecutor
+    from ...training.data.trajectories.executors import RayExecutor, ThreadExecutor
 
-        return ThreadExecutor(parallel)
-    from ...training.data.executors.ray_actors import RayExecutor
-
-    return RayExecutor(workers, parallel, ray)
+    return ThreadExecutor(parallel) if ray is None else RayExecutor(workers, parallel, ray)

@@ -37,8 +37,7 @@ from .publish import command as publish_command
 from .tinyworld import TINYWORLD
 
 if TYPE_CHECKING:
-    from ...training.data.rows.row_kinds import Role
-    from ...training.data.rows.row_sets import RowSet
+    from ...training.data.rows.sft import Role, RowSet
 
 app = typer.Typer(
     cls=RecordedGroup,
@@ -76,8 +75,7 @@ def _fine_tune(
     model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, checked: Checked
 ) -> Path:
     from ...backend.prompts import prompt_set_of
-    from ...training.data.rows.row_sets import read_row_set
-    from ...training.data.rows.sft import show_balance
+    from ...training.data.rows.sft import read_row_set, show_balance
     from ...training.gate.gate_rows import refuse_trained
     from ...training.own_critic.own_critic import TRAINED
     from ...training.sft.data import FINAL, SftData
@@ -123,7 +121,7 @@ def planner_sft(
     settings: SftTraining,
 ) -> None:
     """Fine-tune a planner (SFT) on planner_sft.json."""
-    from ...training.data.rows.row_sets import read_row_set
+    from ...training.data.rows.sft import read_row_set
 
     measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
     files = SftFiles(data, images, skip_bad, "planner", dry_run)
@@ -157,7 +155,7 @@ def critic_sft(
         _fine_tune(model, download, files, out, settings, Checked())
         return
     from ...training.data.rows.lengths import TokenLimit
-    from ...training.data.rows.row_sets import read_row_set
+    from ...training.data.rows.sft import read_row_set
     from ...training.gate.gate_rows import askable, examination
     from ...training.gate.regression_gate import GateRefused, RegressionGate, enforce, publish
     from ...training.sft.data import FINAL

@@ -144,9 +144,12 @@ def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_p
 
 
 def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
-    from interleave_thinker.training.data.executors.threads import ThreadExecutor
-    from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
-    from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+    from interleave_thinker.training.data.trajectories.engine import (
+        PromptFile,
+        Trajectories,
+        TrajectoryOptions,
+    )
+    from interleave_thinker.training.data.trajectories.executors import ThreadExecutor
     from interleave_thinker.training.data.trajectories.usage import read_ledger
 
     prompts, kills = write_prompts(tmp_path / "prompts.jsonl", 40), 20

@@ -33,7 +33,7 @@ from interleave_thinker.training.data.pack.shards import Form
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
 from interleave_thinker.training.data.sequences.make import make_sequences
-from interleave_thinker.training.data.trajectories.outcomes import PromptOutcome, write_sample
+from interleave_thinker.training.data.trajectories.engine import PromptOutcome, write_sample
 
 from .hostile_prompts import mutated
 from .made_runs import grey_page, made_run, say

@@ -26,8 +26,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.train import TrainingData

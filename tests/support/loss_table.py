@@ -23,8 +23,7 @@ if __name__ == "__main__":
 from support.forked import forked
 from support.free_port import free_port
 
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 
@@ -118,7 +117,7 @@ def summed(checkpoint: Path, images: Path) -> tuple[float, int]:
     from PIL import Image
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    from interleave_thinker.training.data.rows.conversations import as_prompt_completion
+    from interleave_thinker.training.data.rows.sft import as_prompt_completion
 
     processor = AutoProcessor.from_pretrained(checkpoint)
     model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()

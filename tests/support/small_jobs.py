@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.training.data.executors import CancelToken
+from interleave_thinker.training.data.trajectories.executors import CancelToken
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.generators.protocol import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step, Verdict
-from interleave_thinker.training.data.trajectories.unit import Teachers
+from interleave_thinker.training.data.trajectories.engine import Teachers
 
 
 class SmallChat:
@@ -75,8 +75,8 @@ class SmallTeachers:
             (f"fake {n}", Counting(self.log, self.seconds, size=16 + n)) for n in range(self.generators)
         ]
         return Teachers(
-            planner=("teacher", Planner(SmallChat("planner", self.nonsense, self.down))),
-            critic=("teacher", Critic(SmallChat("critic"))),
+            planner=Planner(SmallChat("planner", self.nonsense, self.down)),
+            critic=Critic(SmallChat("critic")),
             generators=tuple(drawers),
         )
 

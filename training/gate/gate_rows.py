@@ -20,7 +20,7 @@ from ...backend.answers.reading import read_verdict
 from ...backend.errors import AnswerError, SettingsError
 from ...backend.feedback.sft_row import SftRow
 from ..data.rows.lengths import TokenLimit, fitting, shown_of
-from ..data.rows.row_sets import RowSet, asked_in_both, question_text
+from ..data.rows.sft import RowSet, asked_in_both, question_text
 from ..statistics.intervals import cases_for
 from ..trainer.model_loading import load_processor
 

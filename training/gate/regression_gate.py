@@ -25,8 +25,7 @@ from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
 from ...backend.prompts.agent_card import KindReliability, MeasuredStrictness
 from ...backend.prompts.trained_with import critic_card
-from ..data.rows.conversations import as_prompt_completion
-from ..data.rows.row_sets import RowSet
+from ..data.rows.sft import RowSet, as_prompt_completion
 from ..trainer.model_loading import load_processor, silence_libraries
 from ..trainer.report.model_card import read_facts, write_card
 from ..trainer.report.progress_line import TimeLeft

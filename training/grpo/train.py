@@ -21,8 +21,8 @@ from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.machine.libraries import require
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ...backend.prompts.agent_card import Role
-from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
+from ..data.rows.sft import with_images
 from ..gate.checkpoint_selection import CheckpointSelection, ended
 from ..gate.held_out import CheckLog, Found, greedy_answers
 from ..reward.rollout_reward import RolloutReading, RolloutReward

@@ -24,8 +24,7 @@ from ..data.from_runs.attempts import Oracle
 from ..data.from_runs.convert import MadeData, RunConverter
 from ..data.from_runs.settings import RunsData
 from ..data.rows.lengths import TokenLimit
-from ..data.rows.row_sets import RowSet, read_row_set
-from ..data.rows.sft import show_balance
+from ..data.rows.sft import RowSet, read_row_set, show_balance
 from ..gate.gate_rows import GateSettings, askable, examination, refuse_trained
 from ..gate.regression_gate import RegressionGate, enforce, publish
 from ..grpo.settings import GrpoTraining

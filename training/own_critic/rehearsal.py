@@ -19,7 +19,7 @@ from ...backend.errors import SettingsError
 from ...backend.feedback.sft_row import SftRow
 from ..data.from_runs.convert import MadeData
 from ..data.rows.rl import read_rl_rows
-from ..data.rows.row_sets import RowSet, asked_in_both
+from ..data.rows.sft import RowSet, asked_in_both
 from ..gate.gate_rows import GateSettings, chosen, content_of, needed, truth_of
 from ..grpo.rollouts import batches, fitting_values, rollouts_of
 from ..grpo.settings import GrpoTraining, split_held_out

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ...backend.errors import SettingsError
 from ...backend.feedback.sft_row import SftRow
 from ...backend.prompts.agent_card import Role
-from ..data.rows.row_sets import RowSet
+from ..data.rows.sft import RowSet
 from .settings import SftTraining
 
 MIN_ROWS_PER_HELD_OUT = 20

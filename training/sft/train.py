@@ -15,9 +15,8 @@ from typing import Any
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
 from ...backend.prompts import PromptSet
-from ..data.rows.conversations import as_dataset
 from ..data.rows.lengths import TokenLimit, fitting, shown_of
-from ..data.rows.row_sets import RowSet
+from ..data.rows.sft import RowSet, as_dataset
 from ..trainer.model_loading import (
     check_options,
     count_parameters,

@@ -355,7 +355,7 @@ def test_feedback_rows_train(tmp_path: Path) -> None:
     pytest.importorskip("trl")
     from support.tiny_checkpoint import build_checkpoint
 
-    from interleave_thinker.training.data.rows.row_sets import RowSet
+    from interleave_thinker.training.data.rows.sft import RowSet
     from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
     data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])

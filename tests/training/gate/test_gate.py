@@ -28,8 +28,7 @@ from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.cli.train.own_critic import reinforcement_of
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.lengths import TokenLimit
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.gate.gate_rows import (
     GateSettings,
     askable,

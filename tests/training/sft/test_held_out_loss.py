@@ -12,8 +12,7 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.held_out_loss import is_to_stop, lowest, measured_losses
 from interleave_thinker.training.sft.settings import SftTraining

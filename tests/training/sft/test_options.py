@@ -18,8 +18,8 @@ from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.vram.agent_shapes import published_config
 from interleave_thinker.cli.options.training import folder_of
 from interleave_thinker.cli.train import command as cli_train
-from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import (
+    RowSet,
     SftMessage,
     SftRow,
     check_rows,

@@ -18,9 +18,14 @@ from interleave_thinker.backend.answers.reading import read_verdict, write_verdi
 from interleave_thinker.backend.errors import AnswerError, TrainingError
 from interleave_thinker.backend.feedback.corrected_prompts import refined_range
 from interleave_thinker.backend.types import Verdict
-from interleave_thinker.training.data.rows.conversations import as_dataset
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.data.rows.sft import (
+    RowSet,
+    SftMessage,
+    SftRow,
+    as_dataset,
+    read_rows,
+    write_rows,
+)
 from interleave_thinker.training.sft.collator import IGNORE_INDEX, mask_labels
 from interleave_thinker.training.sft.data import asked, hold_out
 from interleave_thinker.training.sft.train import SftData, SftTraining, train

@@ -16,8 +16,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.recipes.estimates.vram import (
     cache_bytes_per_token,
     estimate,

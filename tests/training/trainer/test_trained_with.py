@@ -22,8 +22,7 @@ from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import trained_with
 from interleave_thinker.cli.open_models import Opener
 from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train

@@ -20,8 +20,7 @@ from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.checkpoints.checkpoint import load_whole
 from interleave_thinker.backend.errors import InterleaveError, TrainingError
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
-from interleave_thinker.training.data.rows.row_sets import RowSet
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.gate.regression_gate import answers_of
 from interleave_thinker.training.sft.data import SftData

@@ -14,8 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from ....training.data.rows.rl import CriticRlRow, read_rl_rows
-from ....training.data.rows.row_sets import RowSet
-from ....training.data.rows.sft import SftRow, read_rows, write_rows
+from ....training.data.rows.sft import RowSet, SftRow, read_rows, write_rows
 from ....training.grpo.critic_task import CriticTask
 from ....training.grpo.settings import GrpoTraining
 from ....training.grpo.train import TrainingData

@@ -23,9 +23,8 @@ from ....backend.checkpoints.model_folder import check_files, check_weights
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder
 from ....backend.pictures import Picture
-from ....training.data.rows.conversations import MARK
 from ....training.data.rows.rl import read_rl_rows
-from ....training.data.rows.sft import SftRow
+from ....training.data.rows.sft import MARK, SftRow
 from ..data.critic_rows import RL_FILE, make_rendered, make_rl
 from ..data.planner_rows import make_copies, make_repeats, make_sentences
 from ..data.trajectories import make_taught

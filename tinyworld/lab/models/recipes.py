@@ -18,8 +18,7 @@ from pydantic import BaseModel, Field
 
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder
-from ....training.data.rows.row_sets import RowSet
-from ....training.data.rows.sft import SftRow, read_rows, write_rows
+from ....training.data.rows.sft import RowSet, SftRow, read_rows, write_rows
 from ....training.sft.train import SftData, SftTraining, train
 from ...runtime.generator import load_pipeline
 from ..data.critic_rows import PROMPT_SET, make_mistakes, make_real, make_rendered

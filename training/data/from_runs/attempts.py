@@ -9,11 +9,12 @@ would not fit in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ....backend.errors import JournalError, PictureError, SettingsError
 from ....backend.feedback.corrected_prompts import (
     CorrectedPrompt,
     CorrectionSource,
@@ -26,12 +27,14 @@ from ....backend.journal.records.run_files import PICTURES
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.types import Attempt, Score, StepResult, Trajectory, Verdict
-from ..decontamination.screening import Screening
-from ..trajectories.outcomes import read_sample
-from .scoring import RunScores, score_in_run
+from ..rows.values import RowProblem
+from .run_folders import as_run, find_runs, prompt_of
+from .scoring import CachedScores, in_threads, score_in_run
 
 Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
+LeaveOut = Callable[[str, Trajectory], str]
+"""Returns why a run (name, trajectory) is left out, or an empty text."""
 
 
 class Oracle(Protocol):
@@ -123,78 +126,79 @@ class ReadCounts:
     scored: int = 0
     other_wording: int = 0
 
+    def add(self, other: ReadCounts) -> None:
+        """Add the counts of another run."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
+
+@dataclass(frozen=True)
 class RunReader:
-    """Reads runs into steps, for a critic whose prompt set has the digest `wording`."""
+    """Reads runs into steps; can be called from several threads.
 
-    def __init__(
-        self,
-        wording: str,
-        scores: RunScores | None = None,
-        success_at: float | None = None,
-        oracle: Oracle | None = None,
-        screening: Screening | None = None,
-    ) -> None:
-        self.wording = wording
-        self.scores = scores
-        self.success_at = success_at
-        self.oracle = oracle
-        self.screening = screening or Screening()
-        self.counts = ReadCounts()
-        self._in_benchmark: dict[str, bool] = {}
+    Attributes:
+        wording: Digest of the prompt set of the critic to train.
+        scores: Scores of images without a score; None: they stay without one.
+        success_at: Semantics score from which an image counts as right; None: scores do not decide.
+        oracle: Writes exact answers.
+        leave_out: Returns why a run is left out, or an empty text.
+    """
 
-    def in_benchmark(self, name: str, trajectory: Trajectory) -> bool:
-        """Return whether a run is left out because it is in a benchmark; checked and counted once."""
-        if name not in self._in_benchmark:
-            self._in_benchmark[name] = self.screening.finds_trajectory(name, trajectory) is not None
-        return self._in_benchmark[name]
+    wording: str
+    scores: CachedScores | None = None
+    success_at: float | None = None
+    oracle: Oracle | None = None
+    leave_out: LeaveOut | None = None
 
-    def read(self, folder: Path, name: str) -> list[JudgedStep]:
-        """Return a run's steps, none if it is in a benchmark; raises JournalError for a damaged folder."""
-        trajectory = load_trajectory(folder)
-        if self.in_benchmark(name, trajectory):
-            return []
+    def read(self, folder: Path, name: str) -> tuple[list[JudgedStep], ReadCounts]:
+        """Return a run's steps (none if it is left out), and its counts.
+
+        Raises:
+            JournalError: The folder is damaged.
+            PictureError: An image is damaged.
+        """
+        trajectory, counts = load_trajectory(folder), ReadCounts()
+        if self.leave_out and self.leave_out(name, trajectory):
+            return [], counts
         annotations = {(one.step, one.attempt): one for one in read_feedback(folder)}
-        self.counts.runs += 1
-        self.counts.annotations += len(annotations)
-        digests = trajectory.identities.prompt_set.split("+")
-        self.counts.other_wording += self.wording not in digests
-        sample = read_sample(folder)
+        counts.runs, counts.annotations = 1, len(annotations)
+        counts.other_wording = self.wording not in trajectory.identities.prompt_set.split("+")
+        split = prompt_of(folder).split
         steps = [
-            replace(
-                self._judged_step(folder, name, trajectory, result, annotations),
-                split=sample.split if sample else "",
-            )
+            JudgedStep(name, result.step.number, tuple(judged), split)
             for result in trajectory.results
+            if (judged := self._judged(folder, name, trajectory, result, annotations, counts))
         ]
-        self.counts.annotations_gone += len(annotations)  # those with an image were removed above
-        return [step for step in steps if step.judged]
+        counts.annotations_gone = len(annotations)  # those with an image were removed above
+        return steps, counts
 
-    def _judged_step(
+    def _judged(
         self,
         folder: Path,
         name: str,
         trajectory: Trajectory,
         result: StepResult,
         annotations: dict[tuple[int, int], Feedback],
-    ) -> JudgedStep:
+        counts: ReadCounts,
+    ) -> list[JudgedImage]:
+        """Return the judged images of a step. Annotations of its images are removed from `annotations`."""
         original = result.step.prompt
         held: list[_Held | None] = []
         for number, attempt in enumerate(result.attempts):
             if attempt.image is None or not original:
-                self.counts.undrawn += 1
+                counts.undrawn += 1
                 held.append(None)
                 continue
-            self.counts.images += 1
+            counts.images += 1
             feedback = annotations.get((result.step.number, number))
             if feedback is not None and feedback.image in (None, attempt.image.digest):
                 del annotations[result.step.number, number]
             else:
                 feedback = None
-            asked = self.scores.identity if self.scores else None
-            score, raw = score_in_run(trajectory, attempt, asked), None
-            if score is None:
-                score, raw = self._scored(attempt, attempt.image, original)
+            score, raw = score_in_run(trajectory, attempt, self.scores and self.scores.scorer.identity), None
+            if score is None and self.scores:
+                score, raw = self.scores.of(attempt.source, attempt.image, original)
+                counts.unscored += score is None
             held.append(_Held(feedback, score, raw, *self._verdict(attempt, feedback, score)))
         labels = [
             Label(one.verdict.success, one.source == "human") if one and one.verdict else Label(None)
@@ -207,11 +211,8 @@ class RunReader:
             answer, remedy = one.verdict, None
             if answer is not None:
                 better = one.feedback.better_prompt if one.feedback else None
-                found = (
-                    corrected_prompt_for(result.attempts, labels, number, better)
-                    if not answer.success
-                    else None
-                )
+                is_wrong = not answer.success
+                found = corrected_prompt_for(result.attempts, labels, number, better) if is_wrong else None
                 answer, remedy = self._taught(attempt, attempt.image, original, one, answer, found)
             judged.append(
                 JudgedImage(
@@ -235,18 +236,7 @@ class RunReader:
                     raw=one.raw,
                 )
             )
-        return JudgedStep(name, result.step.number, tuple(judged))
-
-    def _scored(
-        self, attempt: Attempt, image: Picture, original: str
-    ) -> tuple[Score | None, dict[str, Any] | None]:
-        """Return (score, its numbers), or None without a scorer; images without a score are counted."""
-        if self.scores is None:
-            return None, None
-        score, numbers, is_new = self.scores.of(attempt.source, image, original)
-        self.counts.unscored += score is None
-        self.counts.scored += is_new
-        return score, numbers
+        return judged
 
     def _verdict(
         self, attempt: Attempt, feedback: Feedback | None, score: Score | None
@@ -296,3 +286,49 @@ class RunReader:
         if attempt.verdict is not None and attempt.verdict.success == success:
             return attempt.verdict
         return Verdict(success=success, refined_prompt=attempt.prompt)
+
+
+def read_runs(
+    given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print, parallel: int = 1
+) -> tuple[list[JudgedStep], list[RowProblem], ReadCounts]:
+    """Read the steps of all runs, `parallel` at a time.
+
+    A damaged run is an error that names it, because a gap in the data would not be noticed.
+
+    Returns:
+        (steps, problems of runs that were left out with `skip_bad`, counts).
+
+    Raises:
+        JournalError: A run is damaged, and `skip_bad` is false.
+        SettingsError: No run is left.
+        ChatError: The judge is unavailable.
+    """
+    steps: list[JudgedStep] = []
+    problems: list[RowProblem] = []
+    counts, runs = ReadCounts(), find_runs(given)
+
+    def read(run: tuple[Path, str]) -> tuple[list[JudgedStep], ReadCounts] | JournalError | PictureError:
+        try:
+            return reader.read(as_run(run[0]), run[1])
+        except (JournalError, PictureError) as error:
+            return error
+
+    for number, found in enumerate(in_threads(read, runs, parallel), 1):
+        _, name = runs[number - 1]
+        if isinstance(found, JournalError | PictureError):
+            if not skip_bad:
+                hint = f"{found.hint} Or leave out such runs with --skip-bad.".strip()
+                raise JournalError(f"Run {name!r}: {found.message}", hint) from found
+            problems.append(RowProblem(f"run {name}", "journal", str(found)))
+            continue
+        steps += found[0]
+        counts.add(found[1])
+        if number % 50 == 0:
+            log(f"{number}/{len(runs)} runs read")
+    if len(problems) == len(runs):
+        raise SettingsError("None of these runs can be read.", str(problems[0]))
+    if reader.scores:
+        counts.scored = reader.scores.scored
+        if reader.scores.first_failure:
+            log(f"{counts.unscored} images without a score. First error: {reader.scores.first_failure}")
+    return steps, problems, counts

@@ -1,52 +1,42 @@
 """Converts run folders and their feedback to training data of a critic: rows, images and a report.
 
 A row asks exactly what the running critic is asked, with the prompt set of the critic to train. Images are
-copied, each once and named by its digest, so that the folder can be moved and the runs deleted. The folder is
-written next to its place and appears only when complete. It replaces an earlier folder of training data and
-nothing else.
+copied, each once and named by its digest, so that the folder can be moved and the runs deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from ....backend.agents.critic import critic_message
 from ....backend.answers.reading import write_verdict
-from ....backend.errors import AnswerError, PictureError, SettingsError
+from ....backend.errors import AnswerError, SettingsError
 from ....backend.feedback.corrected_prompts import refined_range
 from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
-from ....backend.files.atomic import writing_folder
-from ....backend.files.bounded_reader import read_bytes
 from ....backend.journal.records.run_files import first_fault
-from ....backend.pictures import MAX_BYTES, Picture
+from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet
 from ....backend.scorers import Scorer
 from ...content_cache import ContentCache
-from ..decontamination.screening import Screened, Screening
-from ..executors import Executor
-from ..executors.threads import ThreadExecutor
+from ..rows.data_folder import DataFolder, check_place, data_folder, image_name
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
-from ..rows.sft import RowProblem, write_rows
-from .attempts import JudgedImage, JudgedStep, Log, Oracle, ReadCounts, RunReader
+from ..rows.sft import write_rows
+from .attempts import JudgedImage, LeaveOut, Log, Oracle, RunReader, read_runs
 from .filter import ImageDecision, choose_rows, with_found_variance
-from .page import PAGE, write_page
-from .report import REPORT_JSON, REPORT_TEXT, Conversion, RunsReport, as_lines, make_report, write_report
-from .run_folders import read_runs, sound_runs
-from .scoring import OpenScorer, RunScores
+from .report import REPORT_TEXT, RunsReport, as_lines, make_report
+from .scoring import CachedScores
 from .settings import EXACT, RunsData
 
 SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
-IMAGES = "images"
 SCORES = "scores.sqlite"
-ONE_BY_ONE = ThreadExecutor(1)
-OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT, PAGE}
-"""Files of a data folder."""
-BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
-"""Files that desktops create in folders."""
+OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, REPORT_TEXT, "page.html"}
+"""Files of a data folder, now and in earlier releases."""
 
 
 class MadeData(BaseModel):
@@ -63,8 +53,16 @@ class MadeData(BaseModel):
 class RunConverter:
     """Converts runs to training data of a critic.
 
-    `scorer` scores images without a score. `oracle` writes the answers if the settings ask for exact
-    reasoning. Damaged runs raise an error, or are left out with `skip_bad`.
+    Attributes:
+        settings: The rules.
+        prompt_set: Prompt set of the critic to train.
+        scorer: Scores images without a score.
+        oracle: Writes the answers if the settings ask for exact reasoning.
+        skip_bad: Whether damaged runs are left out instead of raising an error.
+        log: Called with every line of progress.
+        leave_out: Returns why a run is left out, or an empty text; can be called from several threads.
+        guard_report: Returns what `leave_out` left out, for the report.
+        parallel: Number of runs that are read and scored at a time.
     """
 
     settings: RunsData
@@ -73,67 +71,19 @@ class RunConverter:
     oracle: Oracle | None = None
     skip_bad: bool = False
     log: Log = print
-    show: int = 0
-    """Number of trajectories on the review page."""
-    guard: Path | None = None
-    """Index of benchmarks, whose content is left out."""
-    executor: Executor = ONE_BY_ONE
-    """How images are scored in parallel."""
-    open_scorer: OpenScorer | None = None
-    """Opens the scorer in another process; None if `executor` uses threads, which share it."""
+    leave_out: LeaveOut | None = None
+    guard_report: Callable[[], dict[str, Any] | None] = lambda: None
+    parallel: int = 1
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
         """Write the data of `runs` (run folders, or folders of them) to `out`, and log the outcome of rows.
+
+        Scores are cached next to `out`.
 
         Raises:
             SettingsError: `out` contains other files, the runs give no rows, or exact reasoning is set
                 without an oracle.
             JournalError: A run is damaged, and `skip_bad` is false.
-        """
-        _check_place(out)
-        steps, problems, counts, screened = self.read(runs, out)
-        steps = _writable_only(steps, self.prompt_set)
-        settings = with_found_variance(steps, self.settings)
-        decided = choose_rows(steps, settings)
-        files: dict[str, Sequence[ImageDecision]] = {
-            SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
-            RL_FILE: [one for one in decided if one.fate.endswith("rl")],
-            HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
-        }
-        damaged = [str(problem) for problem in problems]
-        made = Conversion(
-            settings, self.prompt_set.digest, self.scorer.identity if self.scorer else None, screened
-        )
-        report = make_report(decided, files, counts, damaged, made)
-        for line in as_lines(report):
-            self.log(line)
-        if not any(files.values()):
-            raise SettingsError(
-                "No training rows could be created from these runs.",
-                "The table above gives the reasons; see docs/how-to/training/own-critic.md.",
-            )
-        with writing_folder(out, SettingsError, "Data folder") as temporary:
-            (temporary / IMAGES).mkdir()
-            _write(temporary, files, self.prompt_set, made.scorer)
-            write_report(temporary, report)
-            if self.show:
-                write_page(temporary / PAGE, steps, decided, self.show)
-        paths = {name: out / name if of_file else None for name, of_file in files.items()}
-        return MadeData(
-            folder=out, report=report, sft=paths[SFT_FILE], rl=paths[RL_FILE], held_out=paths[HELD_OUT_FILE]
-        )
-
-    def read(
-        self, runs: Sequence[Path], out: Path
-    ) -> tuple[list[JudgedStep], list[RowProblem], ReadCounts, Screened | None]:
-        """Read the judged steps of all runs. Scores are cached next to `out`.
-
-        Returns:
-            (steps, problems of left-out runs, counts, what the guard left out).
-
-        Raises:
-            SettingsError: As `convert`.
-            JournalError: As `convert`.
         """
         exact = self.settings.reasoning == EXACT
         if exact and self.oracle is None:
@@ -141,61 +91,70 @@ class RunConverter:
                 f"Reasoning {EXACT!r} needs an oracle that writes it, but none was given.",
                 "Set --reasoning own or --reasoning required.",
             )
-        with Screening.opened(self.guard) as screening:
-            scorer, opened = self.scorer, None
-            if scorer is not None:
-                opened = RunScores(scorer.identity, ContentCache(out.with_name(f"{out.name}.{SCORES}")))
-            reader = RunReader(
-                self.prompt_set.digest,
-                opened,
-                self.settings.success_at,
-                self.oracle if exact else None,
-                screening,
-            )
-            try:
-                if scorer is not None and opened is not None:
-                    sound = sound_runs(runs, reader, self.skip_bad)
-                    opened.ask(sound, self.open_scorer or (lambda: scorer), self.executor, self.log)
-                steps, problems = read_runs(runs, reader, self.skip_bad, self.log)
-                return steps, problems, reader.counts, screening.report()
-            finally:
-                if opened is not None:
-                    opened.cache.close()
-
-
-def _check_place(out: Path) -> None:
-    """Raise SettingsError if `out` contains anything but training data of runs, or cannot be replaced."""
-    if out.name in ("", "..") or out.is_symlink():
-        raise SettingsError(
-            f"{str(out)!r} cannot be replaced by a folder.",
-            "Give a new folder as --out, with a name of its own.",
+        check_place(out, OURS)
+        cache = ContentCache(out.with_name(f"{out.name}.{SCORES}")) if self.scorer else None
+        with closing(cache) if cache else nullcontext():
+            scores = CachedScores(self.scorer, cache, "from runs") if self.scorer else None
+            oracle = self.oracle if exact else None
+            digest = self.prompt_set.digest
+            reader = RunReader(digest, scores, self.settings.success_at, oracle, self.leave_out)
+            steps, problems, counts = read_runs(runs, reader, self.skip_bad, self.log, self.parallel)
+        steps = [replace(step, judged=tuple(map(self._writable, step.judged))) for step in steps]
+        settings = with_found_variance(steps, self.settings)
+        decided = choose_rows(steps, settings)
+        files: dict[str, Sequence[ImageDecision]] = {
+            SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
+            RL_FILE: [one for one in decided if one.fate.endswith("rl")],
+            HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
+        }
+        report = make_report(
+            decided,
+            files,
+            counts,
+            settings=settings,
+            prompt_set=digest,
+            scorer=self.scorer.identity if self.scorer else None,
+            damaged=[str(problem) for problem in problems],
+            guard=self.guard_report(),
         )
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        found = {entry.name for entry in out.iterdir()} - BY_THE_WAY if out.is_dir() else set()
-    except OSError as error:
-        raise SettingsError(
-            f"{str(out)!r} cannot be used: {error.strerror or error}.", "Give another --out."
-        ) from error
-    # A report alone does not make it a data folder: other files in it would be deleted.
-    if (out.exists() and not out.is_dir()) or found - OURS or (found and REPORT_JSON not in found):
-        other = f" ({sorted(found - OURS)[0]!r})" if found - OURS else ""
-        raise SettingsError(f"{str(out)!r} contains other files{other}.", "Give another --out.")
+        lines = as_lines(report)
+        for line in lines:
+            self.log(line)
+        if not any(files.values()):
+            raise SettingsError(
+                "No training rows could be created from these runs.",
+                "The table above gives the reasons; see docs/how-to/training/own-critic.md.",
+            )
+        with data_folder(out, OURS) as folder:
+            self._write(folder, files)
+            folder.report(report)
+            text = "\n".join(["# Training data from runs", "", *lines])
+            (folder.path / REPORT_TEXT).write_text(text + "\n", encoding="utf-8")
+        paths = {name: out / name if of_file else None for name, of_file in files.items()}
+        return MadeData(
+            folder=out, report=report, sft=paths[SFT_FILE], rl=paths[RL_FILE], held_out=paths[HELD_OUT_FILE]
+        )
 
-
-def _writable_only(steps: Sequence[JudgedStep], prompt_set: PromptSet) -> list[JudgedStep]:
-    """Return the steps without answers whose text is not allowed in a row (marks or tags)."""
-    return [replace(step, judged=tuple(_writable(one, prompt_set) for one in step.judged)) for step in steps]
-
-
-def _writable(one: JudgedImage, prompt_set: PromptSet) -> JudgedImage:
-    if one.answer is None:
+    def _writable(self, one: JudgedImage) -> JudgedImage:
+        """Return the image without an answer if its text is not allowed in a row (marks or tags)."""
+        if one.answer is None:
+            return one
+        try:
+            sft_row(one, self.prompt_set)
+        except (AnswerError, SettingsError):
+            return replace(one, answer=None, source=None, fault="its text is not allowed in a row")
         return one
-    try:
-        sft_row(one, prompt_set)
-    except (AnswerError, SettingsError):
-        return replace(one, answer=None, source=None, fault="its text is not allowed in a row")
-    return one
+
+    def _write(self, folder: DataFolder, files: dict[str, Sequence[ImageDecision]]) -> None:
+        for name in (SFT_FILE, HELD_OUT_FILE):
+            if files[name]:
+                write_rows(folder.path / name, [sft_row(one.judged, self.prompt_set) for one in files[name]])
+        if files[RL_FILE]:
+            judge = self.scorer.identity if self.scorer else None
+            write_rl_rows(folder.path / RL_FILE, [rl_row(one.judged, judge) for one in files[RL_FILE]])
+        for name, of_file in files.items():
+            for one in of_file:
+                keep_images(folder, one.judged, white=name != RL_FILE)
 
 
 def image_names(one: JudgedImage) -> tuple[str, str]:
@@ -203,8 +162,15 @@ def image_names(one: JudgedImage) -> tuple[str, str]:
 
     A missing source image is replaced by a white one.
     """
-    before = one.before or Picture.white(one.size).digest
-    return f"{IMAGES}/{before}.png", f"{IMAGES}/{one.after}.png"
+    return image_name(one.before or Picture.white(one.size).digest), image_name(one.after)
+
+
+def keep_images(folder: DataFolder, one: JudgedImage, white: bool) -> None:
+    """Copy the images of a row into a data folder; with `white` also the one for a missing image."""
+    for digest in filter(None, (one.before, one.after)):
+        folder.copy(one.pictures / f"{digest}.png", digest)
+    if one.before is None and white:
+        folder.keep(Picture.white(one.size))
 
 
 def sft_row(one: JudgedImage, prompt_set: PromptSet) -> SftRow:
@@ -239,15 +205,14 @@ def rl_row(one: JudgedImage, judge: str | None) -> CriticRlRow:
     """
     assert one.answer is not None and one.answer.success is not None and one.score is not None
     before, after = image_names(one)
+    said = {"success": one.answer.success, "semantics": one.score.semantics, "quality": one.score.quality}
     try:
         return CriticRlRow(
             origin_prompt=one.original,
             rewritten_prompt=one.used,
             origin_image_path=before if one.before else None,
             edited_image_path=after,
-            evaluation=Evaluation(
-                success=one.answer.success, semantics=one.score.semantics, quality=one.score.quality
-            ),
+            evaluation=Evaluation.model_validate(said),
             generator=one.generator or None,
             seed=one.seed,
             judge=judge,
@@ -255,32 +220,3 @@ def rl_row(one: JudgedImage, judge: str | None) -> CriticRlRow:
         )
     except ValidationError as error:
         raise _no_row(one, error) from error
-
-
-def _write(
-    folder: Path, files: dict[str, Sequence[ImageDecision]], prompt_set: PromptSet, judge: str | None
-) -> None:
-    for name in (SFT_FILE, HELD_OUT_FILE):
-        if files[name]:
-            write_rows(folder / name, [sft_row(one.judged, prompt_set) for one in files[name]])
-    if files[RL_FILE]:
-        write_rl_rows(folder / RL_FILE, [rl_row(one.judged, judge) for one in files[RL_FILE]])
-    for name, of_file in files.items():
-        for one in of_file:
-            keep_images(folder, one.judged, white=name != RL_FILE)
-
-
-def keep_images(folder: Path, one: JudgedImage, white: bool) -> None:
-    """Copy the images of a row into a data folder; with `white` also the one for a missing image."""
-    before, after = image_names(one)
-    _copy(one.pictures / f"{one.after}.png", folder / after)
-    if one.before is not None:
-        _copy(one.pictures / f"{one.before}.png", folder / before)
-    elif white and not (folder / before).exists():
-        (folder / before).write_bytes(Picture.white(one.size).png())
-
-
-def _copy(source: Path, target: Path) -> None:
-    if target.exists():
-        return
-    target.write_bytes(read_bytes(source, MAX_BYTES, PictureError, "Image"))

@@ -19,12 +19,10 @@ from statistics import pvariance
 from typing import Literal, NamedTuple
 
 from .attempts import JudgedImage, JudgedStep
+from .run_folders import TRAIN
 from .settings import RunsData
 
 MAX_POINTS = 10.0
-TRAIN = "train"
-
-
 Fate = Literal["sft", "rl", "sft and rl", "held out", "left out"]
 
 

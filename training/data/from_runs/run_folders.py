@@ -1,7 +1,6 @@
-"""Finds the runs in folders and story files, and reads them one after the other.
+"""Finds the runs in folders and story files, and what is known of a run next to its journal.
 
-A damaged run is an error that names it, because a gap in the data would not be noticed. With `skip_bad` such
-runs are left out and listed. A story file is unpacked for the lifetime of the process, since its images are
+A story file is unpacked, and a published record converted, for the lifetime of the process, since images are
 copied by path.
 """
 
@@ -13,19 +12,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ....backend.errors import JournalError, PictureError, SettingsError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ....backend.errors import JournalError, SettingsError
 from ....backend.execution_record.reader import FILE_NAME as RECORD
 from ....backend.feedback.log import Feedback, read_feedback
+from ....backend.files.bounded_reader import read_bytes_if_any
 from ....backend.journal.archive import is_story_archive, unpack_run
 from ....backend.journal.copy import save_trajectory
 from ....backend.journal.records.run_files import RUN
 from ....backend.loop.replay import load_trajectory
-from ....backend.types import Trajectory, Verdict
-from ..rows.sft import RowProblem
-from .attempts import JudgedStep, Log, RunReader
+from ....backend.types import Verdict
 
 DEEPEST = 4
 """Levels of folders in which runs are searched."""
+SAMPLE = "sample.json"
+MAX_SAMPLE = 1024 * 1024
+TRAIN = "train"
+_unpacked_here: list[tempfile.TemporaryDirectory[str]] = []
+"""Temporary folders, which are deleted when the process ends."""
 
 
 def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
@@ -40,16 +45,13 @@ def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
     found: dict[Path, tuple[Path, str]] = {}
     for folder in given:
         if is_story_archive(folder):
-            found.setdefault(folder.resolve(), (_unpacked(folder), folder.stem))
+            if folder.resolve() not in found:
+                found[folder.resolve()] = unpack_run(folder, _temporary()), folder.stem
             continue
-        if not folder.is_dir():
-            raise SettingsError(
-                f"The folder {str(folder)!r} does not exist.", "Give the --out folders of runs."
-            )
-        runs = sorted(_below(folder, DEEPEST))
+        runs = sorted(_below(folder, DEEPEST)) if folder.is_dir() else []
         if not runs:
             raise SettingsError(
-                f"{str(folder)!r} does not contain a run.",
+                f"{str(folder)!r} does not exist or does not contain a run.",
                 "Give the --out folder of a run, or a folder of such folders.",
             )
         for run in runs:
@@ -58,21 +60,19 @@ def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
     return list(found.values())
 
 
-_unpacked_here: list[tempfile.TemporaryDirectory[str]] = []
-"""Temporary folders, which are deleted when the process ends."""
+def as_run(folder: Path) -> Path:
+    """Return the folder, or a temporary run folder of the published record that is in it.
+
+    Raises:
+        JournalError: The record is damaged.
+    """
+    return folder if (folder / RUN).is_file() else save_trajectory(load_trajectory(folder), _temporary())
 
 
-def _unpacked(archive: Path) -> Path:
-    made = tempfile.TemporaryDirectory(prefix="interleave-story-")
+def _temporary() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="interleave-run-")
     _unpacked_here.append(made)
-    return unpack_run(archive, Path(made.name) / "run")
-
-
-def _of_record(folder: Path) -> Path:
-    """Convert a published record to a run folder, for the lifetime of the process."""
-    made = tempfile.TemporaryDirectory(prefix="interleave-record-")
-    _unpacked_here.append(made)
-    return save_trajectory(load_trajectory(folder), Path(made.name) / "run")
+    return Path(made.name) / "run"
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
@@ -91,20 +91,26 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
         yield from _below(entry, depth - 1)
 
 
-def sound_runs(given: Sequence[Path], reader: RunReader, skip_bad: bool = False) -> Iterator[Trajectory]:
-    """Yield the trajectories of all runs that `read_runs` will read.
+class RunPrompt(BaseModel):
+    """The prompt that a run was made from: its id, and its split (empty if there is none)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = ""
+    split: str = ""
+
+
+def prompt_of(folder: Path) -> RunPrompt:
+    """Return the prompt that a run was made from, by `sample.json` in its folder.
 
     Raises:
-        JournalError: A run is damaged, and `skip_bad` is false.
+        JournalError: The file is damaged.
     """
-    for folder, name in find_runs(given):
-        try:
-            trajectory = load_trajectory(folder)
-            if not reader.in_benchmark(name, trajectory):
-                yield trajectory
-        except (JournalError, PictureError) as error:
-            if not skip_bad:
-                raise _damaged(name, error) from error
+    found = read_bytes_if_any(folder / SAMPLE, MAX_SAMPLE, JournalError, "Sample")
+    try:
+        return RunPrompt() if found is None else RunPrompt.model_validate_json(found)
+    except ValidationError as error:
+        raise JournalError(f"{str(folder / SAMPLE)!r} is damaged.", "Delete it.") from error
 
 
 class AnnotatedImage(NamedTuple):
@@ -169,37 +175,3 @@ def annotated_runs(given: Sequence[Path]) -> Iterator[AnnotatedRun]:
             if word.image in (None, attempt.image.digest):
                 images.append(AnnotatedImage(word, attempt.verdict, attempt.image.digest, attempt.prompt))
         yield AnnotatedRun(name, trajectory.identities.critic, images)
-
-
-def _damaged(name: str, error: JournalError | PictureError) -> JournalError:
-    hint = f"{error.hint} Or leave out such runs with --skip-bad.".strip()
-    return JournalError(f"Run {name!r}: {error.message}", hint)
-
-
-def read_runs(
-    given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print
-) -> tuple[list[JudgedStep], list[RowProblem]]:
-    """Read the steps of all runs.
-
-    Returns:
-        (steps, problems of left-out runs).
-
-    Raises:
-        JournalError: A run is damaged, and `skip_bad` is false.
-        SettingsError: No run is left.
-    """
-    steps: list[JudgedStep] = []
-    problems: list[RowProblem] = []
-    runs = find_runs(given)
-    for number, (folder, name) in enumerate(runs, 1):
-        try:
-            steps += reader.read(folder if (folder / RUN).is_file() else _of_record(folder), name)
-        except (JournalError, PictureError) as error:
-            if not skip_bad:
-                raise _damaged(name, error) from error
-            problems.append(RowProblem(f"run {name}", "journal", str(error)))
-        if number % 50 == 0:
-            log(f"{number}/{len(runs)} runs read")
-    if len(problems) == len(runs):
-        raise SettingsError("None of these runs can be read.", str(problems[0]))
-    return steps, problems

@@ -1,111 +1,87 @@
-"""Scores the images of runs in parallel before the runs are read, since a judge takes seconds per image.
+"""Scores of the images of runs, cached so that an interrupted call asks for none of them again.
 
-Scores are cached immediately, so that an interrupted call loses nothing; reading the runs calls no scorer. An
-image without a score is recorded, and scored again by the next call. A judge that is unavailable, or whose
-answers cannot be parsed at all, stops the call.
+A language model as judge varies by a point or two. The median of three calls varies far less, and their
+spread shows which rows not to trust. An image whose score cannot be read has none, and is asked about again
+by the next call. A judge that is unavailable, or whose answers cannot be parsed at all, stops the call.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, TypeVar
 
-from ....backend.errors import ChatError, InterleaveError, PictureError, ScorerError, SettingsError
+from ....backend.errors import ChatError, ScorerError
 from ....backend.pictures import Picture
-from ....backend.scorers import Scorer, open_scorer
+from ....backend.scorers import Scorer
+from ....backend.scorers.protocol import ScoresRepeatedly
 from ....backend.types import Attempt, Score, Trajectory
 from ...content_cache import ContentCache, key_of
-from ..executors import CancelToken, Executor, LocalCancelToken
-from .repeated_scorer import MATCH_SIZE, RepeatedScorer, score_in_full
 
 GIVE_UP = 5
 """Consecutive images at which a judge may fail."""
 UNREADABLE = 20
 """Images that may fail before the first score; a judge with other answers would fail at all images."""
-SHOWN_EVERY = 200
-OpenScorer = Callable[[], Scorer]
+MATCH_SIZE = "match size"
+"""Part of the identity of a scorer that is shown images at the size of their source."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item], parallel: int) -> Iterator[Result]:
+    """Yield the results in the order of the items, `parallel` calls at a time; raises as the function."""
+    with ThreadPoolExecutor(max(1, parallel)) as pool:
+        try:
+            yield from pool.map(function, items)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)
-class ImageToScore:
-    """An image to score, identified by `key`.
+class RepeatedScorer:
+    """Calls a judge `repeats` times and uses the median; a deterministic scorer is called once.
 
-    Between processes it is sent as PNG, or as a `fault` if it cannot be read.
+    With `match_size` the new image is first scaled to the size of the one before, as in the published scorer.
     """
 
-    key: str
-    before: Picture | None
-    after: Picture
-    instruction: str
-    fault: str = ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        try:
-            before = self.before.png() if self.before else None
-            return _unpacked, (self.key, before, self.after.png(), self.instruction)
-        except PictureError as error:
-            return ImageToScore, (self.key, None, Picture.white((1, 1)), self.instruction, str(error))
-
-
-def _unpacked(key: str, before: bytes | None, after: bytes, instruction: str) -> ImageToScore:
-    shown = Picture.stored(before, "The image before") if before else None
-    return ImageToScore(key, shown, Picture.stored(after, "The image"), instruction)
-
-
-class ScoreReply(NamedTuple):
-    """A score, with the numbers behind it if there are any, or an error."""
-
-    score: Score | None = None
-    numbers: dict[str, Any] | None = None
-    error: tuple[type[InterleaveError], str, str] | None = None
-
-
-@dataclass(frozen=True)
-class OpenJudge:
-    """Opens a scorer by name, to be called `repeats` times per image; can be sent to other processes."""
-
-    name: str
+    scorer: Scorer
     repeats: int = 1
     match_size: bool = False
 
-    def __call__(self) -> Scorer:
-        """Open the scorer.
+    @property
+    def identity(self) -> str:
+        """Identity of the scorer with the number of repeats and the scaling."""
+        several = self.repeats > 1 and isinstance(self.scorer, ScoresRepeatedly)
+        rules = [f"repeats={self.repeats}"] * several + [MATCH_SIZE] * self.match_size
+        return "|".join([self.scorer.identity, *rules])
 
-        Raises:
-            SettingsError: The scorer does not exist.
-            ChatError: The judge's model cannot be used.
+    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
+        """Return the median score; raises as the scorer."""
+        return self.score_in_full(before, after, instruction)[0]
+
+    def score_in_full(
+        self, before: Picture | None, after: Picture, instruction: str
+    ) -> tuple[Score, dict[str, Any] | None]:
+        """Return the median score, and the numbers and their spread (largest minus smallest overall score).
+
+        The second is None for a scorer without numbers. Raises as the scorer.
         """
-        return RepeatedScorer(open_scorer(self.name), self.repeats, self.match_size)
-
-
-@dataclass(frozen=True)
-class ScoreImages:
-    """Job that opens the scorer and scores images."""
-
-    open_scorer: OpenScorer
-
-    def open(self, stop: CancelToken) -> Callable[[ImageToScore], ScoreReply]:
-        """Open the scorer and return a function that scores an image.
-
-        Raises:
-            SettingsError: The scorer does not exist.
-            ChatError: The judge's model cannot be used.
-        """
-        scorer = self.open_scorer()
-
-        def score(page: ImageToScore) -> ScoreReply:
-            if page.fault:
-                return ScoreReply(error=(PictureError, page.fault, ""))
-            try:
-                return ScoreReply(*score_in_full(scorer, page.before, page.after, page.instruction))
-            except (ScorerError, ChatError, PictureError) as error:
-                known = (ScorerError, ChatError, PictureError)
-                kind = next(kind for kind in known if isinstance(error, kind))
-                return ScoreReply(error=(kind, error.message, error.hint))
-
-        return score
+        if self.match_size and before is not None:
+            after = after.scaled_to(before.size)
+        if not isinstance(self.scorer, ScoresRepeatedly):
+            return self.scorer.score(before, after, instruction), None
+        said = [self.scorer.numbers(before, after, instruction, n) for n in range(self.repeats)]
+        scores = [Score(semantics=min(one[:2]), quality=min(one[2:])) for one in said]
+        overall = [one.overall for one in scores]
+        score = Score(
+            semantics=median(one.semantics for one in scores), quality=median(one.quality for one in scores)
+        )
+        spread = round(max(overall) - min(overall), 4)
+        return score, {"numbers": [list(one) for one in said], "spread": spread}
 
 
 def score_in_run(trajectory: Trajectory, attempt: Attempt, scorer: str | None) -> Score | None:
@@ -123,97 +99,58 @@ def score_in_run(trajectory: Trajectory, attempt: Attempt, scorer: str | None) -
     return attempt.score if not own or scorer in (None, f"{own}|{MATCH_SIZE}") else None
 
 
-@dataclass
-class RunScores:
-    """Scores of a scorer, from this call and earlier ones."""
+class CachedScores:
+    """Scores of a scorer, from this call and earlier ones; can be called from several threads.
 
-    identity: str
-    cache: ContentCache
-    _asked: set[str] = field(default_factory=set)
-    _failed: set[str] = field(default_factory=set)
-    _damaged: dict[str, str] = field(default_factory=dict)
-    _answered: bool = False
+    Attributes:
+        scored: Number of new scores.
+        failed: Number of images without a score.
+        first_failure: Reason of the first one.
+    """
 
-    def ask(
-        self,
-        trajectories: Iterable[Trajectory],
-        open_scorer: OpenScorer,
-        executor: Executor,
-        log: Callable[[str], None] = print,
-    ) -> None:
-        """Score the images that have no score yet.
+    def __init__(self, scorer: Scorer, cache: ContentCache | None, use: str) -> None:
+        self.scorer, self._cache, self._use = scorer, cache, use
+        self.scored, self.failed, self.first_failure = 0, 0, ""
+        self._in_a_row, self._answered, self._lock = 0, False, threading.Lock()
+
+    def of(
+        self, before: Picture | None, after: Picture, instruction: str
+    ) -> tuple[Score | None, dict[str, Any] | None]:
+        """Return (score of an image or None, numbers behind it if there are any).
 
         Raises:
             ChatError: The judge failed GIVE_UP times in a row, which is an outage.
             ScorerError: None of the first UNREADABLE images got a score.
-            SettingsError: A worker process died.
-        """
-        unanswered, stop, first = 0, LocalCancelToken(), ""
-        pages = self._without_score(trajectories)
-        for done in executor.map(ScoreImages(open_scorer), pages, lambda page: page.key, stop):
-            said = done.result
-            if said is None:
-                raise SettingsError(
-                    f"An image could not be scored: {done.lost}.", "Use fewer parallel calls."
-                )
-            if said.score is None:
-                kind, message, hint = said.error or (ScorerError, "The scorer returned no score.", "")
-                if kind is PictureError:
-                    self._damaged[done.key] = message
-                    continue
-                self._failed.add(done.key)
-                first = first or message
-                unanswered = unanswered + 1 if kind is ChatError else unanswered
-                no_form = kind is ScorerError and not self._answered and len(self._failed) >= UNREADABLE
-                if unanswered >= GIVE_UP or no_form:
-                    raise kind(message, hint=hint)
-                continue
-            unanswered, self._answered = 0, True
-            self.cache.keep_score(done.key, said.score)
-            if said.numbers:
-                self.cache.keep_text(done.key, json.dumps(said.numbers))
-            self._asked.add(done.key)
-            if len(self._asked) % SHOWN_EVERY == 0:
-                log(f"{len(self._asked)} images scored")
-        if first:
-            log(f"{len(self._failed)} images without a score. The first error: {first}")
-
-    def of(
-        self, before: Picture | None, after: Picture, instruction: str
-    ) -> tuple[Score | None, dict[str, Any] | None, bool]:
-        """Return (score of an image or None, numbers behind it, whether it is new in this call).
-
-        Raises:
             PictureError: The image cannot be read.
         """
-        key = self._key(before, after, instruction)
-        if key in self._damaged:
-            raise PictureError(self._damaged[key])
-        score = None if key in self._failed else self.cache.score(key)
-        numbers = self.cache.text(key) if score else None
-        is_new = key in self._asked
-        self._asked.discard(key)
-        return score, json.loads(numbers) if numbers else None, is_new
+        source = before.digest if before else None
+        key = key_of(self._use, self.scorer.identity, source, after.digest, instruction)
+        if self._cache and (score := self._cache.score(key)):
+            self._answered = True
+            numbers = self._cache.text(key)
+            return score, json.loads(numbers) if numbers else None
+        try:
+            if isinstance(self.scorer, RepeatedScorer):
+                score, found = self.scorer.score_in_full(before, after, instruction)
+            else:
+                score, found = self.scorer.score(before, after, instruction), None
+        except (ScorerError, ChatError) as error:
+            self._note_failure(error)
+            return None, None
+        with self._lock:
+            self.scored, self._in_a_row, self._answered = self.scored + 1, 0, True
+        if self._cache:
+            self._cache.keep_score(key, score)
+            if found:
+                self._cache.keep_text(key, json.dumps(found))
+        return score, found
 
-    def _without_score(self, trajectories: Iterable[Trajectory]) -> Iterator[ImageToScore]:
-        known: set[str] = set()
-        for trajectory in trajectories:
-            for result in trajectory.results:
-                for attempt in result.attempts:
-                    if attempt.image is None or not result.step.prompt:
-                        continue
-                    if score_in_run(trajectory, attempt, self.identity) is not None:
-                        continue
-                    key = self._key(attempt.source, attempt.image, result.step.prompt)
-                    if key in known:
-                        continue
-                    known.add(key)
-                    if self.cache.score(key) is None:
-                        yield ImageToScore(key, attempt.source, attempt.image, result.step.prompt)
-                    else:
-                        self._answered = True
-
-    def _key(self, before: Picture | None, after: Picture, instruction: str) -> str:
-        return key_of(
-            "from runs", self.identity, before.digest if before else None, after.digest, instruction
-        )
+    def _note_failure(self, error: ScorerError | ChatError) -> None:
+        """Count a failed image; raises the error if further images would fail, too."""
+        is_down = isinstance(error, ChatError)
+        with self._lock:
+            self.failed, self._in_a_row = self.failed + 1, self._in_a_row + is_down
+            self.first_failure = self.first_failure or f"{error.message} {error.hint}".strip()
+            no_form = not is_down and not self._answered and self.failed >= UNREADABLE
+            if self._in_a_row >= GIVE_UP or no_form:
+                raise error

@@ -22,8 +22,8 @@ from ....backend.errors import SettingsError
 from ....backend.feedback.sft_row import SftRow
 from ....backend.pictures import Picture, size_of
 from ...trainer.steps.dry_run import planned
-from .conversations import as_prompt_completion
-from .sft import RowProblem, show_problems
+from .sft import as_prompt_completion
+from .values import RowProblem, show_problems
 
 MAX_EXACT = 5000
 """Maximum number of rows whose tokens a dry run counts exactly, with the chat template."""

@@ -20,9 +20,8 @@ from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet
 from ....backend.types import MAX_IMAGES, MAX_STEPS, Request, Step, Text, Value
 from .lengths import ShownRow
-from .rl import as_conversation, shown_path
-from .rl_lines import RlRow, read_rl_lines, write_rl_lines
-from .sft import RowProblem
+from .rl import RlRow, as_conversation, read_rl_lines, shown_path, write_rl_lines
+from .values import RowProblem
 
 MAX_ITEMS = 64
 Item = Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True)]

@@ -11,24 +11,23 @@ prompts, and the order of rows does not matter.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from ....backend.agents.critic import critic_message
 from ....backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ....backend.chat.protocol import Message
 from ....backend.errors import SettingsError, TrainingError
-from ....backend.files.atomic import write_bytes
+from ....backend.files.atomic import write_bytes, write_text
 from ....backend.loop.policy import hashed_seed
 from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet
 from ....backend.types import Score, Text
 from .lengths import ShownRow
-from .rl_lines import RlRow, read_rl_lines, write_rl_lines
-from .sft import RowProblem
+from .values import RowProblem, parsed_rows, usable_rows
 
 MAX_SEED = 2**31
 MAX_ROW_SEED = 2**64 - 1
@@ -45,6 +44,75 @@ The published trainer requires a source image and recognizes images generated fr
 path.
 """
 WHITE_SIDE = 1024
+
+
+class RlRow(BaseModel):
+    """A row of GRPO training. Unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    stage: ClassVar[str]
+    """Command of `train` that uses such rows."""
+    _place: str = PrivateAttr("")
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the content, regardless of where it was read."""
+        return type(other) is type(self) and self.__dict__ == other.__dict__
+
+    @property
+    def place(self) -> str:
+        """Where the row was read, such as "line 3"; empty if it was created in memory."""
+        return self._place
+
+    def at(self: Row, place: str) -> Row:
+        """Set the place where the row was read, which copies keep and files lack; returns the row."""
+        self._place = place
+        return self
+
+    @property
+    def image_paths(self) -> Mapping[str, str]:
+        """Image paths by their field in messages, without an entry for a missing image."""
+        raise NotImplementedError
+
+    def with_paths(self: Row, paths: Mapping[str, str]) -> Row:
+        """Return the row with these paths instead of `image_paths`."""
+        return self.model_copy(update=dict(paths))
+
+    def moved(self: Row, folder: Path) -> Row:
+        """Return the row with image paths made absolute from `folder`."""
+        paths = {field: str((folder / name).resolve()) for field, name in self.image_paths.items()}
+        return self.with_paths(paths)
+
+    def line(self) -> str:
+        """Return the row as one line of JSON."""
+        return self.model_dump_json(exclude_none=True)
+
+
+Row = TypeVar("Row", bound=RlRow)
+
+
+def read_rl_lines(
+    path: Path, kind: type[Row], skip_bad: bool = False, images: Path | None = None
+) -> tuple[list[Row], list[RowProblem]]:
+    """Read a data file of GRPO rows of a kind, and open every image once; see `usable_rows`."""
+
+    def parse(place: str, item: Any) -> Row | RowProblem:
+        try:
+            return kind.model_validate(item).at(place)
+        except ValidationError as error:
+            return RowProblem.of(place, error)
+
+    parsed = parsed_rows(path, parse, kind.stage)
+    return usable_rows(path, parsed, lambda row: row.image_paths, kind.with_paths, skip_bad, images)
+
+
+def write_rl_lines(path: Path, rows: Sequence[RlRow]) -> None:
+    """Write a data file, one row per line.
+
+    Raises:
+        SettingsError: The file cannot be written.
+    """
+    write_text(path, "\n".join(row.line() for row in rows) + "\n", SettingsError, "Data file")
 
 
 class Evaluation(BaseModel):

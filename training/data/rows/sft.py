@@ -1,46 +1,41 @@
-"""Reads and checks fine-tuning rows (`{"messages", "images"}`, docs/reference/file-formats.md).
+"""Fine-tuning rows (`{"messages", "images"}`, docs/reference/file-formats.md): read, write and compare them.
 
-Every row is checked before a model is loaded, and problems are reported with place, field and reason. One bad
-row of a hundred thousand must neither stop a training after an hour nor disappear silently.
+Two rows have the same question if texts and pixels are equal, regardless of file names. Data that is created
+again or merged contains the same images under other names, and a critic must not be tested on rows it was
+trained on. For trl's trainers a row becomes a prompt, an answer, and images that are opened per batch; trl
+computes the loss on the answer only. The literal `<image>` marks become image parts, because trl would
+otherwise train on the literal and add marks of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from ....backend.answers.reading import read_verdict
-from ....backend.errors import AnswerError, PictureError, SettingsError
+from ....backend.answers.reading import read_plan, read_verdict
+from ....backend.errors import AnswerError, SettingsError
 from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
 from ....backend.files.atomic import write_text
-from ....backend.files.image_places import ImagePlaces
 from ....backend.pictures import Picture
-from .row_kinds import SFT, refuse_other_kind
-from .values import RowProblem, read_values
+from .values import SFT, RowProblem, leads_out, other_kind, parsed_rows, show_problems, usable_rows
 
-MAX_PROBLEMS = 10_000
-SHOWN_PROBLEMS = 20
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 RARE = 0.3
 """Share of the rarer verdict below which there is a warning."""
+Role = Literal["planner", "critic"]
+Log = Callable[[str], None]
 
-__all__ = [
-    "MARK",
-    "RowProblem",
-    "SftMessage",
-    "SftRow",
-    "check_rows",
-    "read_rows",
-    "show_balance",
-    "show_problems",
-    "verdict_balance",
-    "write_rows",
-]
+__all__ = ["MARK", "RowProblem", "SftMessage", "SftRow", "show_problems"]
 
 
 def read_rows(path: Path) -> list[SftRow]:
@@ -50,12 +45,16 @@ def read_rows(path: Path) -> list[SftRow]:
         SettingsError: A row is invalid; it names the row, the field and the reason.
     """
     rows: list[SftRow] = []
-    for row in _parsed(path):
+    for _, row in parsed_rows(path, _row, SFT):
         problem = row if isinstance(row, RowProblem) else _missing_image(row, path.parent)
         if problem is not None:
             raise SettingsError(f"{path.name}, {problem}", "Fix the row, or create the file again.")
         assert isinstance(row, SftRow)
         rows.append(row)
+    if not rows:
+        raise SettingsError(
+            f"Data file {str(path)!r} does not contain any rows.", "See docs/reference/file-formats.md."
+        )
     return rows
 
 
@@ -70,98 +69,43 @@ def check_rows(
     Raises:
         SettingsError: A row is invalid and `skip_bad` is false, or no row is valid.
     """
-    parsed = list(_parsed(path))
-    names = sorted({name for row in parsed if isinstance(row, SftRow) for name in row.images})
-    found, damaged = find_images(names, path.parent, images)
-    rows: list[SftRow] = []
-    problems: list[RowProblem] = []
-    for row in parsed:
-        problem = row if isinstance(row, RowProblem) else None
-        if isinstance(row, SftRow):
-            bad = next((name for name in row.images if name in damaged), None)
-            if bad is None:
-                row.images = [found[name] for name in row.images]
-                rows.append(row)
-                continue
-            problem = RowProblem(row.place, "images", damaged[bad])
-        assert problem is not None
-        if not skip_bad:
-            raise SettingsError(
-                f"{path.name}, {problem}", "Fix the row, or leave out such rows with --skip-bad."
-            )
-        problems.append(problem)
-    if not rows:
-        raise SettingsError(
-            f"Data file {str(path)!r} does not contain a usable row.",
-            "Fix its rows; see docs/reference/file-formats.md.",
-        )
-    return rows, problems
+
+    def paths_of(row: SftRow) -> dict[str, str]:
+        return {f"images.{number}": name for number, name in enumerate(row.images)}
+
+    def with_paths(row: SftRow, paths: Mapping[str, str]) -> SftRow:
+        return row.model_copy(update={"images": list(paths.values())})
+
+    return usable_rows(path, parsed_rows(path, _row, SFT), paths_of, with_paths, skip_bad, images)
 
 
-def find_images(
-    names: Sequence[str], folder: Path, root: Path | None = None
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Find the images that rows name, and decode each of them once.
-
-    Nothing outside of `folder`, the data file's folder, and `root` is opened, since data files come from
-    others.
-
-    Returns:
-        (paths by name, reasons by name of unreadable images). The path is the name itself if the image is in
-        `folder`, and absolute if it was found in `root` by the end of its path.
+def write_rows(path: Path, rows: Iterable[SftRow]) -> None:
+    """Write a data file.
 
     Raises:
-        SettingsError: `root` does not exist.
+        SettingsError: The file cannot be written.
     """
-    places = ImagePlaces(folder, SettingsError, root)
-    found: dict[str, str] = {}
-    damaged: dict[str, str] = {}
-    for name in names:
-        try:
-            file = places.find(name)
-        except SettingsError as error:
-            damaged[name] = str(error)
-            continue
-        if file is None:
-            where = "the data file's folder" if root is None else f"the data file's folder and {str(root)!r}"
-            damaged[name] = f"{name!r} was not found in {where} (set another image folder with --images)"
-        else:
-            own = not leads_out(name, folder) and (folder / name).exists()
-            found[name] = name if own else str(file)
-
-    def reason(name: str) -> str | None:
-        try:
-            Picture.open(folder / found[name])
-        except PictureError as error:
-            return str(error)
-        return None
-
-    with ThreadPoolExecutor(min(32, os.cpu_count() or 1)) as pool:
-        reasons = zip(found, pool.map(reason, found), strict=True)
-        damaged |= {name: why for name, why in reasons if why is not None}
-    return found, damaged
+    text = json.dumps([row.written() for row in rows], ensure_ascii=False)
+    write_text(path, text, SettingsError, "Data file")
 
 
-def leads_out(name: str, folder: Path) -> bool:
-    """Return whether the image of a row is outside of `folder`: by `..`, an absolute path or a link.
-
-    Data files come from others and must not name files elsewhere on this machine.
-    """
+def _row(place: str, item: Any) -> SftRow | RowProblem:
     try:
-        return not (folder / name).resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError):
-        return True
+        row = SftRow.model_validate(item).at(place)
+    except ValidationError as error:
+        return RowProblem.of(place, error)
+    if row.messages[-1].content.strip():
+        return row
+    return RowProblem(place, "messages", "the answer is empty")
 
 
-def show_problems(problems: Sequence[RowProblem], good: int, log: Callable[[str], None]) -> None:
-    """Log how many rows were left out, and the first problems."""
-    if not problems:
-        return
-    log(f"left out {len(problems)} of {good + len(problems)} rows:")
-    for problem in problems[:SHOWN_PROBLEMS]:
-        log(f"  {problem}")
-    if len(problems) > SHOWN_PROBLEMS:
-        log(f"  ... and {len(problems) - SHOWN_PROBLEMS} more")
+def _missing_image(row: SftRow, folder: Path) -> RowProblem | None:
+    for name in row.images:
+        if leads_out(name, folder):
+            return RowProblem(row.place, "images", f"{name!r} is outside of the data file's folder")
+        if not (folder / name).is_file():
+            return RowProblem(row.place, "images", f"{name!r} does not exist")
+    return None
 
 
 def verdict_balance(rows: Iterable[SftRow]) -> tuple[int, int, int]:
@@ -175,7 +119,7 @@ def verdict_balance(rows: Iterable[SftRow]) -> tuple[int, int, int]:
     return counts[True], counts[False], counts[None]
 
 
-def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
+def show_balance(rows: Sequence[SftRow], log: Log) -> None:
     """Log the balance of the verdicts, and warn if a critic would learn to always give the same."""
     right, wrong, unread = verdict_balance(rows)
     log(
@@ -193,55 +137,143 @@ def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
         )
 
 
-def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
-    """Yield the rows of a file, each parsed or with its problem.
+def role_of(answer: str) -> Role | None:
+    """Return the agent that gives such an answer: the planner a plan, the critic a verdict.
 
-    Raises:
-        SettingsError: The file has no rows, rows of another kind, or more than MAX_PROBLEMS problems.
+    None if the text is neither or both.
     """
-    bad = rows = 0
-    for place, item in read_values(path):
-        if not rows:
-            refuse_other_kind(path, item, SFT)
-        rows += 1
-        row = item if isinstance(item, RowProblem) else _row(place, item)
-        if isinstance(row, RowProblem):
-            bad += 1
-            if bad > MAX_PROBLEMS:
-                raise SettingsError(
-                    f"{path.name}: more than {MAX_PROBLEMS} rows cannot be used; the last one: {row}",
-                    "Check that this is the right file.",
-                )
-        yield row
-    if not rows:
-        raise SettingsError(
-            f"Data file {str(path)!r} does not contain any rows.", "See docs/reference/file-formats.md."
-        )
+    is_plan, is_verdict = _reads(read_plan, answer), _reads(read_verdict, answer)
+    if is_plan == is_verdict:
+        return None
+    return "planner" if is_plan else "critic"
 
 
-def _row(place: str, item: Any) -> SftRow | RowProblem:
+def _reads(read: Callable[[str], object], answer: str) -> bool:
     try:
-        row = SftRow.model_validate(item).at(place)
-    except ValidationError as error:
-        return RowProblem.of(place, error)
-    if row.messages[-1].content.strip():
-        return row
-    return RowProblem(place, "messages", "the answer is empty")
+        read(answer)
+    except AnswerError:
+        return False
+    return True
 
 
-def _missing_image(row: SftRow, folder: Path) -> RowProblem | None:
-    out = next((name for name in row.images if leads_out(name, folder)), None)
-    if out is not None:
-        return RowProblem(row.place, "images", f"{out!r} is outside of the data file's folder")
-    missing = next((name for name in row.images if not (folder / name).is_file()), None)
-    return None if missing is None else RowProblem(row.place, "images", f"{missing!r} does not exist")
+def refuse_other_role(path: Path, rows: Iterable[SftRow], wanted: Role) -> None:
+    """Raise SettingsError if the rows have answers of the other agent and none of the requested one."""
+    other = False
+    for row in rows:
+        found = role_of(row.messages[-1].content)
+        if found == wanted:
+            return
+        other = other or found is not None
+    if other:
+        role = "critic" if wanted == "planner" else "planner"
+        raise other_kind(path, f"{role}-sft", f"{wanted}-sft")
 
 
-def write_rows(path: Path, rows: Iterable[SftRow]) -> None:
-    """Write a data file.
+@dataclass(frozen=True)
+class RowSet:
+    """Rows of a data file, with image paths relative to one folder."""
+
+    rows: Sequence[SftRow]
+    folder: Path
+
+    def moved(self, folder: Path) -> RowSet:
+        """Return the same rows with paths relative to another folder."""
+        names = {
+            name: os.path.relpath((self.folder / name).resolve(), folder.resolve())
+            for row in self.rows
+            for name in row.images
+        }
+        rows = [row.model_copy(update={"images": [names[name] for name in row.images]}) for row in self.rows]
+        return RowSet(rows, folder)
+
+    def questions(self, texts: Collection[str] | None = None) -> list[str]:
+        """Return a digest of each row's question (text and pixels).
+
+        With `texts`, rows whose text is not in it get "" and their images are not opened.
+        """
+        digests: dict[str, str] = {}
+        found = []
+        for row in self.rows:
+            text = question_text(row)
+            if texts is not None and text not in texts:
+                found.append("")
+                continue
+            for name in row.images:
+                if name not in digests:
+                    digests[name] = Picture.open(self.folder / name).digest
+            parts = "\0".join([text, *(digests[name] for name in row.images)])
+            found.append(hashlib.blake2b(parts.encode(), digest_size=16).hexdigest())
+        return found
+
+
+def question_text(row: SftRow) -> str:
+    """Return the text of a row's question."""
+    return "\0".join(f"{turn.role}:{turn.content}" for turn in row.messages[:-1])
+
+
+def read_row_set(path: Path, role: Role, skip_bad: bool, log: Log, images: Path | None = None) -> RowSet:
+    """Read and check the rows of a data file for an agent of this role.
+
+    Images are next to the file or in `images`.
 
     Raises:
-        SettingsError: The file cannot be written.
+        SettingsError: The file or one of its rows cannot be used.
     """
-    text = json.dumps([row.written() for row in rows], ensure_ascii=False)
-    write_text(path, text, SettingsError, "Data file")
+    rows, problems = check_rows(path, skip_bad, images)
+    show_problems(problems, len(rows), log)
+    refuse_other_role(path, rows, role)
+    return RowSet(rows, path.parent)
+
+
+def asked_in_both(one: RowSet, other: RowSet) -> list[int]:
+    """Return the indices of the rows of `one` whose question is also in `other`."""
+    both = {question_text(row) for row in one.rows} & {question_text(row) for row in other.rows}
+    there = set(other.questions(both)) - {""}
+    return [number for number, asked in enumerate(one.questions(both)) if asked in there]
+
+
+def _parts(text: str) -> list[dict[str, str | None]]:
+    pieces = re.split(f"({re.escape(MARK)})", text)
+    return [
+        {"type": "image", "text": None} if piece == MARK else {"type": "text", "text": piece}
+        for piece in pieces
+        if piece
+    ]
+
+
+def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:
+    """Return a row in trl's prompt-completion format, with absolute image paths.
+
+    Parts that must not be learned are passed within the answer, as the trainer passes on no other column.
+    """
+    turns = [{"role": message.role, "content": _parts(message.content)} for message in row.messages[:-1]]
+    answer: dict[str, Any] = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": row.messages[-1].content}],
+    }
+    if row.not_learned:
+        answer["not_learned"] = [list(part) for part in row.not_learned]
+    images = [str((folder / image).resolve()) for image in row.images]
+    return {"prompt": turns, "completion": [answer], "images": images}
+
+
+def as_dataset(rows: Sequence[SftRow], folder: Path) -> Dataset:
+    """Return the rows as a `datasets.Dataset` that opens images when a batch needs them."""
+    return with_images([as_prompt_completion(row, folder) for row in rows])
+
+
+def with_images(rows: Sequence[Mapping[str, Any]]) -> Dataset:
+    """Return rows in trl's format, with image paths, as a `datasets.Dataset` that opens them per batch.
+
+    Images are opened as by the agents (white background, EXIF orientation applied). The library's own reader
+    makes transparent pixels black and fails on some cameras' EXIF data.
+    """
+    from datasets import Dataset
+
+    return Dataset.from_list([dict(row) for row in rows]).with_transform(_read_images)
+
+
+def _read_images(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    if "images" not in batch:
+        return batch
+    return {**batch, "images": [[Picture.open(path).image for path in paths] for paths in batch["images"]]}

@@ -1,21 +1,27 @@
 """Reads files of rows: a JSON list or one JSON value per line, told apart by their first character.
 
 The file's ending is ignored. Some tools write JSON lines to `.json` and lists to `.jsonl`, and a reader that
-trusts the ending reports invalid JSON for a valid file. Parquet is refused with the way to convert it.
+trusts the ending reports invalid JSON for a valid file. Parquet is refused with the way to convert it. Every
+row is checked before a model is loaded, and problems are reported with place, field and reason. One bad row
+of a hundred thousand must neither stop a training after an hour nor disappear silently. A file that is given
+to the wrong `train` command is refused as a whole, with the command that uses it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import ValidationError
 
-from ....backend.errors import SettingsError
+from ....backend.errors import PictureError, SettingsError
 from ....backend.files.bounded_reader import MAX_JSON_VALUES, first_characters, opened, parse_json
+from ....backend.files.image_places import ImagePlaces
+from ....backend.pictures import Picture
 
 MAX_FILE = 4 * 1024**3
 MAX_LINE = 16 * 1024**2
@@ -26,6 +32,9 @@ BYTES_A_VALUE = 16
 It limits the memory for a file that consists only of brackets, which would need a hundred times its size.
 """
 PARQUET = b"PAR1"
+SHOWN_PROBLEMS = 20
+SFT = "planner-sft or critic-sft"
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -94,3 +103,149 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[str, Any]]:
             yield place, parse_json(line, SettingsError, "it", MAX_ROW_VALUES)
         except SettingsError as error:
             yield place, RowProblem(place, "row", error.message)
+
+
+def kind_of(row: Any) -> str:
+    """Return the `train` command for a row as stored in its file, or "" if it cannot be determined."""
+    if not isinstance(row, dict):
+        return ""
+    if "edited_image_path" in row:
+        return "critic-grpo"
+    if "request" in row and ("checklist" in row or "reference" in row):
+        return "planner-grpo"
+    return SFT if "messages" in row or "conversations" in row else ""
+
+
+def other_kind(path: Path, found: str, wanted: str) -> SettingsError:
+    """Return the error for a file whose rows are for another `train` command."""
+    return SettingsError(
+        f"The rows of {str(path)!r} are for train {found}, not for train {wanted}.",
+        f"Run `interleave-thinker train {found} --data {path}`.",
+    )
+
+
+def parsed_rows(
+    path: Path, parse: Callable[[str, Any], Row | RowProblem], command: str
+) -> Iterator[tuple[str, Row | RowProblem]]:
+    """Yield (place, row or its problem) of a file for a `train` command.
+
+    Raises:
+        SettingsError: The file cannot be read, or its rows are for another command.
+    """
+    for number, (place, item) in enumerate(read_values(path)):
+        found = "" if number else kind_of(item)
+        if found and found != command:
+            raise other_kind(path, found, command)
+        yield place, item if isinstance(item, RowProblem) else parse(place, item)
+
+
+def usable_rows(
+    path: Path,
+    parsed: Iterator[tuple[str, Row | RowProblem]],
+    paths_of: Callable[[Row], Mapping[str, str]],
+    with_paths: Callable[[Row, Mapping[str, str]], Row],
+    skip_bad: bool = False,
+    images: Path | None = None,
+) -> tuple[list[Row], list[RowProblem]]:
+    """Open every image of parsed rows once, and return the rows that can be used.
+
+    Image paths stay relative to the file. Images that were found in `images` by the end of their path get
+    absolute ones.
+
+    Args:
+        path: The file.
+        parsed: Its rows.
+        paths_of: Returns a row's image paths by field.
+        with_paths: Returns the row with other paths.
+        skip_bad: Whether to leave out other rows instead of raising an error.
+        images: Second folder in which to look for images.
+
+    Returns:
+        (rows, problems of the other rows).
+
+    Raises:
+        SettingsError: A row is invalid and `skip_bad` is false (it names place, field and reason), or none
+            can be used.
+    """
+    read = list(parsed)
+    names = {name for _, row in read if not isinstance(row, RowProblem) for name in paths_of(row).values()}
+    found, damaged = _find_images(sorted(names), path.parent, images)
+    rows: list[Row] = []
+    problems: list[RowProblem] = []
+    for place, row in read:
+        if not isinstance(row, RowProblem):
+            paths = paths_of(row)
+            bad = next((field for field, name in paths.items() if name in damaged), None)
+            if bad is None:
+                rows.append(with_paths(row, {field: found[name] for field, name in paths.items()}))
+                continue
+            row = RowProblem(place, bad, damaged[paths[bad]])
+        if not skip_bad:
+            raise SettingsError(f"{path.name}, {row}", "Fix the row, or leave out such rows with --skip-bad.")
+        problems.append(row)
+    if not rows:
+        raise SettingsError(
+            f"Data file {str(path)!r} does not contain a usable row.",
+            "Fix its rows; see docs/reference/file-formats.md.",
+        )
+    return rows, problems
+
+
+def show_problems(problems: Sequence[RowProblem], good: int, log: Callable[[str], None]) -> None:
+    """Log how many rows were left out, and the first problems."""
+    if not problems:
+        return
+    log(f"left out {len(problems)} of {good + len(problems)} rows:")
+    for problem in problems[:SHOWN_PROBLEMS]:
+        log(f"  {problem}")
+    if len(problems) > SHOWN_PROBLEMS:
+        log(f"  ... and {len(problems) - SHOWN_PROBLEMS} more")
+
+
+def _find_images(
+    names: Sequence[str], folder: Path, root: Path | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Find the images that rows name, and decode each of them once.
+
+    Nothing outside of `folder`, the data file's folder, and `root` is opened, since data files come from
+    others.
+
+    Returns:
+        (paths by name, reasons by name of unreadable images). The path is the name itself if the image is in
+        `folder`, and absolute if it was found in `root` by the end of its path.
+    """
+    places = ImagePlaces(folder, SettingsError, root)
+    found: dict[str, str] = {}
+    damaged: dict[str, str] = {}
+    for name in names:
+        try:
+            file = places.find(name)
+        except SettingsError as error:
+            damaged[name] = str(error)
+            continue
+        if file is None:
+            where = "the data file's folder" if root is None else f"the data file's folder and {str(root)!r}"
+            damaged[name] = f"{name!r} was not found in {where} (set another image folder with --images)"
+        else:
+            own = not leads_out(name, folder) and (folder / name).exists()
+            found[name] = name if own else str(file)
+
+    def reason(name: str) -> str | None:
+        try:
+            Picture.open(folder / found[name])
+        except PictureError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(min(32, os.cpu_count() or 1)) as pool:
+        reasons = zip(found, pool.map(reason, found), strict=True)
+        damaged |= {name: why for name, why in reasons if why is not None}
+    return found, damaged
+
+
+def leads_out(name: str, folder: Path) -> bool:
+    """Return whether the image of a row is outside of `folder`: by `..`, an absolute path or a link."""
+    try:
+        return not (folder / name).resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return True

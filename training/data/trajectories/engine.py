@@ -1,86 +1,422 @@
-"""Creates trajectories from thousands of prompts: what to do, which worker does it, and the results.
+"""Creates trajectories from thousands of prompts, each in a run folder of its own.
 
-The only state is in the folders: a prompt is done if its record exists, so any call resumes where another one
-ended. The shard, generator and seed of a prompt depend only on its id. An unavailable teacher or generator
-would fail thousands of prompts in minutes, so a series of failures ends the call; they can be retried on
-request.
+The only state is in the folders: a prompt is done when `execution_record.json` is in its folder, as in the
+published scripts, so any call resumes where another one ended. Further information (state, split, generator)
+is in `sample.json`, which is written before it. The shard, generator and seed of a prompt depend only on its
+id. Other processes may work on the same prompts and folders. An unavailable teacher or generator would fail
+thousands of prompts in minutes, so a series of failures ends the call; they can be retried on request.
 """
 
 from __future__ import annotations
 
+import errno
+import json
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Generator as EventStream
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, cast
 
-from ....backend.errors import JournalError, SettingsError
-from ....backend.files.atomic import write_text
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ....backend.agents.critic import Critic
+from ....backend.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
+from ....backend.agents.planner import Planner
+from ....backend.errors import (
+    AnswerError,
+    ChatError,
+    InterleaveError,
+    JournalError,
+    PictureError,
+    SettingsError,
+)
+from ....backend.exporters.record import FILE_NAME, write_record
+from ....backend.files.atomic import append_line, write_text
+from ....backend.files.bounded_reader import read_bytes_if_any, read_json
+from ....backend.files.lock import SystemLock
+from ....backend.generators.protocol import FollowsAnchor, Generator
+from ....backend.journal.journal import Journal
+from ....backend.journal.lock import NAME as LOCK
+from ....backend.journal.records.run_files import ATTEMPTS, PICTURES, RUN, VERDICTS
+from ....backend.loop.collaborators import Collaborators
+from ....backend.loop.events import Event, Finished, PlanReady
+from ....backend.loop.loop import run
+from ....backend.loop.policy import hashed_seed
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
-from ....backend.types import RunSettings
-from ..decontamination.index import optional_guard
-from ..executors import Executor, LocalCancelToken
-from ..rows.sft import RowProblem
-from .options import TrajectoryOptions, seconds_of
-from .outcomes import FAILED, FailedList, PromptOutcome, noted, outcome_of, read_sample
-from .prompt_rows import Prompt, Shard, of_shard, read_prompts
-from .table import Totals, as_lines, totals_of
-from .unit import DISK, ELSEWHERE, OpenTeachers, TrajectoryJob, is_done
-from .usage import LEDGER, Prices, Usage, read_ledger, summed, write_ledger
+from ....backend.shown_text import one_line
+from ....backend.types import Request, RunSettings, StopReason, Trajectory
+from ..from_runs.run_folders import SAMPLE
+from ..rows.values import RowProblem, show_problems
+from .executors import Executor, Stop
+from .prompt_rows import Prompt, PromptFile, PromptRow, Shard
 
+FAILED = "failed{}.jsonl"
 REPORT = "report{}.json"
-LOOKED_EVERY = 0.2
+MAX_FILE = 1024 * 1024 * 1024
+MAX_REASON = 500
 OUTAGE = 20
 """Consecutive failures, of different prompts, that count as an outage."""
-OUTAGE_PLACES = {"planner", "critic", "generator", "folder", "worker"}
 SHOWN_EVERY = 10.0
 """Seconds between two lines of progress."""
-VISIBLE = 90.0
-"""Seconds until a file of another machine is visible here; NFS caches that a file is absent for a minute."""
+MAX_REASONS = 8
+"""Reasons of failures in the table."""
+ELSEWHERE, PLANNED, DISK = "elsewhere", "planned", "disk"
+"""Places of stopped prompts: another process works on it, only its plan was requested, the disk is full."""
+GOOD = frozenset({StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only})
+COUNTED = ("drawn_steps", "draws", "right", "wrong", "unread")
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+State = Literal["whole", "given up", "failed", "stopped"]
 Log = Callable[[str], None]
 
 
-class PromptSource(Protocol):
-    """Source of prompts."""
+class TrajectoryOptions(BaseModel):
+    """Options of which prompts are used, and how far.
 
-    def read(self) -> tuple[list[Prompt], list[RowProblem]]:
-        """Return the prompts, and the problems of other rows.
+    The defaults are those of a teacher: a step that is never accepted ends its trajectory, since later steps
+    would be learned from a wrong image.
+    """
 
-        Raises:
-            SettingsError: The source cannot be read.
-        """
-        ...
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    max_attempts: int = Field(
+        default=5, ge=1, le=100, description="Maximum number of attempts per step, including the first."
+    )
+    max_draws: int = Field(
+        default=25, ge=1, le=10_000, description="Maximum number of attempts per trajectory (published: 15)."
+    )
+    go_on: bool = Field(
+        default=False,
+        description="If a step is never accepted, continue with its best image instead of "
+        "ending the trajectory.",
+    )
+    accept_at: float | None = Field(
+        default=None, ge=0, le=1, description="Accept at this P(success). Default: the critic's own verdict."
+    )
+    seed: int = Field(
+        default=0, ge=0, le=2**48, description="Base seed, from which every prompt's seed is derived."
+    )
+    shard: str = Field(
+        default="0/1", description="Use only part i of n, written as i/n. Prompts are assigned by their id."
+    )
+    retry_failed: bool = Field(default=False, description="Also retry prompts that failed before.")
+
+    def run_settings(self) -> RunSettings:
+        """Return the settings of the loop."""
+        return RunSettings(
+            max_attempts=self.max_attempts,
+            max_draws=self.max_draws,
+            on_failure="keep" if self.go_on else "stop",
+            accept_at=self.accept_at,
+            seed=self.seed,
+        )
+
+
+class PromptOutcome(BaseModel):
+    """Outcome of one prompt, as in `sample.json`.
+
+    The state is `whole` (every step was accepted), `given up` (a step never was, or the attempt limit was
+    reached), `failed` (an error at `where`) or `stopped` (the next call resumes it).
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    folder: str
+    state: State
+    where: str = ""
+    reason: str = ""
+    generator: str = ""
+    category: str = ""
+    subcategory: str = ""
+    split: str = ""
+    language: str = ""
+    steps: int = 0
+    drawn_steps: int = 0
+    draws: int = 0
+    right: int = 0
+    wrong: int = 0
+    unread: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the trajectory is finished."""
+        return self.state in ("whole", "given up")
+
+
+def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> PromptOutcome:
+    """Return an outcome of this row."""
+    about = row.model_dump(include={"id", "category", "subcategory", "split", "language"})
+    reason = one_line(reason)[:MAX_REASON]
+    return PromptOutcome.model_validate(
+        {**about, "folder": row.folder, "state": state, "reason": reason, **more}
+    )
+
+
+def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> PromptOutcome:
+    """Return the outcome of a finished trajectory."""
+    results = trajectory.results
+    attempts = [attempt for result in results for attempt in result.attempts]
+    said = [attempt.verdict.success for attempt in attempts if attempt.verdict]
+    whole = len(results) == len(trajectory.plan.steps) and all(one.stop_reason in GOOD for one in results)
+    faults = [attempt.error for attempt in results[-1].attempts if attempt.error] if results else []
+    state: State = "whole" if whole else "failed" if faults else "given up"
+    given_up = results and results[-1].stop_reason not in GOOD
+    reason = (
+        f"step {results[-1].step.number} was not accepted" if given_up else "the attempt limit was reached"
+    )
+    return noted(
+        row,
+        state,
+        where=faults[-1].where if state == "failed" else "",
+        reason="" if whole else faults[-1].message if faults else reason,
+        generator=generator,
+        steps=len(trajectory.plan.steps),
+        drawn_steps=sum(bool(result.attempts) for result in results),
+        draws=sum(attempt.place == 0 for attempt in attempts),
+        right=said.count(True),
+        wrong=said.count(False),
+        unread=said.count(None),
+    )
+
+
+def is_done(folder: Path) -> bool:
+    """Return whether a prompt's folder contains a record, ours or that of the published scripts."""
+    return (folder / FILE_NAME).exists()
+
+
+def read_outcome(folder: Path) -> PromptOutcome | None:
+    """Return the content of `sample.json` in a run's folder, or None.
+
+    Raises:
+        JournalError: The file is damaged.
+    """
+    found = read_bytes_if_any(folder / SAMPLE, MAX_FILE, JournalError, "Sample")
+    try:
+        return None if found is None else PromptOutcome.model_validate_json(found)
+    except ValidationError as error:
+        raise JournalError(f"{str(folder / SAMPLE)!r} is damaged.", "Delete it.") from error
+
+
+def read_failed(path: Path) -> dict[str, PromptOutcome]:
+    """Return the failed prompts of a list by id; an incomplete line of a killed process is skipped.
+
+    Raises:
+        JournalError: The file cannot be read.
+    """
+    content = read_bytes_if_any(path, MAX_FILE, JournalError, "List of failed prompts") or b""
+    found: dict[str, PromptOutcome] = {}
+    for line in content.splitlines():
+        try:
+            one = PromptOutcome.model_validate_json(line)
+        except ValidationError:
+            continue
+        found[one.id] = one
+    return found
+
+
+def seconds_of(folder: Path) -> float:
+    """Return the time that generator and critic took for a run, by its journal.
+
+    Raises:
+        JournalError: A file is damaged.
+    """
+    files = [path for name in (ATTEMPTS, VERDICTS) for path in sorted((folder / name).glob("*.json"))]
+    return round(sum(float(read_json(path, JournalError).get("seconds", 0)) for path in files), 3)
 
 
 @dataclass(frozen=True)
-class PromptFile:
-    """A prompt file, and an additional folder of images."""
+class Teachers:
+    """The opened models: planner, critic (or None), and generators with their names on the command line."""
 
-    path: Path
-    images: Path | None = None
-    guard: Path | None = None
-    """Index of benchmarks, whose content is left out."""
+    planner: Planner
+    critic: Critic | None
+    generators: tuple[tuple[str, Generator], ...]
+    constraints: PlanConstraints = field(default_factory=PlanConstraints)
 
-    def read(self) -> tuple[list[Prompt], list[RowProblem]]:
-        """Return the prompts, and the problems of other rows.
+
+OpenTeachers = Callable[[], Teachers]
+"""Opens the models in a worker; can be pickled. Raises InterleaveError."""
+
+
+@dataclass(frozen=True)
+class CarryOut:
+    """Opens the work of a worker: the output folder, the models and the settings.
+
+    With `plans_only`, runs stop after the plan, and are resumed by the next call.
+    """
+
+    out: Path
+    teachers: OpenTeachers
+    settings: RunSettings
+    plans_only: bool = False
+
+    def __call__(self, stop: Stop) -> Callable[[Prompt], PromptOutcome]:
+        """Open the models, and return the function that carries out a prompt.
 
         Raises:
-            SettingsError: The file cannot be read.
+            InterleaveError: A model cannot be opened.
         """
-        prompts, problems = read_prompts(self.path, self.images)
-        if self.guard is None:
-            return prompts, problems
-        clean: list[Prompt] = []
-        with optional_guard(self.guard) as guard:
-            assert guard is not None
-            for prompt in prompts:
-                found = guard.finding(prompt.row.user_input, map(Picture.open, prompt.images))
-                if found is None:
-                    clean.append(prompt)
-                else:
-                    problems.append(RowProblem(prompt.row.id, "guard", f"it is in {found.benchmark}"))
-        return clean, problems
+        return _Worker(self, self.teachers(), stop).carry_out
+
+
+class _Worker:
+    def __init__(self, work: CarryOut, teachers: Teachers, stop: Stop) -> None:
+        self._work, self._teachers, self._stop = work, teachers, stop
+        # Such a generator can work on only one story at a time.
+        self._alone = {
+            name: threading.Lock() if isinstance(drawer, FollowsAnchor) else nullcontext()
+            for name, drawer in teachers.generators
+        }
+
+    def carry_out(self, prompt: Prompt) -> PromptOutcome:
+        """Run one prompt, from where its folder ends. Any error of a prompt is returned as its outcome."""
+        row, folder = prompt.row, self._work.out / prompt.row.folder
+        if is_done(folder) and (found := read_outcome(folder)):
+            return found
+        if self._stop.reason or _in_use(folder):
+            return noted(row, "stopped", where="" if self._stop.reason else ELSEWHERE)
+        generators = self._teachers.generators
+        name, generator = generators[row.digest // 2**32 % len(generators)]
+        try:
+            with self._alone[name]:
+                return self._carried_out(prompt, folder, name, generator)
+        except JournalError as error:
+            if _in_use(folder):
+                return noted(row, "stopped", where=ELSEWHERE)
+            # A full disk is not an error of the prompt: it is resumed once there is room again.
+            state, where = ("stopped", DISK) if _is_full(error) else ("failed", "folder")
+            return noted(row, state, str(error), where=where, generator=name)
+        except InterleaveError as error:
+            return noted(row, "failed", str(error), where="prompt", generator=name)
+
+    def _carried_out(self, prompt: Prompt, folder: Path, name: str, generator: Generator) -> PromptOutcome:
+        where, row = "planner", prompt.row
+        try:
+            with closing(self._events(prompt, folder, generator)) as events:
+                for event in events:
+                    if isinstance(event, Finished):
+                        outcome = outcome_of(row, name, event.trajectory)
+                        if outcome.is_done:
+                            _write(folder, outcome, event.trajectory)
+                        return outcome
+                    if isinstance(event, PlanReady):
+                        where = "critic"
+                        if self._work.plans_only:
+                            return noted(row, "stopped", where=PLANNED, generator=name)
+                    if self._stop.reason:
+                        break
+        except (AnswerError, ChatError) as error:
+            return noted(row, "failed", str(error), where=where, generator=name)
+        return noted(row, "stopped", generator=name)
+
+    def _events(self, prompt: Prompt, folder: Path, generator: Generator) -> EventStream[Event, None, None]:
+        for path in prompt.images:
+            if not path.is_file():
+                raise PictureError(f"The image {str(path)!r} no longer exists.")
+        request = Request(text=prompt.row.user_input, images=tuple(map(Picture.open, prompt.images)))
+        teachers, settings = self._teachers, self._work.settings
+        # The prompt's own number of steps takes precedence.
+        own = {"step_count": prompt.steps} if prompt.steps else {}
+        events = run(
+            request,
+            Collaborators(
+                ConstrainedPlanner(teachers.planner, teachers.constraints.model_copy(update=own)),
+                generator,
+                teachers.critic,
+                cast=prompt.cast,
+            ),
+            settings.model_copy(update={"seed": hashed_seed(f"{settings.seed}/{prompt.row.id}")}),
+            Journal(folder),
+        )
+        # A run is a generator, so that its consumer can stop it.
+        return cast("EventStream[Event, None, None]", events)
+
+
+def _write(folder: Path, outcome: PromptOutcome, trajectory: Trajectory) -> None:
+    content = json.dumps(outcome.model_dump(exclude={"where"}), indent=1)
+    write_text(folder / SAMPLE, content + "\n", JournalError, "Sample")
+    write_record(trajectory, folder, lambda picture, stem: f"{PICTURES}/{picture.digest}.png")
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether the cause of an error is a full disk or an exceeded quota."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _in_use(folder: Path) -> bool:
+    """Return whether another process is writing to the folder."""
+    if not (folder / RUN).exists():
+        return False
+    lock = SystemLock(folder / LOCK)
+    if not lock.take():
+        return True
+    lock.release()
+    return False
+
+
+class Totals(BaseModel):
+    """Sums over the trajectories of a folder, for the table and for programs.
+
+    `reasons` has the failures as "place: reason".
+    """
+
+    prompts: int = 0
+    whole: int = 0
+    given_up: int = 0
+    failed: int = 0
+    to_do: int = 0
+    drawn_steps: int = 0
+    draws: int = 0
+    right: int = 0
+    wrong: int = 0
+    unread: int = 0
+    by_generator: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, prompts: int, outcomes: Iterable[PromptOutcome]) -> Totals:
+        """Return the sums of these outcomes, one per prompt; other prompts count as remaining."""
+        sums, generators, reasons = Counter[str](), Counter[str](), Counter[str]()
+        for one in outcomes:
+            sums[one.state.replace(" ", "_")] += 1
+            if one.state == "failed":
+                reasons[f"{one.where}: {one.reason[:100]}"] += 1
+            if one.is_done:
+                generators[one.generator] += 1
+                sums.update(
+                    {
+                        name: getattr(one, name)
+                        for name in ("drawn_steps", "draws", "right", "wrong", "unread")
+                    }
+                )
+        to_do = prompts - sums["whole"] - sums["given_up"] - sums["failed"]
+        by_generator = dict(sorted(generators.items()))
+        reasons = dict(reasons.most_common())
+        return cls(**{**sums, "prompts": prompts, "to_do": to_do}, by_generator=by_generator, reasons=reasons)
+
+    def as_lines(self) -> Iterator[str]:
+        """Yield the summary tables."""
+        said = max(1, self.right + self.wrong + self.unread)
+        yield "| trajectories | whole | given up | failed | to do | attempts a step | True | False | unread |"
+        yield "|---" * 9 + "|"
+        yield (
+            f"| {self.prompts} | {self.whole} | {self.given_up} | {self.failed} | {self.to_do} "
+            f"| {self.draws / max(1, self.drawn_steps):.2f} | {self.right} ({self.right / said:.0%}) "
+            f"| {self.wrong} ({self.wrong / said:.0%}) | {self.unread} |"
+        )
+        for name, count in self.by_generator.items() if len(self.by_generator) > 1 else ():
+            yield f"{name}: {count} trajectories"
+        for reason, count in list(self.reasons.items())[:MAX_REASONS]:
+            yield f"failed at {reason}: {count}"
 
 
 @dataclass
@@ -88,28 +424,22 @@ class TrajectoriesReport:
     """Result of a call; `stopped` is the reason if it ended before the last prompt."""
 
     totals: Totals
-    ledger: list[Usage]
     stopped: str = ""
     left_out: int = 0
 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Creates trajectories in the folder `out` with these models.
-
-    `executor` runs them in parallel. With `shared`, other processes may work on the same prompts and folder.
-    """
+    """Creates trajectories in the folder `out` with these models; `executor` runs them in parallel."""
 
     out: Path
     teachers: OpenTeachers
     options: TrajectoryOptions
     executor: Executor
-    prices: Prices = field(default_factory=dict)
     settings: RunSettings | None = None
     log: Log = print
-    shared: bool = False
 
-    def make(self, prompts: PromptSource) -> TrajectoriesReport:
+    def make(self, prompts: PromptFile | Sequence[Prompt]) -> TrajectoriesReport:
         """Create the trajectories that are not done yet.
 
         Raises:
@@ -118,119 +448,77 @@ class Trajectories:
             InterleaveError: A model cannot be opened.
         """
         shard = Shard.read(self.options.shard)
-        rows, problems = prompts.read()
-        mine = of_shard(rows, shard, self.options.limit)
-        for problem in problems[:OUTAGE]:
-            self.log(f"left out: {problem}")
-        if len(problems) > OUTAGE:
-            self.log(f"... and {len(problems) - OUTAGE} more")
-        _take_folder(self.out)
-        failed = FailedList(self.out / FAILED.format(shard.suffix))
-        done = {one.row.id for one in mine if is_done(self.out / one.row.folder)}
-        again = self.options.retry_failed
-        todo = [one for one in mine if one.row.id not in done and (again or one.row.id not in failed.by_id)]
-        self.log(f"{len(mine)} prompts: {len(done)} done, {len(todo)} to do")
-        stop = self._cancel_token(mine)
-        made: dict[str, PromptOutcome] = {}
-        reason = ""
+        rows, problems = prompts.read() if isinstance(prompts, PromptFile) else (prompts, list[RowProblem]())
+        show_problems(problems, len(rows), self.log)
+        mine, path = shard.of(rows), self.out / FAILED.format(shard.suffix)
         try:
-            elsewhere = self._carry_out(todo, stop, failed, made)
-            if len(made) + elsewhere == len(todo) and elsewhere:
-                reason = f"another process is working on {elsewhere} of them"
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise SettingsError(
+                f"Cannot create {str(self.out)!r}: {reason}.", "Give another --out."
+            ) from error
+        failed = read_failed(path)
+        done = [one for one in mine if is_done(self.out / one.row.folder)]
+        skipped = set() if self.options.retry_failed else set(failed)
+        skipped |= {one.row.id for one in done}
+        todo = [one for one in mine if one.row.id not in skipped]
+        self.log(f"{len(mine)} prompts: {len(done)} done, {len(todo)} to do")
+        stop, left = Stop(), Counter[str]()
+        try:
+            if todo:
+                self._carry_out(todo, stop, path, left)
         except KeyboardInterrupt:
-            reason = "interrupted"
-        made_of = TrajectoriesReport(Totals(), [], reason or stop.reason(), len(problems))
-        return self._conclude(shard, mine, failed, made_of)
+            stop = Stop()
+            stop.set("interrupted")
+        if left[ELSEWHERE]:
+            stop.set(f"another process is working on {left[ELSEWHERE]} of them")
+        return self._conclude(shard, mine, TrajectoriesReport(Totals(), stop.reason, len(problems)))
 
-    def _cancel_token(self, mine: Sequence[Prompt]) -> LocalCancelToken:
-        seconds = None if self.options.stop_after is None else seconds_of(self.options.stop_after)
-        budget, spent = self.options.budget, 0.0
-        if budget is not None:
-            if not self.prices:
-                raise SettingsError("--budget needs prices.", "Set them with --prices FILE.")
-            folders = (self.out / one.row.folder for one in mine)
-            spent = sum(usage.cost for folder in folders for usage in read_ledger(folder / LEDGER))
-        return LocalCancelToken(seconds, budget, spent)
-
-    def _carry_out(
-        self,
-        todo: Sequence[Prompt],
-        stop: LocalCancelToken,
-        failed: FailedList,
-        made: dict[str, PromptOutcome],
-    ) -> int:
-        """Run the remaining prompts; returns how many of them another process is working on."""
-        if not todo:
-            return 0
-        settings = self.settings or self.options.run_settings()
-        job = TrajectoryJob(self.out, self.teachers, settings, self.prices, self.shared)
-        rows = {one.row.id: one.row for one in todo}
-        in_a_row, elsewhere, shown, visible = 0, 0, time.monotonic(), False
-        for done in self.executor.map(job, todo, lambda one: one.row.id, stop):
-            lost = noted(rows[done.key], "failed", done.lost, where="worker")
-            outcome = done.result or lost
+    def _carry_out(self, todo: Sequence[Prompt], stop: Stop, path: Path, left: Counter[str]) -> None:
+        """Run the remaining prompts; `left` counts the stopped ones by place."""
+        work = CarryOut(self.out, self.teachers, self.settings or self.options.run_settings())
+        in_a_row, finished, shown = 0, 0, time.monotonic()
+        for done in self.executor.map(work, todo, stop):
+            outcome = done.result or noted(done.item.row, "failed", done.lost, where="worker")
             if outcome.state == "stopped":
-                elsewhere += outcome.where == ELSEWHERE
+                left[outcome.where] += 1
                 if outcome.where == DISK:
-                    stop.stop(f"the disk is full. {outcome.reason}")
+                    stop.set(f"the disk is full. {outcome.reason}")
                 continue
-            if outcome.is_done and not visible:
-                self._check_shared(outcome)
-                visible = True
-            made[outcome.id] = outcome
+            finished += 1
             if outcome.state == "failed":
-                failed.add(outcome)
+                append_line(path, _line(outcome), JournalError, "List of failed prompts")
                 self.log(f"{outcome.id}: failed at {outcome.where}: {outcome.reason}")
-                in_a_row += outcome.where in OUTAGE_PLACES
+                in_a_row += outcome.where != "prompt"
             else:
                 in_a_row = 0
             if in_a_row >= OUTAGE:
-                stop.stop(f"{OUTAGE} consecutive prompts failed; use --retry-failed to try them again")
+                stop.set(f"{OUTAGE} consecutive prompts failed; use --retry-failed to try them again")
             if time.monotonic() - shown >= SHOWN_EVERY:
                 shown = time.monotonic()
-                self.log(f"{len(made)}/{len(todo)} prompts finished")
-        if len(made) < len(todo):
-            stop.stop("stopped")
-        return elsewhere
+                self.log(f"{finished}/{len(todo)} prompts finished")
 
-    def _check_shared(self, outcome: PromptOutcome) -> None:
-        """Wait until the first finished trajectory is visible here.
-
-        Raises:
-            SettingsError: It is not. The workers write to another disk.
-        """
-        end = time.monotonic() + VISIBLE
-        while not is_done(self.out / outcome.folder):
-            if time.monotonic() > end:
-                raise SettingsError(
-                    f"A worker finished {outcome.id}, but its files are not in {str(self.out)!r} here.",
-                    "Give an --out on a disk that all machines share, as an absolute path.",
-                )
-            time.sleep(LOOKED_EVERY)
-
-    def _conclude(
-        self, shard: Shard, mine: Sequence[Prompt], failed: FailedList, made: TrajectoriesReport
-    ) -> TrajectoriesReport:
+    def _conclude(self, shard: Shard, mine: Sequence[Prompt], made: TrajectoriesReport) -> TrajectoriesReport:
         outcomes = {one.row.id: found for one in mine if (found := self._outcome(one)) is not None}
-        failed.close(outcomes)
-        ids = {one.row.id for one in mine}
-        broken = [one for name, one in failed.by_id.items() if name in ids]
-        made.totals = totals_of(len(mine), [*outcomes.values(), *broken])
-        made.ledger = summed(
-            usage for one in mine for usage in read_ledger(self.out / one.row.folder / LEDGER)
-        )
+        path = self.out / FAILED.format(shard.suffix)
+        # Including failures of other processes, and without what is finished now.
+        failed = {name: one for name, one in sorted(read_failed(path).items()) if name not in outcomes}
+        text = "".join(f"{_line(one)}\n" for one in failed.values())
+        if text:
+            write_text(path, text, JournalError, "List of failed prompts")
+        else:
+            path.unlink(missing_ok=True)
+        broken = [failed[one.row.id] for one in mine if one.row.id in failed]
+        made.totals = Totals.of(len(mine), [*outcomes.values(), *broken])
         if made.totals.to_do == 0:
             made.stopped = ""
-        write_ledger(self.out / f"ledger{shard.suffix}.jsonl", made.ledger)
         report = made.totals.model_dump_json(indent=1) + "\n"
         write_text(self.out / REPORT.format(shard.suffix), report, JournalError, "Report")
-        for line in ["", *as_lines(made.totals, made.ledger)]:
+        for line in ("", *made.totals.as_lines()):
             self.log(line)
         if made.stopped:
-            self.log(
-                f"\nStopped: {made.stopped}. Finished trajectories are kept; run the same command again "
-                "to resume."
-            )
+            self.log(f"\nStopped: {made.stopped}. Run the command again to resume.")
         return made
 
     def _outcome(self, prompt: Prompt) -> PromptOutcome | None:
@@ -238,19 +526,12 @@ class Trajectories:
         folder = self.out / prompt.row.folder
         if not is_done(folder):
             return None
-        found = read_sample(folder)
-        if found is not None:
-            return found
         try:
-            return outcome_of(prompt.row, "", load_trajectory(folder))
+            return read_outcome(folder) or outcome_of(prompt.row, "", load_trajectory(folder))
         except JournalError:
             return noted(prompt.row, "given up", "record from another program")
 
 
-def _take_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(
-            f"Cannot create the folder {str(out)!r}: {error.strerror or error}.", "Give another --out."
-        ) from error
+def _line(outcome: PromptOutcome) -> str:
+    names = {"id", "folder", "state", "where", "reason"}
+    return json.dumps(outcome.model_dump(include=names), ensure_ascii=False)

@@ -16,11 +16,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ....backend.errors import SettingsError
+from ....backend.errors import PictureError, SettingsError
 from ....backend.files.image_places import ImagePlaces
 from ....backend.loop.collaborators import CastOfPlan
+from ....backend.pictures import Picture
 from ....backend.prompts.published import ENDING
 from ....backend.types import MAX_IMAGES, MAX_TEXT
+from ..decontamination.guard import Guard, open_guard
 from ..rows.values import RowProblem, read_values
 
 MAX_NAME = 80
@@ -39,6 +41,7 @@ def _as_list(value: object) -> object:
 
 
 Short = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class PromptRow(BaseModel):
@@ -48,9 +51,9 @@ class PromptRow(BaseModel):
 
     id: Annotated[str, BeforeValidator(_as_text), Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$")]
     user_input: str = Field(min_length=1, max_length=MAX_TEXT)
-    user_input_image: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...], BeforeValidator(_as_list)
-    ] = Field(default=(), max_length=MAX_IMAGES)
+    user_input_image: Annotated[tuple[Name, ...], BeforeValidator(_as_list)] = Field(
+        default=(), max_length=MAX_IMAGES
+    )
     category: Short = ""
     subcategory: Short = ""
     split: Short = ""
@@ -75,6 +78,8 @@ class Prompt:
     """A row with its images.
 
     Attributes:
+        row: The row.
+        images: Its images.
         steps: Number of steps that its plan must have; 0 for any.
         cast: Gives the plan its cast; can be pickled.
     """
@@ -105,9 +110,9 @@ class Shard:
             raise SettingsError(f"{text!r} is not a shard.", "Write i/n with i from 0 to n-1, such as 0/8.")
         return cls(number, count)
 
-    def has(self, row: PromptRow) -> bool:
-        """Return whether the row belongs to this shard."""
-        return row.digest % self.count == self.number
+    def of(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Return the prompts that belong to this shard."""
+        return [prompt for prompt in prompts if prompt.row.digest % self.count == self.number]
 
     @property
     def suffix(self) -> str:
@@ -115,40 +120,49 @@ class Shard:
         return f".{self.number}-of-{self.count}" if self.count > 1 else ""
 
 
-def read_prompts(path: Path, images: Path | None = None) -> tuple[list[Prompt], list[RowProblem]]:
-    """Read the prompts of a file in order; `images` is an additional folder of images.
+@dataclass(frozen=True)
+class PromptFile:
+    """A prompt file, an additional folder of images, an index of benchmarks and a limit of prompts."""
 
-    Returns:
-        (prompts, problems of other rows).
+    path: Path
+    images: Path | None = None
+    guard: Path | None = None
+    limit: int | None = None
 
-    Raises:
-        SettingsError: The file cannot be read or has no valid prompt.
-    """
-    places = ImagePlaces(path.parent, SettingsError, images)
-    prompts: list[Prompt] = []
-    problems: list[RowProblem] = []
-    seen: set[str] = set()
-    for place, item in read_values(path):
-        row = item if isinstance(item, RowProblem) else _row(place, item)
-        if isinstance(row, PromptRow):
-            # On case-insensitive file systems they would share a folder.
-            row = row if row.id.lower() not in seen else RowProblem(place, "id", f"duplicate id {row.id!r}")
-        found = row if isinstance(row, RowProblem) else _with_images(place, row, places)
-        if isinstance(found, RowProblem):
-            problems.append(found)
-        else:
-            seen.add(found.row.id.lower())
-            prompts.append(found)
-    if not prompts:
-        first = f" The first problem: {problems[0]}" if problems else ""
-        raise SettingsError(
-            f"{str(path)!r} does not contain a valid prompt.{first}",
-            'A line is {"id": "a1", "user_input": "..."}.',
-        )
-    return prompts, problems
+    def read(self) -> tuple[list[Prompt], list[RowProblem]]:
+        """Read the prompts in order; those that are in a benchmark are left out.
+
+        Returns:
+            (prompts, problems of other rows).
+
+        Raises:
+            SettingsError: The file cannot be read or has no valid prompt.
+        """
+        places = ImagePlaces(self.path.parent, SettingsError, self.images)
+        prompts: list[Prompt] = []
+        problems: list[RowProblem] = []
+        seen: set[str] = set()
+        with open_guard(self.guard) as guard:
+            for place, item in read_values(self.path):
+                found = item if isinstance(item, RowProblem) else _prompt(place, item, places, seen, guard)
+                if isinstance(found, RowProblem):
+                    problems.append(found)
+                    continue
+                # On case-insensitive file systems equal ids would share a folder.
+                seen.add(found.row.id.lower())
+                prompts.append(found)
+                if len(prompts) == self.limit:
+                    break
+        if not prompts:
+            first = f" The first problem: {problems[0]}" if problems else ""
+            raise SettingsError(
+                f"{str(self.path)!r} does not contain a valid prompt.{first}",
+                'A line is {"id": "a1", "user_input": "..."}.',
+            )
+        return prompts, problems
 
 
-def _row(place: str, item: Any) -> PromptRow | RowProblem:
+def _prompt(place: str, item: Any, places: ImagePlaces, seen: set[str], guard: Guard) -> Prompt | RowProblem:
     try:
         row = PromptRow.model_validate(item)
         row.user_input.encode()
@@ -156,23 +170,23 @@ def _row(place: str, item: Any) -> PromptRow | RowProblem:
         return RowProblem.of(place, error)
     except UnicodeEncodeError:
         return RowProblem(place, "user_input", "it is not valid text")
-    return row if row.user_input.strip() else RowProblem(place, "user_input", "it is empty")
-
-
-def _with_images(place: str, row: PromptRow, places: ImagePlaces) -> Prompt | RowProblem:
-    found: list[Path] = []
+    if not row.user_input.strip():
+        return RowProblem(place, "user_input", "it is empty")
+    if row.id.lower() in seen:
+        return RowProblem(place, "id", f"duplicate id {row.id!r}")
+    images: list[Path] = []
     for name in row.user_input_image:
         try:
             file = places.find(name)
         except SettingsError as error:
             return RowProblem(place, "user_input_image", error.message)
         if file is None:
-            reason = f"{name!r} was not found (set another folder with --images)"
-            return RowProblem(place, "user_input_image", reason)
-        found.append(file)
-    return Prompt(row, tuple(found))
-
-
-def of_shard(prompts: Sequence[Prompt], shard: Shard, limit: int | None) -> list[Prompt]:
-    """Return the shard's part of the first `limit` prompts."""
-    return [prompt for prompt in prompts[:limit] if shard.has(prompt.row)]
+            return RowProblem(
+                place, "user_input_image", f"{name!r} was not found (set another folder with --images)"
+            )
+        images.append(file)
+    try:
+        found = guard.index and guard.finds(row.id, [row.user_input], map(Picture.open, images), [row.id])
+    except PictureError as error:
+        return RowProblem(place, "user_input_image", error.message)
+    return RowProblem(row.id, "guard", f"it is in {found}") if found else Prompt(row, tuple(images))

@@ -28,7 +28,7 @@ from interleave_thinker.training.data.from_runs.scoring import score_in_run
 from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows
-from interleave_thinker.training.data.trajectories.outcomes import PromptOutcome, write_sample
+from interleave_thinker.training.data.trajectories.engine import PromptOutcome, write_sample
 
 CHAINS: dict[str, tuple[list[float], list[int]]] = {
     "worse at once": ([5, 3], []),

@@ -10,9 +10,8 @@ from PIL import Image
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.training.data.rows.conversations import as_prompt_completion
 from interleave_thinker.training.data.rows.rl import read_rl_rows
-from interleave_thinker.training.data.rows.sft import check_rows, read_rows
+from interleave_thinker.training.data.rows.sft import as_prompt_completion, check_rows, read_rows
 
 INSIDE, OUTSIDE = (1, 2, 3), (200, 0, 0)
 

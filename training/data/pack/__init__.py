@@ -1,1 +1,0 @@
-"""Packing of rows for sharing, with a dataset card."""

@@ -1,1 +1,0 @@
-"""Rows for GRPO training of a planner."""

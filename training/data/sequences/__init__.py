@@ -1,1 +1,0 @@
-"""Interleaved sequences for models that generate text and images."""
