@@ -12,10 +12,13 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "": ("parity", "feedback"),
     "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
     **dict.fromkeys(
-        ("demo", "run", "app", "judge", "cast sheets", "data trajectories", "evaluate critic"),
+        ("demo", "run", "app", "judge", "cast sheets", "evaluate critic"),
         ("--critic-notes",),
     ),
-    **dict.fromkeys((f"benchmark {name}" for name in BENCHMARKS), ("--critic-notes", "--estimate")),
+    **dict.fromkeys(
+        ("data trajectories", *(f"benchmark {name}" for name in BENCHMARKS)),
+        ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate"),
+    ),
     "benchmark": ("judge-bridge",),
     "benchmark collect": ("--link",),
     "benchmark score": (
@@ -25,7 +28,16 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "benchmark compare": ("--page",),
     "evaluate": ("own-critic",),
     "evaluate ablation": ("--teacher-seeds",),
-    "data": ("pairs", "critic-pairs", "planner-pairs"),
+    "data": ("pairs", "critic-pairs", "planner-pairs", "inspect"),
+    "data prompts": ("--variants", "--words", "--language", "--polish", "--polish-language"),
+    "data filter": ("--show", "--corrections", "--words", "--ray", "--workers"),
+    "data from-runs": ("--guard",),
+    "data planner-rows": (
+        *("--outside", "--outside-limit", "--tokenizer", "--max-length", "--think", "--ray", "--workers"),
+    ),
+    "data sequences": ("--parallel", "--ray", "--workers"),
+    "data pack": ("--prefix", "--guard-report"),
+    "data guard add": ("--name",),
     "evaluate scorer": ("--list", "--seed"),
     "train": ("critic-dpo", "planner-dpo", "tinyworld-base"),
     "train critic-sft": ("--samples", "--sample-tokens"),

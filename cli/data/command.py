@@ -134,7 +134,7 @@ def filter_runs(
             skip_bad,
             say,
             opened.finds_trajectory,
-            opened.report,
+            opened.screened,
             parallel,
         )
         _say_files(converter.convert(runs, out))

@@ -23,10 +23,8 @@ pytest.importorskip("datasets")
 pytest.importorskip("datasketch")
 pytest.importorskip("yaml")
 
-from interleave_thinker.training.data.decontamination.benchmarks import ItemsRead, items_of
-from interleave_thinker.training.data.decontamination.checking import check_file
-from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
-from interleave_thinker.training.data.decontamination.items import IndexedItem
+from interleave_thinker.training.data.decontamination.benchmark_index import BenchmarkIndex, IndexedItem
+from interleave_thinker.training.data.decontamination.guard import add_benchmark, check_file
 from interleave_thinker.training.data.prompts.generate import PromptsData, write_prompts
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
@@ -53,7 +51,7 @@ def commands_of_prompts(folder: Path, file: str) -> list[Callable[[], object]]:
 
     def add_and_check() -> None:
         with BenchmarkIndex.create(folder / "new.sqlite") as guard:
-            guard.add("file", items_of("file", folder / file, ItemsRead()), "a")
+            add_benchmark(guard, "file", folder / file)
             check_file(guard, folder / file)
 
     def check() -> None:
@@ -61,7 +59,7 @@ def commands_of_prompts(folder: Path, file: str) -> list[Callable[[], object]]:
             check_file(guard, folder / "rows.jsonl")
 
     def make() -> None:
-        settings = PromptsData(count=30, taxonomy=folder / "taxonomy.yaml", words=folder / "banks")
+        settings = PromptsData(count=30, taxonomy=folder / "taxonomy.yaml")
         write_prompts(settings, {}, folder / "out")
 
     if file.startswith("rows"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
-import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import torch
 
 from interleave_thinker.backend.exporters.record import export
 from interleave_thinker.backend.journal.copy import save_trajectory
@@ -26,14 +28,13 @@ from interleave_thinker.backend.types import (
 )
 from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import FilterData
-from interleave_thinker.training.data.pack.inspect import inspect, write_samples
-from interleave_thinker.training.data.pack.pack import Packing
-from interleave_thinker.training.data.pack.settings import CardData
-from interleave_thinker.training.data.pack.shards import Form
-from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
-from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
-from interleave_thinker.training.data.sequences.make import make_sequences
-from interleave_thinker.training.data.trajectories.engine import PromptOutcome, write_sample
+from interleave_thinker.training.data.stages.pack import CardData, Form, Packing
+from interleave_thinker.training.data.stages.planner_rows import (
+    PlannerReport,
+    PlannerRowsData,
+    make_planner_rows,
+)
+from interleave_thinker.training.data.stages.sequences import make_sequences
 
 from .hostile_prompts import mutated
 from .made_runs import grey_page, made_run, say
@@ -78,7 +79,7 @@ COMM = [
     }
     for number in range(3)
 ]
-OUTPUTS = ("out", "out.scores.sqlite", "page.html")
+OUTPUTS = ("out", "out.scores.sqlite")
 
 
 def quiet(line: str) -> None:
@@ -111,7 +112,7 @@ def story(accepted: bool = True) -> Trajectory:
 def prepare(folder: Path) -> None:
     """Create a folder in which every file is valid: runs, published records, rows, a set like CoMM."""
     save_trajectory(story(), folder / "runs" / "a")
-    write_sample(folder / "runs" / "a", PromptOutcome(id="a", folder="a", state="whole", split="train"))
+    (folder / "runs" / "a" / "sample.json").write_text(json.dumps({"id": "a", "split": "train"}))
     made_run(folder / "runs" / "b", [(20, False, 4.0), (90, True, 6.0)])
     say(folder / "runs" / "b", 0, accepted=False, note="too dark")
     export(story(), folder / "published" / "c")
@@ -119,9 +120,7 @@ def prepare(folder: Path) -> None:
     RunConverter(
         FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0), default_prompt_set(), log=quiet
     ).convert([folder / "runs"], folder / "rows")
-    PlannerRows(PlannerRowsData(), default_prompt_set(), log=quiet).make(
-        [folder / "runs"], folder / "planner"
-    )
+    planner([folder / "runs"], folder / "planner")
     (folder / "planner" / "report.json").unlink()
     for path in (folder / "planner" / "images").iterdir():
         (folder / "rows" / "images" / path.name).write_bytes(path.read_bytes())
@@ -129,7 +128,7 @@ def prepare(folder: Path) -> None:
     (folder / "comm" / "images").mkdir(parents=True)
     for number in range(2):
         Picture(grey_page(number).image).image.save(folder / "comm" / "images" / f"{number}.png")
-    (folder / "comm" / "train_data.pth").write_bytes(pickle.dumps(COMM, 2))
+    torch.save(COMM, folder / "comm" / "train_data.pth")
     (folder / "comm_json").mkdir()
     (folder / "comm_json" / "images").symlink_to(folder / "comm" / "images", target_is_directory=True)
     (folder / "comm_json" / "train.json").write_text(json.dumps(COMM))
@@ -145,7 +144,9 @@ def spoiled(content: bytes, name: str, random: Random) -> bytes:
     """Return the content with damaged bytes, or with one value exchanged."""
     if name.endswith((".json", ".jsonl", ".pth")) and random.random() < 0.7:
         if name.endswith(".pth"):
-            return pickle.dumps(_exchanged(COMM, random), random.choice((2, 4)))
+            content = io.BytesIO()
+            torch.save(_exchanged(COMM, random), content)
+            return content.getvalue()
         lines = content.splitlines() if name.endswith(".jsonl") else [content]
         at = random.randrange(len(lines))
         lines[at] = json.dumps(_exchanged(json.loads(lines[at]), random)).encode()
@@ -174,23 +175,19 @@ def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
     """Return the commands that read the file, each with new output folders."""
     top = file.split("/")[0]
     out, prompt_set = folder / "out", default_prompt_set()
-    planner = PlannerRows(PlannerRowsData(), prompt_set, log=quiet)
     if top.startswith("comm"):
-        return [lambda: planner.make([], out, OutsideSets(comm=[folder / top]))]
+        return [lambda: planner([], out, folder / top)]
     if top in ("rows", "planner"):
         data = [folder / top]
         found: list[Callable[[], object]] = [_packing(form, data, out, []) for form in ("hf", "webdataset")]
-        found += [_packing("published", data, out, [folder / "runs"]), _inspecting(folder / top, folder)]
-        if (folder / top / "planner_sft.json").exists():
-            rows = OutsideSets(files=[folder / top / "planner_sft.json"])
-            found.append(lambda: planner.make([], out, rows))
+        found.append(_packing("published", data, out, [folder / "runs"]))
         return found
     runs = [folder / top]
     settings = FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0)
     return [
-        lambda: RunConverter(settings, prompt_set, skip_bad=True, log=quiet, show=5).convert(runs, out),
+        lambda: RunConverter(settings, prompt_set, skip_bad=True, log=quiet).convert(runs, out),
         lambda: RunConverter(settings, prompt_set, log=quiet).convert(runs, out),
-        lambda: planner.make(runs, out),
+        lambda: planner(runs, out),
         lambda: make_sequences(runs, out, log=quiet),
         _packing("published", [folder / "rows"], out, runs),
     ]
@@ -200,9 +197,6 @@ def _packing(form: Form, data: list[Path], out: Path, runs: list[Path]) -> Calla
     return lambda: Packing(form, CardData(), runs, log=quiet).pack(data, out)
 
 
-def _inspecting(rows: Path, folder: Path) -> Callable[[], object]:
-    def carry_out() -> None:
-        _, found = inspect(rows, 5)
-        write_samples(folder / "page.html", found)
-
-    return carry_out
+def planner(runs: list[Path], out: Path, comm: Path | None = None) -> PlannerReport:
+    """Make planner rows."""
+    return make_planner_rows(runs, out, default_prompt_set(), PlannerRowsData(), comm=comm, log=quiet)

@@ -1,4 +1,4 @@
-"""Jobs for tests of executors; they are sent to other processes."""
+"""Work for tests of executors; it is sent to other processes."""
 
 from __future__ import annotations
 
@@ -9,38 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.training.data.trajectories.executors import CancelToken
+from interleave_thinker.training.data.trajectories.executors import Stop
 
 
 @dataclass(frozen=True)
 class Squares:
-    """Squares a number; each call costs `costs` and takes `seconds`."""
+    """Squares a number."""
 
-    costs: float = 0.0
-    seconds: float = 0.0
-
-    def open(self, stop: CancelToken) -> Callable[[int], int]:
-        return lambda item: self._square(item, stop)
-
-    def _square(self, item: int, stop: CancelToken) -> int:
-        time.sleep(self.seconds)
-        stop.add(self.costs)
-        return item * item
+    def __call__(self, stop: Stop) -> Callable[[int], int]:
+        return lambda item: item * item
 
 
 @dataclass(frozen=True)
 class Folders:
     """Returns the current folder of the worker."""
 
-    def open(self, stop: CancelToken) -> Callable[[int], str]:
+    def __call__(self, stop: Stop) -> Callable[[int], str]:
         return lambda item: os.getcwd()
 
 
 @dataclass(frozen=True)
 class Unopened:
-    """A job whose models cannot be opened."""
+    """Work whose models cannot be opened."""
 
-    def open(self, stop: CancelToken) -> Callable[[int], int]:
+    def __call__(self, stop: Stop) -> Callable[[int], int]:
         raise ChatError("The model does not exist.")
 
 
@@ -51,7 +43,7 @@ class Deadly:
     notes: Path
     times: int
 
-    def open(self, stop: CancelToken) -> Callable[[int], int]:
+    def __call__(self, stop: Stop) -> Callable[[int], int]:
         return self._square
 
     def _square(self, item: int) -> int:

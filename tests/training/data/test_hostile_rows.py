@@ -34,22 +34,3 @@ def test_spoiled_files_give_a_result_or_one_line(tmp_path: Path) -> None:
         new = {one for one in tmp_path.rglob("*") if "template" not in one.parts} - there
         assert {one.relative_to(folder).parts[0] for one in new} <= set(OUTPUTS), file
         shutil.rmtree(tmp_path / "case")
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        '{"messages": [{"role": 7, "content": [[]]}], "images": []}',
-        '{"messages": [{"role": "user", "content": "x"}], "images": {}}',
-        '{"messages": 7}',
-    ],
-)
-def test_values_of_another_type_give_one_line(row: str, tmp_path: Path) -> None:
-    from interleave_thinker.backend.errors import SettingsError
-    from interleave_thinker.training.data.pack.pack import Packing
-    from interleave_thinker.training.data.pack.settings import CardData
-
-    (tmp_path / "rows").mkdir()
-    (tmp_path / "rows" / "critic_sft.json").write_text(f"[{row}]")
-    with pytest.raises(SettingsError):
-        Packing("hf", CardData(), log=lambda line: None).pack([tmp_path / "rows"], tmp_path / "out")

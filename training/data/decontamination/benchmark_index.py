@@ -180,7 +180,8 @@ class BenchmarkIndex:
                 )
         with _faults(path):
             uri = f"{path.resolve().as_uri()}?mode={'rw' if writable else 'ro'}"
-            database = sqlite3.connect(uri, uri=True, timeout=30)
+            # Queries come from several threads; SQLite runs them one by one.
+            database = sqlite3.connect(uri, uri=True, timeout=30, check_same_thread=writable)
             # Views and triggers contain code, which could run forever in a file from others.
             programs = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
             if database.execute(programs).fetchone() != (0,):

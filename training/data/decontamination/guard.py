@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,10 +55,10 @@ class Screened(BaseModel):
 
 
 class Guard:
-    """Compares rows with an index, if there is one, and counts the matches."""
+    """Compares rows with an index, if there is one, and counts the matches; for several threads."""
 
     def __init__(self, index: BenchmarkIndex | None = None) -> None:
-        self.index, self._screened = index, Screened()
+        self.index, self._screened, self._lock = index, Screened(), threading.Lock()
         for source in index.sources if index else ():
             known = self._screened.benchmarks
             known[source.benchmark] = known.get(source.benchmark, 0) + source.items
@@ -74,9 +75,10 @@ class Guard:
         if match is None:
             return ""
         counts, found = self._screened.left_out, self._screened.found
-        counts[match.benchmark] = counts.get(match.benchmark, 0) + 1
-        if len(found) < MAX_LISTED:
-            found[where] = str(match)
+        with self._lock:
+            counts[match.benchmark] = counts.get(match.benchmark, 0) + 1
+            if len(found) < MAX_LISTED:
+                found[where] = str(match)
         return match.benchmark
 
     def finds_trajectory(self, name: str, trajectory: Trajectory) -> str:
@@ -85,11 +87,8 @@ class Guard:
 
     def screened(self) -> Screened | None:
         """Return the counts, or None without an index."""
-        return self._screened if self.index else None
-
-    def report(self) -> dict[str, Any] | None:
-        """Return the counts as they are written, or None without an index."""
-        return self._screened.model_dump() if self.index else None
+        found = dict(sorted(self._screened.found.items()))
+        return self._screened.model_copy(update={"found": found}) if self.index else None
 
 
 @contextmanager

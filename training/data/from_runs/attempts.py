@@ -330,5 +330,5 @@ def read_runs(
     if reader.scores:
         counts.scored = reader.scores.scored
         if reader.scores.first_failure:
-            log(f"{counts.unscored} images without a score. First error: {reader.scores.first_failure}")
+            log(f"{counts.unscored} images without a score. The first error: {reader.scores.first_failure}")
     return steps, problems, counts

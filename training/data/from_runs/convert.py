@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -72,7 +71,7 @@ class RunConverter:
     skip_bad: bool = False
     log: Log = print
     leave_out: LeaveOut | None = None
-    guard_report: Callable[[], dict[str, Any] | None] = lambda: None
+    guard_report: Callable[[], BaseModel | None] = lambda: None
     parallel: int = 1
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
@@ -115,7 +114,7 @@ class RunConverter:
             prompt_set=digest,
             scorer=self.scorer.identity if self.scorer else None,
             damaged=[str(problem) for problem in problems],
-            guard=self.guard_report(),
+            guard=left_out.model_dump() if (left_out := self.guard_report()) else None,
         )
         lines = as_lines(report)
         for line in lines:

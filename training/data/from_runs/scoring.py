@@ -34,7 +34,10 @@ Result = TypeVar("Result")
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], parallel: int) -> Iterator[Result]:
     """Yield the results in the order of the items, `parallel` calls at a time; raises as the function."""
-    with ThreadPoolExecutor(max(1, parallel)) as pool:
+    if parallel <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(parallel) as pool:
         try:
             yield from pool.map(function, items)
         finally:

@@ -169,7 +169,8 @@ def write_parquet(
     """
     require("datasets")
     import pyarrow
-    from datasets import Dataset, Features, Image, List, Value
+    from datasets import Features, Image, List, Value
+    from pyarrow import parquet
 
     text = Value("string")
     verdict = {"success": Value("bool"), "semantics": Value("float64"), "quality": Value("float64")}
@@ -188,7 +189,7 @@ def write_parquet(
                 }
                 for packed in shard
             ]
-            Dataset.from_list(listed, features=features).to_parquet(path)
+            table = pyarrow.Table.from_pylist(listed, schema=features.arrow_schema)
         except (
             pyarrow.ArrowException,
             KeyError,
@@ -201,6 +202,7 @@ def write_parquet(
                 f"A row of {file.path.name} has a wrong or missing value: {one_line(str(error))[:200]}.",
                 "Fix the row.",
             ) from error
+        parquet.write_table(table, path, row_group_size=100)
         paths.append(path)
     return paths
 

@@ -1,10 +1,9 @@
-"""`data filter` on constructed trajectories: improvement, best attempt, RL, balance, page."""
+"""`data filter` on constructed trajectories: improvement, best attempt, RL, balance, scores."""
 
 from __future__ import annotations
 
-import html
 import json
-import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,18 @@ from support.made_runs import accepted_story, grey_page, made_run
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import ScorerError, SettingsError
+from interleave_thinker.backend.errors import ChatError, ScorerError
 from interleave_thinker.backend.exporters.record import export
-from interleave_thinker.backend.feedback.log import read_feedback
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.scorers.judge import ChatJudge
 from interleave_thinker.backend.types import Attempt, Identities, Score
 from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter
-from interleave_thinker.training.data.from_runs.page import PAGE, take_corrections
-from interleave_thinker.training.data.from_runs.repeated_scorer import RepeatedScorer
-from interleave_thinker.training.data.from_runs.scoring import score_in_run
+from interleave_thinker.training.data.from_runs.scoring import RepeatedScorer, score_in_run
 from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows
-from interleave_thinker.training.data.trajectories.engine import PromptOutcome, write_sample
 
 CHAINS: dict[str, tuple[list[float], list[int]]] = {
     "worse at once": ([5, 3], []),
@@ -57,9 +52,9 @@ def make_chains(folder: Path) -> None:
         made_run(folder / folder_of(name), attempts, prompt=name)
 
 
-def filtered(tmp_path: Path, scorer: Any = None, show: int = 0, **settings: Any) -> MadeData:
+def filtered(tmp_path: Path, scorer: Any = None, parallel: int = 1, **settings: Any) -> MadeData:
     chosen = FilterData(**({"balance": 0.0} | settings))
-    converter = RunConverter(chosen, default_prompt_set(), scorer, log=lambda line: None, show=show)
+    converter = RunConverter(chosen, default_prompt_set(), scorer, log=lambda line: None, parallel=parallel)
     return converter.convert([tmp_path / "runs"], tmp_path / "data")
 
 
@@ -137,7 +132,7 @@ def test_the_split_of_the_prompts_is_kept(tmp_path: Path) -> None:
         folder = made_run(
             tmp_path / "runs" / f"r{number}", [(number * 9, True, 8.0)], prompt=f"page {number}"
         )
-        write_sample(folder, PromptOutcome(id=f"r{number}", folder=folder.name, state="whole", split=split))
+        (folder / "sample.json").write_text(json.dumps({"id": f"r{number}", "split": split}))
     made = filtered(tmp_path, held_out_runs=0.0)
     assert set(kept(made, "sft")) == {"r0", "r3"}
     assert set(kept(made, "held out")) == {"r1", "r2"}
@@ -222,26 +217,32 @@ def test_published_folders_are_read(tmp_path: Path) -> None:
     assert kept(made, "sft") == {"0_a page": [0, 1]}
 
 
-def test_corrections_from_the_page_become_feedback(tmp_path: Path) -> None:
-    make_chains(tmp_path / "runs")
-    made = filtered(tmp_path, show=8)
-    page = (made.folder / PAGE).read_text()
-    assert page.count("<section") == 8 and page.count('class="left"') == 3
-    keys = [json.loads(html.unescape(one)) for one in re.findall(r'data-key="([^"]*)"', page)]
-    chosen = next(one for one in keys if one["run"].endswith("one-bad-attempt"))
-    corrections = tmp_path / "corrections.jsonl"
-    corrections.write_text(json.dumps(chosen | {"accepted": True, "note": "it is fine"}) + "\n")
-    assert take_corrections(corrections, [tmp_path / "runs"]) == 1
-    (said,) = read_feedback(tmp_path / "runs" / "one-bad-attempt")
-    assert said.accepted is True and said.note == "it is fine"
-    assert "one-bad-attempt" in kept(filtered(tmp_path, held_out_runs=0.0), "sft")
-    for bad in ("{}", "nonsense", json.dumps(chosen | {"run": "../other"})):
-        corrections.write_text(bad + "\n")
-        with pytest.raises(SettingsError, match=r"corrections\.jsonl"):
-            take_corrections(corrections, [tmp_path / "runs"])
+class ByShade:
+    """Scores images by their brightness; later ones finish first. With `down` it never answers."""
+
+    identity = "by shade"
+
+    def __init__(self, down: bool = False) -> None:
+        self.down = down
+
+    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
+        if self.down:
+            raise ChatError("No server answers.")
+        light = after.image.getpixel((0, 0))[0] / 25.5  # type: ignore[index]
+        time.sleep(0.02 - light / 1000)
+        return Score(semantics=light, quality=5.0)
 
 
-def test_texts_of_a_run_are_escaped(tmp_path: Path) -> None:
-    made_run(tmp_path / "runs" / "a", [(10, True, 9.0)], prompt="<script>alert(1)</script>")
-    page = (filtered(tmp_path, show=4).folder / PAGE).read_text()
-    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+def test_rows_scored_in_parallel_are_the_same(tmp_path: Path) -> None:
+    for number in range(8):
+        made_run(tmp_path / "runs" / f"r{number}", [(20 * number + n, n > 0, None) for n in range(3)])
+    files = []
+    for parallel in (1, 4):
+        made = filtered(tmp_path, ByShade(), parallel, rl_share=0.5)
+        files.append({path.name: path.read_bytes() for path in made.folder.rglob("*.*")})
+        (tmp_path / "data.scores.sqlite").unlink()
+    for content in files:
+        content["report.json"] = json.dumps(json.loads(content["report.json"])).encode()
+    assert files[0] == files[1]
+    with pytest.raises(ChatError, match="No server answers"):
+        filtered(tmp_path, ByShade(down=True), 2)

@@ -25,7 +25,7 @@ from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Request, RunSettings, Score, Verdict
 from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter
 from interleave_thinker.training.data.from_runs.filter import held_out_of
-from interleave_thinker.training.data.from_runs.report import LEGEND, RunsReport
+from interleave_thinker.training.data.from_runs.report import RunsReport
 from interleave_thinker.training.data.from_runs.run_folders import find_runs
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.rl import read_rl_rows
@@ -365,9 +365,6 @@ def test_an_unconfirmed_prompt_is_not_trained_on(tmp_path: Path) -> None:
     assert "not_learned" not in json.loads(made.sft.read_text())[2]
     report = (made.folder / "report.md").read_text()
     assert "refined prompts by source | person | teacher | later attempt" in report
-    page = (Path(__file__).parents[4] / "docs" / "how-to" / "training" / "own-critic.md").read_text()
-    for name, meaning in LEGEND.items():
-        assert f"| {name} | {meaning} |" in report and f"| {name} | {meaning} |" in page, name
 
 
 def test_the_critics_refined_prompt_is_kept_without_counterevidence(tmp_path: Path) -> None:

@@ -15,12 +15,10 @@ from typer.testing import CliRunner
 from interleave_thinker.backend.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.types import Plan, Step, Verdict
-from interleave_thinker.training.data.decontamination.benchmarks import rows_of
-from interleave_thinker.training.data.pack.row_files import RowFile
+from interleave_thinker.training.data.decontamination.data_files import rows_of
 from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows, read_rows
-from interleave_thinker.training.data.trajectories.prompt_rows import read_prompts
 
 PLAN = write_plan(Plan(steps=(Step(number=1, prompt="a boat"),), reasoning="so"))
 VERDICT = write_verdict(Verdict(success=False, refined_prompt="a red boat", reasoning="so"))
@@ -68,14 +66,7 @@ def test_a_file_is_read_by_its_content(command: str, name: str, form: Any, mark:
     rows, problems = READERS[command](path)
     places = ["row 0", "row 1"] if form is as_list else [f"line {n + 1}" for n in range(2)]
     assert [row.place for row in rows] == places and not problems
-    assert list(RowFile(path).objects()) == list(rows_of(path)) == [ROWS[command]] * 2
-
-
-@pytest.mark.parametrize("form", [as_list, as_lines])
-def test_prompts_are_read_by_their_content(form: Any, tmp_path: Path) -> None:
-    path = written(tmp_path, {"id": "a", "user_input": "a boat"}, name="prompts.jsonl", form=form)
-    (prompt,), problems = read_prompts(path)
-    assert prompt.row.user_input == "a boat" and not problems
+    assert list(rows_of(path)) == [ROWS[command]] * 2
 
 
 @pytest.mark.parametrize("text", ["", "[]", "\n \n", '{"messages": [\n]}', "[1", '[{"a": 1},'])
