@@ -86,7 +86,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "RewarderOptions": ("Generator and judge of the rewards", {}),
     "JudgeOptions": ("Judge", {"": ("judge",)}),
     "BenchmarkOptions": ("Benchmark", {"": ("max_attempts", "seed")}),
-    "TrajectoryOptions": (LIMITS, {"": ("max_attempts", "accept_at", "seed"), COST: ("budget",)}),
+    "TrajectoryOptions": (LIMITS, {"": ("max_attempts", "accept_at", "seed")}),
     "RunsData": (DATA, {}),
     "FilterData": (DATA, {}),
     "PlannerRowsData": (DATA, {}),

@@ -107,8 +107,10 @@ def test_shards_are_bounded_and_reproducible(rows: Path, tmp_path: Path) -> None
     count = len(rows_in(file))
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        assert len(write_tars(file, rows_in(file), tmp_path / folder, 2)) == (count + 1) // 2
-        assert len(write_parquet(file, rows_in(file), tmp_path / folder, 1)) == count
+        assert write_tars(file, rows_in(file), tmp_path / folder, 2) == count
+        assert write_parquet(file, rows_in(file), tmp_path / folder, 1) == count
+        assert len(list((tmp_path / folder).glob("*.tar"))) == (count + 1) // 2
+        assert len(list((tmp_path / folder).glob("*.parquet"))) == count
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 

@@ -13,9 +13,8 @@ import io
 import json
 import re
 import tarfile
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,12 +47,10 @@ SHARD_ROWS = 1000
 NO_DERIVATIVES = re.compile(r"(?:^|[-_ ])nd(?:[-_ ]|$)|no[- ]?deriv", re.IGNORECASE)
 NON_COMMERCIAL = re.compile(r"(?:^|[-_ ])nc(?:[-_ ]|$)|non[- ]?commercial|research[- ]only", re.IGNORECASE)
 TERMS = "check this service's terms: they may restrict training on its outputs"
-GAPS = """
-## Known gaps
-
-- Verdicts and reasoning are the teacher's; corrections by a judge or a person are in the rows and in the
-filter's report. - The images were not checked for faces, trademarks or styles of real people.
-"""
+GAPS = (
+    "- Verdicts and reasoning are the teacher's; corrections are in the rows and in the filter's report.",
+    "- The images were not checked for faces, trademarks or styles of real people.",
+)
 HINT = "See docs/reference/file-formats.md."
 
 
@@ -157,10 +154,8 @@ def row_files(folders: Sequence[Path]) -> list[RowFile]:
     return [RowFile.at(path) for path in found.values()]
 
 
-def write_parquet(
-    file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_BYTES
-) -> list[Path]:
-    """Write rows as `NAME-SPLIT-00000.parquet` and following, with the images inside.
+def write_parquet(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_BYTES) -> int:
+    """Write rows as `NAME-SPLIT-00000.parquet` and following, with the images inside; returns their number.
 
     The row as JSON is stored next to the columns, for exact comparison.
 
@@ -172,80 +167,57 @@ def write_parquet(
     from datasets import Features, Image, List, Value
     from pyarrow import parquet
 
-    text = Value("string")
-    verdict = {"success": Value("bool"), "semantics": Value("float64"), "quality": Value("float64")}
+    text, number = Value("string"), Value("float64")
+    verdict = {"success": Value("bool"), "semantics": number, "quality": number}
     rl = {"origin_prompt": text, "rewritten_prompt": text, "evaluation": verdict}
     columns = rl if file.is_rl else {"messages": List({"role": text, "content": text})}
-    features = Features({**columns, "images": List(Image()), "row": text})
-    paths = []
-    for shard in _cut(rows, size, None):
-        path = folder / f"{file.name}-{file.split}-{len(paths):05}.parquet"
+    schema = Features({**columns, "images": List(Image()), "row": text}).arrow_schema
+    count = 0
+    for place, shard in enumerate(_cut(rows, size, None)):
+        count += len(shard)
+        listed = [
+            # Arrow leaves out the keys of a row that have no column.
+            {**one.row, "images": [{"bytes": image} for image in one.images], "row": one.line()}
+            for one in shard
+        ]
         try:
-            listed = [
-                {
-                    **_only(packed.row, columns),
-                    "images": [{"bytes": image, "path": None} for image in packed.images],
-                    "row": packed.line(),
-                }
-                for packed in shard
-            ]
-            table = pyarrow.Table.from_pylist(listed, schema=features.arrow_schema)
-        except (
-            pyarrow.ArrowException,
-            KeyError,
-            TypeError,
-            ValueError,
-            OverflowError,
-            AttributeError,
-        ) as error:
+            table = pyarrow.Table.from_pylist(listed, schema=schema)
+        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise SettingsError(
-                f"A row of {file.path.name} has a wrong or missing value: {one_line(str(error))[:200]}.",
+                f"A row of {file.path.name} has a value of the wrong type: {one_line(str(error))[:200]}.",
                 "Fix the row.",
             ) from error
+        if table.column(0).null_count:
+            raise SettingsError(f"A row of {file.path.name} lacks {schema.names[0]}.", "Fix the row.")
+        path = folder / f"{file.name}-{file.split}-{place:05}.parquet"
         parquet.write_table(table, path, row_group_size=100)
-        paths.append(path)
-    return paths
+    return count
 
 
-def _only(row: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of the columns, without other keys at any level."""
-    found: dict[str, Any] = {}
-    for name, kind in columns.items():
-        value: Any = row.get(name) if name == "rewritten_prompt" else row[name]
-        if isinstance(kind, dict):
-            value = {key: value[key] for key in kind}
-        elif name == "messages":
-            value = [{key: turn[key] for key in ("role", "content")} for turn in value]
-        found[name] = value
-    return found
-
-
-def write_tars(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_ROWS) -> list[Path]:
-    """Write rows as `NAME-SPLIT-00000.tar` and following, as KEY.json, KEY.0.png, KEY.1.png.
+def write_tars(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_ROWS) -> int:
+    """Write rows as `NAME-SPLIT-00000.tar` and following, as KEY.json, KEY.0.png; returns their number.
 
     A shard has no dates and owners: the same rows give the same bytes.
 
     Raises:
         SettingsError: A text is not valid.
     """
-    paths: list[Path] = []
-    for shard in _cut(rows, None, size):
-        path = folder / f"{file.name}-{file.split}-{len(paths):05}.tar"
-        with tarfile.open(path, "w") as tar:
-            for number, packed in enumerate(shard, len(paths) * size):
+    count = 0
+    for place, shard in enumerate(_cut(rows, None, size)):
+        with tarfile.open(folder / f"{file.name}-{file.split}-{place:05}.tar", "w") as tar:
+            for packed in shard:
                 try:
                     members = [("json", packed.line().encode())]
                 except UnicodeEncodeError as error:
                     raise SettingsError(
                         f"A row of {file.path.name} contains a lone surrogate.", "Remove the character."
                     ) from error
-                members += [(f"{place}.png", image) for place, image in enumerate(packed.images)]
-                for ending, content in members:
-                    info = tarfile.TarInfo(f"{number:09}.{ending}")
+                for ending, content in members + [(f"{n}.png", one) for n, one in enumerate(packed.images)]:
+                    info = tarfile.TarInfo(f"{count:09}.{ending}")
                     info.size = len(content)
                     tar.addfile(info, io.BytesIO(content))
-        paths.append(path)
-    return paths
+                count += 1
+    return count
 
 
 def _cut(
@@ -263,25 +235,6 @@ def _cut(
         size += more
     if shard:
         yield shard
-
-
-def _by_set() -> defaultdict[str, dict[str, Any]]:
-    return defaultdict(dict)
-
-
-@dataclass
-class _Packed:
-    """What is on the card: rows and file patterns by set and split, and what was left out."""
-
-    counts: dict[str, dict[str, int]] = field(default_factory=_by_set)
-    patterns: dict[str, dict[str, str]] = field(default_factory=_by_set)
-    gone: list[str] = field(default_factory=list)
-    trajectories: int | None = None
-
-    def add(self, file: RowFile, count: int, pattern: str) -> None:
-        self.counts[file.name][file.split] = count
-        if count:
-            self.patterns[file.name][file.split] = pattern
 
 
 @dataclass(frozen=True)
@@ -304,7 +257,7 @@ class Packing:
     sources: Sequence[str] = ()
     guard: Path | None = None
     skip_bad: bool = False
-    log: Callable[[str], None] = field(default=print)
+    log: Callable[[str], None] = print
 
     def pack(self, folders: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
         """Pack the rows of `folders` into the new folder `out`.
@@ -318,40 +271,54 @@ class Packing:
         if out.exists():
             raise SettingsError(f"{str(out)!r} already exists.", "Give another --out.")
         if self.form == "published" and not self.runs:
-            raise SettingsError(
-                "The published form needs trajectories.", "Give their run folders with --runs."
-            )
+            raise SettingsError("The published form needs trajectories.", "Give their folders with --runs.")
         sources, files = self._licensed(), row_files(folders)
         runs = sorted(find_runs(self.runs), key=lambda run: run[1]) if self.runs else []
-        packed = _Packed()
+        counts: dict[str, dict[str, int]] = {}
+        patterns: dict[str, list[dict[str, str]]] = {}
+        gone: list[str] = []
         with (
             open_guard(self.guard) as guard,
             writing_folder(out, SettingsError, "Packed folder") as temporary,
         ):
-            if self.form == "published":
-                self._write_tree(files, runs, temporary, guard, packed)
-            else:
+            tree = self._tree(temporary, runs, guard) if self.form == "published" else None
+            if tree is None:
                 (temporary / DATA).mkdir()
-                ending, write = (
-                    ("tar", write_tars) if self.form == "webdataset" else ("parquet", write_parquet)
-                )
-                for file in files:
-                    rows = _Counted(file.rows(guard, packed.gone))
-                    write(file, rows, temporary / DATA)
-                    packed.add(file, rows.count, f"{DATA}/{file.name}-{file.split}-*.{ending}")
-            self._check(packed)
+            for file in files:
+                rows = file.rows(guard, gone)
+                stem = f"{DATA}/{file.name}-{file.split}-*"
+                if tree is not None:
+                    count = tree.add_rows(file.path.name, ((one.row, one.images) for one in rows), file.is_rl)
+                    pattern = f"{TREE}/{file.path.name}"
+                elif self.form == "webdataset":
+                    count, pattern = write_tars(file, rows, temporary / DATA), f"{stem}.tar"
+                else:
+                    count, pattern = write_parquet(file, rows, temporary / DATA), f"{stem}.parquet"
+                self.log(f"{file.path.name}: {count} rows")
+                counts.setdefault(file.name, {})[file.split] = count
+                if count:
+                    patterns.setdefault(file.name, []).append({"split": file.split, "path": pattern})
+            self._check(gone)
+            if not patterns:
+                raise SettingsError("No rows are left to pack.", "The lines above give the reasons.")
+            missing = [f"- {len(gone)} rows with missing images are not included."] if gone else []
             lines = [
-                "## Sources",
-                "",
-                *sources,
-                "",
-                "## Contamination",
-                "",
-                *_screened(folders, guard.screened()),
+                *(
+                    "## Models",
+                    "",
+                    *_makers(runs),
+                    "",
+                    "## Sources",
+                    "",
+                    *sources,
+                    "",
+                    "## Contamination",
+                    "",
+                ),
+                *(*_screened(folders, guard.screened()), "", "## Known gaps", "", *missing, *GAPS),
             ]
-            text = self._card(packed, _makers(runs), lines)
-            (temporary / CARD).write_text(text, encoding="utf-8")
-        return packed.counts
+            (temporary / CARD).write_text(self._card(counts, patterns, lines), encoding="utf-8")
+        return counts
 
     def _licensed(self) -> list[str]:
         """Return the lines of the card about the sources."""
@@ -367,15 +334,9 @@ class Packing:
             lines.append(f"- {name}: {licence}{restricted if NON_COMMERCIAL.search(licence) else ''}")
         return lines or ["No outside sources are named."]
 
-    def _write_tree(
-        self,
-        files: Sequence[RowFile],
-        runs: Sequence[tuple[Path, str]],
-        out: Path,
-        guard: Guard,
-        packed: _Packed,
-    ) -> None:
-        tree, packed.trajectories = PublishedTree(out), 0
+    def _tree(self, out: Path, runs: Sequence[tuple[Path, str]], guard: Guard) -> PublishedTree:
+        """Return a published tree with the trajectories of the runs."""
+        tree = PublishedTree(out)
         for folder, name in runs:
             try:
                 trajectory = load_trajectory(folder)
@@ -384,69 +345,40 @@ class Packing:
                 continue
             if not guard.finds_trajectory(name, trajectory):
                 tree.add_trajectory(name.rpartition("/")[2], trajectory)
-                packed.trajectories += 1
-        for file in files:
-            rows = _Counted(file.rows(guard, packed.gone))
-            tree.add_rows(file.path.name, ((one.row, one.images) for one in rows), file.is_rl)
-            packed.add(file, rows.count, f"{TREE}/{file.path.name}")
+        return tree
 
-    def _check(self, packed: _Packed) -> None:
+    def _check(self, gone: Sequence[str]) -> None:
         """Log the rows with missing images, and raise an error unless they may be left out."""
-        for line in packed.gone[:SHOWN_PROBLEMS]:
+        for line in gone[:SHOWN_PROBLEMS]:
             self.log(f"left out: {line}")
-        if packed.gone and not self.skip_bad:
+        if gone and not self.skip_bad:
             raise SettingsError(
-                f"{len(packed.gone)} rows have missing or damaged images; the first: {packed.gone[0]}",
+                f"{len(gone)} rows have missing or damaged images; the first: {gone[0]}",
                 "Create these rows again, or leave them out with --skip-bad.",
             )
-        for name, splits in packed.counts.items():
-            for split, count in splits.items():
-                self.log(f"{name}, {split}: {count} rows")
-        if not any(sum(splits.values()) for splits in packed.counts.values()):
-            raise SettingsError("No rows are left to pack.", "The lines above give the reasons.")
 
-    def _card(self, packed: _Packed, makers: dict[str, list[str]], lines: Sequence[str]) -> str:
+    def _card(
+        self,
+        counts: dict[str, dict[str, int]],
+        patterns: dict[str, list[dict[str, str]]],
+        lines: Sequence[str],
+    ) -> str:
         from huggingface_hub import DatasetCardData
 
-        configs = [
-            {
-                "config_name": name,
-                "data_files": [{"split": split, "path": path} for split, path in splits.items()],
-            }
-            for name, splits in packed.patterns.items()
-        ]
+        configs = [{"config_name": name, "data_files": files} for name, files in patterns.items()]
         head = DatasetCardData(license=self.about.license, configs=configs).to_yaml()
         rows = [
             f"| {name} | {split} | {count} |"
-            for name, splits in packed.counts.items()
+            for name, splits in counts.items()
             for split, count in splits.items()
         ]
         table = ["| set | split | rows |", "|---|---|---|", *rows]
-        if packed.trajectories is not None:
-            table += ["", f"{packed.trajectories} trajectories, each in a folder with its record and images."]
-        models = ["", "## Models", ""]
-        for role, names in makers.items():
-            terms = "" if role == "generator" else f" ({TERMS})"
-            models += [f"- {role}: {name}{terms}" for name in names] or [f"- {role}: not known"]
-        gaps = f"- {len(packed.gone)} rows with missing images are not included.\n" if packed.gone else ""
-        body = "\n".join([f"# {self.about.title}", "", *table, *models, "", *lines])
-        return f"---\n{head}\n---\n\n{body}\n{GAPS}{gaps}"
+        body = "\n".join([f"# {self.about.title}", "", *table, "", *lines])
+        return f"---\n{head}\n---\n\n{body}\n"
 
 
-class _Counted:
-    """Iterates over rows, and counts them in `count`."""
-
-    def __init__(self, rows: Iterable[PackedRow]) -> None:
-        self._rows, self.count = rows, 0
-
-    def __iter__(self) -> Iterator[PackedRow]:
-        for row in self._rows:
-            self.count += 1
-            yield row
-
-
-def _makers(runs: Sequence[tuple[Path, str]]) -> dict[str, list[str]]:
-    """Return the names of the models of runs by role."""
+def _makers(runs: Sequence[tuple[Path, str]]) -> list[str]:
+    """Return the lines of the card about the models of runs."""
     makers: dict[str, set[str]] = {"planner": set(), "critic": set(), "generator": set()}
     for folder, _ in runs:
         try:
@@ -456,7 +388,11 @@ def _makers(runs: Sequence[tuple[Path, str]]) -> dict[str, list[str]]:
         for role, names in makers.items():
             # What follows is the prompt set and sampling, which are not part of the model's name.
             names.add(one_line(str(getattr(identities, role)).partition("|")[0])[:160])
-    return {role: sorted(names - {""}) for role, names in makers.items()}
+    lines = []
+    for role, names in makers.items():
+        terms = "" if role == "generator" else f" ({TERMS})"
+        lines += [f"- {role}: {name}{terms}" for name in sorted(names - {""})] or [f"- {role}: not known"]
+    return lines
 
 
 def _screened(folders: Sequence[Path], now: Screened | None) -> list[str]:

@@ -77,10 +77,8 @@ class PublishedTree:
         (self._root / folder).mkdir(exist_ok=True)
         (self._root / folder / FILE_NAME).write_text(text, encoding="utf-8", errors="replace")
 
-    def add_rows(
-        self, name: str, rows: Iterable[tuple[dict[str, Any], Sequence[bytes]]], is_rl: bool
-    ) -> None:
-        """Write a data file from rows with their images, with the paths of these images in the tree.
+    def add_rows(self, name: str, rows: Iterable[tuple[dict[str, Any], Sequence[bytes]]], is_rl: bool) -> int:
+        """Write a data file from rows with their images, with paths in the tree; returns the number of rows.
 
         Raises:
             SettingsError: A row for GRPO has no image after the edit.
@@ -100,6 +98,7 @@ class PublishedTree:
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found) if is_rl else None
         text = json.dumps(found, ensure_ascii=False, indent=1) + "\n" if lines is None else lines
         (self._root / TREE / name).write_text(text, encoding="utf-8", errors="replace")
+        return len(found)
 
     def _keep(self, picture: Picture, place: str) -> str:
         """Write an image of a trajectory, and return its path; rows with the same image use the first one."""

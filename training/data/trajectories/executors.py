@@ -85,8 +85,9 @@ class ThreadExecutor(Executor):
                     for future in wait(begun, return_when=FIRST_COMPLETED).done:
                         yield Done(begun.pop(future), future.result())
             finally:
-                # Also when this iterator is closed or a worker raised: the others end at their next event.
-                stop.set("stopped")
+                # The iterator was closed, or a worker raised: the others end at their next event.
+                if begun:
+                    stop.set("stopped")
 
 
 class _Worker:
@@ -154,7 +155,8 @@ class RayExecutor(Executor):
                     free.append(actor)
                     yield self._done(ray, reference, item)
         finally:
-            stop.set("stopped")
+            if begun:
+                stop.set("stopped")
             for actor in actors:
                 ray.kill(actor)
             if is_ours:
