@@ -299,7 +299,7 @@ class Telling(SmallTeachers):
     """Plans a story in which every step has text."""
 
     def __call__(self) -> Teachers:
-        return replace(super().__call__(), planner=("told", Planner(ToldChat("planner"))))
+        return replace(super().__call__(), planner=Planner(ToldChat("planner")))
 
 
 @dataclass(frozen=True)
