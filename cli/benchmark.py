@@ -16,7 +16,7 @@ from ..backend.machine.registry import BENCHMARKS, plugin_names
 from ..backend.remote.addresses import hosted_specs
 from ..backend.shown_text import shown_text
 from ..evaluation.benchmark_run import BenchmarkOptions
-from ..training.data.trajectories.options import TrajectoryOptions
+from ..training.data.trajectories.engine import TrajectoryOptions
 from .options.model_options import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from .options.models import with_model_options
 from .options.panels import COST, LIMITS
@@ -89,9 +89,6 @@ def run(
             rich_help_panel=LIMITS,
         ),
     ] = None,
-    stop_after: Annotated[
-        str | None, typer.Option(help="Stop after this time, such as 90s, 30m or 4h.", rich_help_panel=LIMITS)
-    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Retry failed items.", rich_help_panel=LIMITS)
     ] = False,
@@ -102,19 +99,6 @@ def run(
         bool,
         typer.Option("--yes", help="Start even if a hosted model may cost money.", rich_help_panel=COST),
     ] = False,
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            help='JSON price list {"MODEL": {"input", "output", "image"}}; tokens per million.',
-            rich_help_panel=COST,
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, help="Stop when this amount is spent, by the prices of --prices.", rich_help_panel=COST
-        ),
-    ] = None,
     settings: BenchmarkOptions,
     planning: PlannerOptions,
     judging: CriticOptions,
@@ -132,7 +116,6 @@ def run(
         take_folder,
     )
     from ..evaluation.benchmarks import open_benchmark
-    from ..training.data.trajectories.usage import read_prices
 
     name = called.info_name or ""
     benchmark = open_benchmark(name)
@@ -160,19 +143,17 @@ def run(
     constraints = PlanConstraints(step_count=1) if settings.one_image else PlanConstraints()
     named = TeacherOptions(planning, constraints, judging, (drawing,), local)
     attempts = setting.settings.max_attempts
-    _confirm(named.names, f"{len(chosen)} items with up to {attempts} attempts a step", yes)
+    names = [planning.planner, judging.critic, drawing.generator]
+    _confirm(names, f"{len(chosen)} items with up to {attempts} attempts a step", yes)
     take_folder(out, setting.model_copy(update={"data_digest": digest_of(items)}))
     part = shard or _rank()
     made = BenchmarkRun(
         out,
         ShowingImages(named) if benchmark.shows_images else named,
         setting.settings,
-        TrajectoryOptions(
-            shard=part, stop_after=stop_after, budget=budget, retry_failed=retry_failed, go_on=True
-        ),
+        TrajectoryOptions(shard=part, retry_failed=retry_failed, go_on=True),
         open_executor(parallel, ray, workers),
         _say,
-        read_prices(prices, named.names) if prices else {},
     ).carry_out(chosen, settings.published_input)
     if made.stopped == "interrupted":
         raise typer.Exit(130)

@@ -21,7 +21,7 @@ from ..backend.files.image_places import ImagePlaces
 from ..backend.files.names import name_fault
 from ..backend.pictures import Picture, mode_of
 from ..backend.types import MAX_TEXT
-from ..training.data.decontamination.benchmarks import files_of, rows_of
+from ..training.data.decontamination.data_files import files_of, rows_of
 from .benchmark import (
     Answers,
     Benchmark,

@@ -16,7 +16,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,13 +29,16 @@ from ..backend.generators.protocol import max_reference_images
 from ..backend.pipeline.published import BENCHMARK_SETTINGS
 from ..backend.prompts.published import ENDING
 from ..backend.types import RunSettings
-from ..training.data.executors import Executor
-from ..training.data.rows.sft import RowProblem
-from ..training.data.trajectories.engine import Log, Trajectories, TrajectoriesReport
-from ..training.data.trajectories.options import TrajectoryOptions
+from ..training.data.trajectories.engine import (
+    Log,
+    OpenTeachers,
+    Teachers,
+    Trajectories,
+    TrajectoriesReport,
+    TrajectoryOptions,
+)
+from ..training.data.trajectories.executors import Executor
 from ..training.data.trajectories.prompt_rows import Prompt, PromptRow
-from ..training.data.trajectories.unit import OpenTeachers, Teachers
-from ..training.data.trajectories.usage import Prices
 from .benchmark import Benchmark, BenchmarkData, BenchmarkItem
 from .benchmarks import open_benchmark
 
@@ -258,20 +261,6 @@ def row_of(item: BenchmarkItem, published_input: bool = False) -> ItemRow:
 
 
 @dataclass(frozen=True)
-class ItemPrompts:
-    """The items in the form that the engine expects."""
-
-    items: Sequence[BenchmarkItem]
-    published_input: bool = False
-
-    def read(self) -> tuple[list[Prompt], list[RowProblem]]:
-        """Return all items; none can be invalid."""
-        rows = [row_of(item, self.published_input) for item in self.items]
-        pairs = zip(rows, self.items, strict=True)
-        return [Prompt(row, item.images, item.steps, item.cast) for row, item in pairs], []
-
-
-@dataclass(frozen=True)
 class ShowingImages:
     """Opens models and checks that their generators accept several images. Can be pickled if `opens` can."""
 
@@ -297,7 +286,7 @@ class ShowingImages:
 
 @dataclass(frozen=True)
 class BenchmarkRun:
-    """Runs items below `out`. `options` contains the shard, time limit and retries."""
+    """Runs items below `out`. `options` contains the shard and retries."""
 
     out: Path
     teachers: OpenTeachers
@@ -305,7 +294,6 @@ class BenchmarkRun:
     options: TrajectoryOptions
     executor: Executor
     log: Log = print
-    prices: Prices = field(default_factory=dict)
 
     def carry_out(self, items: Sequence[BenchmarkItem], published_input: bool = False) -> TrajectoriesReport:
         """Run all unfinished items; other processes can help. Raises the errors of `Trajectories.make`."""
@@ -314,9 +302,8 @@ class BenchmarkRun:
             self.teachers,
             self.options,
             self.executor,
-            self.prices,
             settings=self.settings,
             log=self.log,
-            shared=True,
         )
-        return engine.make(ItemPrompts(items, published_input))
+        prompts = [Prompt(row_of(one, published_input), one.images, one.steps, one.cast) for one in items]
+        return engine.make(prompts)

@@ -18,9 +18,7 @@ from ..backend.files.atomic import remove, write_text, writing_folder
 from ..backend.files.bounded_reader import read_bytes
 from ..backend.loop.replay import load_trajectory
 from ..backend.types import StopReason, Trajectory
-from ..training.data.trajectories.outcomes import FailedList
-from ..training.data.trajectories.unit import is_done
-from ..training.data.trajectories.usage import LEDGER, read_ledger
+from ..training.data.trajectories.engine import is_done, read_failed, seconds_of
 from .benchmark import Benchmark, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
 from .benchmark_run import ITEMS, open_folder, row_of
 
@@ -41,7 +39,7 @@ class CollectedItem(BaseModel):
         draws: Number of attempts.
         forced: Steps that used up their attempts without an accepted image.
         undrawn: Steps without image because generating it failed.
-        seconds: Time of all models.
+        seconds: Time of generator and critic.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -147,7 +145,7 @@ def _collected(item: BenchmarkItem, trajectory: Trajectory, folder: Path, gap: s
         draws=sum(attempt.place == 0 for result in drawn for attempt in result.attempts),
         forced=sum(result.stop_reason == StopReason.attempts_used_up for result in drawn),
         undrawn=sum(result.stop_reason == StopReason.error for result in drawn),
-        seconds=round(sum(usage.seconds for usage in read_ledger(folder / LEDGER)), 3),
+        seconds=seconds_of(folder),
     )
 
 
@@ -155,7 +153,7 @@ def _failures(out: Path) -> dict[str, str]:
     """Return why items failed, by row id, over all shards."""
     found: dict[str, str] = {}
     for path in sorted((out / ITEMS).glob("failed*.jsonl")):
-        found |= {name: f"{one.where}: {one.reason}" for name, one in FailedList(path).by_id.items()}
+        found |= {name: f"{one.where}: {one.reason}" for name, one in read_failed(path).items()}
     return found
 
 

@@ -38,7 +38,7 @@ from interleave_thinker.evaluation.benchmark_run import (
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.scores import as_lines, compare, score
 from interleave_thinker.evaluation.submission import collect, read_collected
-from interleave_thinker.training.data.trajectories.unit import Teachers
+from interleave_thinker.training.data.trajectories.engine import Teachers
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

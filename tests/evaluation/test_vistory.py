@@ -47,9 +47,8 @@ from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.benchmarks.vistory import LANGUAGE, METHOD, MODE, STORIES, TIMESTAMP
 from interleave_thinker.evaluation.scores import opened, score
 from interleave_thinker.evaluation.submission import SUBMISSION, collect
-from interleave_thinker.training.data.executors.threads import ThreadExecutor
-from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
-from interleave_thinker.training.data.trajectories.unit import Teachers
+from interleave_thinker.training.data.trajectories.engine import Teachers, TrajectoryOptions
+from interleave_thinker.training.data.trajectories.executors import ThreadExecutor
 
 BENCHMARK = open_benchmark("vistory")
 CHECKOUT = Path(os.environ.get("INTERLEAVE_EVALUATORS", "")) / "ViStoryBench"
@@ -83,7 +82,7 @@ class Obeying:
 
     def __call__(self) -> Teachers:
         planner = Planner(CountingChat("planner"))
-        return Teachers(("teacher", planner), None, (("fake", self.generator),), self.constraints)
+        return Teachers(planner, None, (("fake", self.generator),), self.constraints)
 
 
 class OneAlone(FakeGenerator):

@@ -21,10 +21,12 @@ from interleave_thinker.evaluation.benchmark_run import (
 )
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.submission import collect
-from interleave_thinker.training.data.executors.threads import ThreadExecutor
-from interleave_thinker.training.data.trajectories.engine import TrajectoriesReport
-from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
-from interleave_thinker.training.data.trajectories.unit import Teachers
+from interleave_thinker.training.data.trajectories.engine import (
+    Teachers,
+    TrajectoriesReport,
+    TrajectoryOptions,
+)
+from interleave_thinker.training.data.trajectories.executors import ThreadExecutor
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.evaluation.judge import BenchmarkJudge
 from interleave_thinker.evaluation.official_scoring import OfficialScoring, score_officially
 from interleave_thinker.evaluation.submission import collect
-from interleave_thinker.training.data.trajectories.unit import Teachers
+from interleave_thinker.training.data.trajectories.engine import Teachers
 
 TOKEN = re.compile(r"\b[a-z]\d{2,4}\b")
 LEVELS = (32, 96, 160, 224)
@@ -80,9 +80,7 @@ class ColorGenerator(FakeGenerator):
 
 
 def teachers() -> Teachers:
-    return Teachers(
-        planner=("tokens", Planner(TokenChat())), critic=None, generators=(("colors", ColorGenerator()),)
-    )
+    return Teachers(planner=Planner(TokenChat()), critic=None, generators=(("colors", ColorGenerator()),))
 
 
 @dataclass
