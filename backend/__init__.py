@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from .exporters import Exporter, export_by_name
     from .generators import open_generator
-    from .generators.protocol import Generator
+    from .generators.generator import Generator
     from .journal.waiting import Waiting, waiting_for
     from .loop.events import (
         AttemptDrawn,
@@ -145,7 +145,7 @@ _MODULES = {
     "NotScorable PictureError ScorerError SettingsError",
     ".exporters": "Exporter export_by_name",
     ".generators": "open_generator",
-    ".generators.protocol": "Generator",
+    ".generators.generator": "Generator",
     ".journal.waiting": "Waiting waiting_for",
     ".loop.events": "AttemptDrawn AttemptJudged AttemptScored AttemptStarted Event Finished PlanReady "
     "SettingUnused StepFinished StepRewritten StoryChecked",

@@ -49,7 +49,7 @@ from random import Random
 from typing import Any
 
 from interleave_thinker.backend.cast import MAX_FACTS, CastMember
-from interleave_thinker.backend.generators.protocol import Generator
+from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Verdict
 from interleave_thinker.tinyworld.lab.data.critic_rows import drawn_of, verdict_of

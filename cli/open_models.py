@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..backend.agents.planner import Planner
     from ..backend.agents.writers.cast_writer import CastWriter
     from ..backend.agents.writers.step_rewriter import StepRewriter
-    from ..backend.generators.protocol import Generator
+    from ..backend.generators.generator import Generator
     from ..backend.pipeline.story_check import StoryReview
     from ..backend.prompts import PromptSet
     from ..backend.scorers import Scorer
@@ -143,18 +143,19 @@ class Opener:
         drawing = options.model_dump(include={*DrawingOptions.model_fields, "lora_folder"})
         generator = self._models.generator(options.generator, **drawing)
         if options.put_back:
-            from ..backend.generators.color_match import PUT_BACK, color_matched
+            from ..backend.generators.wrappers import PUT_BACK, color_matched
 
             generator = color_matched(generator, PUT_BACK)
         if options.enhancer is None:
             return generator
-        from ..backend.generators.enhanced import enhanced
+        from ..backend.generators.wrappers import EnhancedGenerator
         from ..backend.prompts.enhancer import enhancer_prompts, read_template
 
         files = (options.enhancer_prompt, options.enhancer_edit_prompt)
         prompts = enhancer_prompts(*("" if path is None else read_template(path) for path in files))
         settings = ReplySettings(max_tokens=options.enhancer_max_tokens)
-        return enhanced(generator, self._models.enhancer(options.enhancer, prompts, settings))
+        enhancer = self._models.enhancer(options.enhancer, prompts, settings)
+        return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)
 
     def finish(self) -> None:
         """Check that each option was supported by at least one of the opened models.

@@ -25,7 +25,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..backend.errors import SettingsError
 from ..backend.files.atomic import write_text
 from ..backend.files.bounded_reader import read_json
-from ..backend.generators.protocol import max_reference_images
 from ..backend.pipeline.published import BENCHMARK_SETTINGS
 from ..backend.prompts.published import ENDING
 from ..backend.types import RunSettings
@@ -274,7 +273,7 @@ class ShowingImages:
         """
         teachers = self.opens()
         for name, generator in teachers.generators:
-            if not max_reference_images(generator):
+            if not generator.max_reference_images:
                 raise SettingsError(
                     "This benchmark passes images of its characters to the generator, but "
                     f"{name} accepts only one image.",

@@ -24,7 +24,7 @@ from ..backend.errors import (
     is_out_of_memory,
 )
 from ..backend.generators import GENERATORS, Generator, open_generator
-from ..backend.generators.protocol import TakesDrawOptions, TakesStepSettings, max_reference_images
+from ..backend.generators.generator import as_generator
 from ..backend.pictures import Picture
 from ..backend.types import MAX_STEP_IMAGES, DrawSettings, StepImage, StepSettings
 from .pool import (
@@ -49,14 +49,17 @@ class Drawer:
     """
 
     def __init__(self, generator: Generator, model: ModelSettings, worker: str = "", gpu: int = 0) -> None:
-        self._generator, self._worker, self._gpu = generator, worker, gpu
+        self._generator, self._worker, self._gpu = as_generator(generator), worker, gpu
+        generator = self._generator
         self.info = ModelInfo(
             name=model.name,
             kind=model.generator.partition(":")[0],
             identity=generator.identity,
-            takes=tuple(sorted(_takes(generator))),
-            batches=hasattr(generator, "draw_many"),
-            most_images=min(MAX_STEP_IMAGES, 1 + max_reference_images(generator)),
+            takes=tuple(
+                sorted(generator.draw_options | generator.step_settings & {"negative", "mask", "reference"})
+            ),
+            batches=generator.draws_many,
+            most_images=min(MAX_STEP_IMAGES, 1 + generator.max_reference_images),
             port=model.port,
         )
 
@@ -86,8 +89,7 @@ class Drawer:
             requests: The requests.
             cancelled: Called after every sampling step, by models that can be stopped.
         """
-        if hasattr(self._generator, "interrupted"):
-            self._generator.interrupted = cancelled  # type: ignore[attr-defined]
+        self._generator.interrupted = cancelled
         try:
             return self._drawn(requests)
         except InterleaveError as error:
@@ -103,11 +105,10 @@ class Drawer:
         started = time.monotonic()
         first = requests[0]
         generator, ignored = self._set_to(first)
-        draw_many = getattr(generator, "draw_many", None)
         with boundary(GeneratorError, f"The model {first.model!r} failed"):
-            if len(requests) > 1 and draw_many is not None:
+            if len(requests) > 1 and generator.draws_many:
                 prompts, seeds = [one.prompt for one in requests], [one.seed for one in requests]
-                pictures = draw_many(prompts, [_source(one) for one in requests], seeds)
+                pictures = generator.draw_many(prompts, [_source(one) for one in requests], seeds)
             else:
                 pictures = [generator.draw(one.prompt, _source(one), one.seed) for one in requests]
         if len(pictures) != len(requests) or not all(isinstance(one, Picture) for one in pictures):
@@ -148,7 +149,7 @@ class Drawer:
         }
         given = {name: value for name, value in given.items() if value is not None}
         ignored = tuple(sorted(name for name in given if name not in takes))
-        generator: Any = self._generator
+        generator = self._generator
         drawing = {name: value for name, value in given.items() if name in takes and name != "negative"}
         if drawing:
             generator = generator.with_draw_options(**drawing)
@@ -200,13 +201,6 @@ def encoded(picture: Picture, kind: ImageFormat) -> bytes:
     buffer = io.BytesIO()
     picture.image.save(buffer, "WEBP", lossless=True, quality=0, method=0)
     return buffer.getvalue()
-
-
-def _takes(generator: Generator) -> frozenset[str]:
-    taken = generator.draw_options if isinstance(generator, TakesDrawOptions) else frozenset[str]()
-    if isinstance(generator, TakesStepSettings):
-        taken |= generator.step_settings & {"negative", "mask", "reference"}
-    return taken
 
 
 def _source(request: ImageRequest) -> Picture | None:

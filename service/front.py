@@ -88,6 +88,10 @@ class Front:
         """Admit no further requests."""
         self.admission.close()
 
+    def under_way(self) -> int:
+        """Return the number of admitted requests that are not answered yet."""
+        return self.admission.under_way
+
     async def _admitted(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         async with self.admission.slot(request.model):
             drawn = await self.pool.draw(request, deadline)

@@ -180,7 +180,7 @@ def test_a_broken_plugin_raises_only_under_its_own_name(module: str, reason: str
         open_generator("broken:1")
     assert "Cannot load the plug-in 'broken' of the package broken-package: " in str(error.value)
     assert reason in str(error.value) and "pip uninstall broken-package" in str(error.value)
-    assert open_generator("sound:123") == 3
+    assert GENERATORS.open("sound:123") == 3
 
 
 def test_damaged_metadata_is_named_and_hides_no_other_plugin(install: Install) -> None:
@@ -225,7 +225,7 @@ def test_an_open_that_cannot_be_called_is_named(module: str, reason: str, instal
 def test_constants_named_options_belong_to_the_plugin(install: Install) -> None:
     module = "OPTIONS = {}\ndef open(argument, size=1): return size"
     install("some-package", "[interleave_thinker.generators]\nown = own_one\n", own_one=module)
-    assert open_generator("own", size=2) == 2
+    assert GENERATORS.open("own", size=2) == 2
 
 
 def test_options_of_an_export_and_a_full_disk(install: Install, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The web app as a FastAPI app, and its way to end: the story is stopped, and nothing of it is lost."""
+"""The web app as a FastAPI app."""
 
 from __future__ import annotations
 
@@ -17,30 +17,6 @@ WEB = Path(__file__).parents[1] / "web"
 """The scripts, the style and the texts that the page shares with the nodes."""
 
 
-class NoWorkers:
-    """The app has no worker processes."""
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
-class Ending:
-    """What the server's shutdown needs (`service/web/server.py`)."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self.admission, self.pool = self, NoWorkers()
-
-    @property
-    def under_way(self) -> int:
-        """Number of stories that are being generated."""
-        return int(self._board.busy)
-
-    def close(self) -> None:
-        """Stop the story at its next token or image."""
-        self._board.close()
-
-
 def create_app(board: Board, listening: str, key: str | None = None) -> FastAPI:
     """Create the app of a board.
 
@@ -50,7 +26,7 @@ def create_app(board: Board, listening: str, key: str | None = None) -> FastAPI:
         key: Key that every request needs. None: no key.
     """
     app = FastAPI(title="InterleaveThinker", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.front = Ending(board)
+    app.state.board = board
     add_routes(app, board)
 
     @app.get("/")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 if TYPE_CHECKING:
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
-    from ..backend.generators.protocol import Generator
+    from ..backend.generators.generator import Generator
 
 Role = Literal["planner", "critic", "generator"]
 ModelName = Annotated[str, Field(max_length=200)]

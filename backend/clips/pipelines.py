@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, field_validator
 
 from ..errors import Cancelled, GeneratorError, SettingsError, boundary
-from ..generators.pipelines.calling import raise_if_out_of_memory
+from ..generators.generator import read_options, sides_of
 from ..generators.pipelines.folder import content_digest
-from ..generators.pipelines.image_sizes import resized
-from ..generators.pipelines.kinds import arguments_of
+from ..generators.pipelines.generator import raise_if_out_of_memory, resized
+from ..generators.pipelines.kinds import Dtype, arguments_of
 from ..generators.pipelines.opening import choose_dtype, found_pipeline, load_pipeline
-from ..generators.pipelines.options import DTYPES, sides_of
-from ..generators.protocol import bounded_identity
 from ..machine.environment import device_named
 from ..pictures import Picture
 from ..types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
-from ..values import Text, Value
+from ..values import Text, Value, bounded_identity
 from .families import LTX, WAN, ClipFamily
 
 MAX_SECONDS = 60.0
@@ -64,7 +62,7 @@ class ClipOptions(Value):
         guidance: Guidance scale. Default: that of the pipeline.
         negative: Negative prompt.
         device: Device of the model.
-        dtype: One of auto, float32, bfloat16, float16.
+        dtype: Precision of the model.
         download: Whether a hub id may be downloaded.
     """
 
@@ -75,8 +73,18 @@ class ClipOptions(Value):
     guidance: float | None = Field(default=None, ge=0, le=1000)
     negative: Text | None = None
     device: str = Field(default="auto", max_length=100)
-    dtype: str = Field(default="auto", max_length=20)
+    dtype: Dtype = "auto"
     download: bool = False
+
+    @field_validator("size")
+    @classmethod
+    def _check_size(cls, size: str | None) -> str | None:
+        sides = sides_of(size)
+        if sides is not None and max(sides) > MAX_SIDE:
+            raise SettingsError(
+                f"size {size!r} has a side above {MAX_SIDE} pixels.", "Choose a smaller size."
+            )
+        return size
 
 
 class ClipPipeline:
@@ -169,7 +177,7 @@ def open_clip_maker(model: str, **given: Any) -> ClipPipeline:
         SettingsError: The model cannot end at a given image, or an option is invalid.
         GeneratorError: Loading failed.
     """
-    options = _read(given)
+    options = read_options("clips", ClipOptions, given)
     folder, name = found_pipeline(model, options.download)
     kind = KINDS.get(name)
     if kind is None:
@@ -196,23 +204,6 @@ def open_clip_maker(model: str, **given: Any) -> ClipPipeline:
         f"clips {kind.loads} {content_digest(folder)} device={device.split(':')[0]} dtype={dtype} {said}"
     )
     return ClipPipeline(pipeline, kind, identity, options)
-
-
-def _read(given: dict[str, Any]) -> ClipOptions:
-    try:
-        options = ClipOptions(**given)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise SettingsError(f"Clip option {place!r}: {fault['msg']}.") from error
-    if options.dtype not in DTYPES:
-        raise SettingsError(f"Unknown dtype {options.dtype!r}.", f"Use one of {', '.join(DTYPES)}.")
-    sides = sides_of(options.size)
-    if sides is not None and max(sides) > MAX_SIDE:
-        raise SettingsError(
-            f"size {options.size!r} has a side above {MAX_SIDE} pixels.", "Choose a smaller size."
-        )
-    return options
 
 
 def _pictures(frames: Any, name: str) -> list[Picture]:

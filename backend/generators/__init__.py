@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ..machine import registry
 from ..machine.registry import Registry
-from .protocol import Generator
+from .generator import Generator, as_generator
 
 REGISTRY = {
     "tinyworld": "..tinyworld.runtime.generator",
     "diffusers": ".generators.pipelines.opening",
-    "http": ".generators.services.published",
-    "images": ".generators.services.images",
-    "gemini": ".generators.services.gemini",
+    "http": ".generators.http_service",
+    "images": ".generators.images_api",
+    "gemini": ".generators.gemini_api",
     "fake": ".generators.fake",
 }
 GENERATORS = Registry(
@@ -34,4 +34,4 @@ def open_generator(spec: str, **options: object) -> Generator:
     Raises:
         SettingsError: The name is unknown, its module cannot be imported, or an option is not supported.
     """
-    return GENERATORS.open(spec, **options)
+    return as_generator(GENERATORS.open(spec, **options))

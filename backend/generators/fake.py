@@ -15,11 +15,12 @@ from PIL import Image
 from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import MAX_STEP_IMAGES, StepSettings, shown_beside
+from .generator import Generator
 
 GRID = 8
 
 
-class FakeGenerator:
+class FakeGenerator(Generator):
     """Generates a grid of 8x8 colored cells, `size` pixels square."""
 
     def __init__(self, size: int = 64) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Generator as EventStream
 from dataclasses import dataclass
 
 from ..errors import ChatError
-from ..generators.protocol import Generator
+from ..generators.generator import Generator
 from ..journal.store import RunStore
 from ..scorers.protocol import Scorer
 from ..types import Plan, Request, Step, StepResult

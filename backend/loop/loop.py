@@ -18,8 +18,7 @@ import time
 from collections.abc import Generator as EventStream
 
 from ..errors import Cancelled, SettingsError
-from ..generators.no_generator import NoGenerator, check_text_only
-from ..generators.protocol import DrawsSeveral
+from ..generators.generator import NoGenerator, as_generator, check_text_only
 from ..journal.store import InMemoryStore, RunStore
 from ..journal.waiting import Waiting
 from ..scorers.run_scores import CachedScores
@@ -96,8 +95,9 @@ class _Run:
         self.request, self.settings, self.store = request, settings, store
         self.given = collaborators
         self.critic = collaborators.critic
-        self.generator = collaborators.generator or NoGenerator()
-        self.several = isinstance(self.generator, DrawsSeveral) and self.generator.draws_several
+        given = collaborators.generator
+        self.generator = NoGenerator() if given is None else as_generator(given)
+        self.several = self.generator.draws_several
         self.run_plan = RunPlan(request, store, self.generator, collaborators)
         self.draws = CachedDraws(self.generator, store)
         self.results: list[StepResult] = []

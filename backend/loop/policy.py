@@ -13,7 +13,7 @@ from typing import Literal
 from ..cast import followed_by
 from ..checklist import CheckedItem, ChecklistItem, derived
 from ..errors import SettingsError
-from ..generators.protocol import Generator, is_repeatable
+from ..generators.generator import Generator
 from ..journal.records.run_record import plan_digest
 from ..journal.waiting import Waiting
 from ..pictures import Picture
@@ -329,7 +329,7 @@ def first_image(given: Sequence[Picture], earlier: Sequence[StepResult]) -> Pict
 
 def unused_from_start(generator: Generator, agents: Iterable[AgentLike | None]) -> list[UnusedSetting]:
     """Return the settings without effect that are known before anything is generated, without duplicates."""
-    found: list[UnusedSetting] = [] if is_repeatable(generator) else ["seed"]
+    found: list[UnusedSetting] = [] if generator.repeatable else ["seed"]
     for agent in agents:
         found += agent.unused_settings if agent else ()
     return list(dict.fromkeys(found))

@@ -16,6 +16,7 @@ from ..execution_record.reader import FILE_NAME as RECORD
 from ..execution_record.reader import read_record
 from ..execution_record.text_and_images import text_in
 from ..execution_record.trajectory import record_trajectory
+from ..generators.generator import Generator
 from ..journal.journal import Journal
 from ..journal.records.run_files import RUN
 from ..journal.store import RunStore
@@ -82,20 +83,27 @@ class _Past(RunStore):
         self.with_clips = journal.with_clips
 
 
-class _AbsentGenerator:
-    """A placeholder for the generator: cancels the run if an image is not recorded."""
+class _AbsentGenerator(Generator):
+    """A placeholder that can do everything: cancels the run if an image is not recorded."""
 
     def __init__(self, identity: str) -> None:
-        self.identity = identity
-        self.draws_several = True
-        self.step_settings = frozenset(StepSettings.model_fields)
-        self.max_reference_images = MAX_STEP_IMAGES - 1
+        self._identity = identity
 
-    def with_step_settings(self, settings: StepSettings) -> _AbsentGenerator:
-        return self
+    @property
+    def identity(self) -> str:
+        return self._identity
 
-    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
-        return (self.draw(prompt, source, seed),)
+    @property
+    def draws_several(self) -> bool:
+        return True
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        return frozenset(StepSettings.model_fields)
+
+    @property
+    def max_reference_images(self) -> int:
+        return MAX_STEP_IMAGES - 1
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         raise Cancelled("The image is not generated yet.")

@@ -8,7 +8,7 @@ recognized as the one that was given or planned.
 from __future__ import annotations
 
 from ..errors import SettingsError
-from ..generators.protocol import Generator
+from ..generators.generator import Generator
 from ..journal.records.run_record import plan_digest
 from ..journal.store import PlanKey, RunStore
 from ..types import Plan, Request, Step, StepResult, StopReason

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..checklist import ChecklistItem
-from ..generators.protocol import Generator
+from ..generators.generator import Generator
 from ..journal.picks import RedrawRequest
 from ..journal.store import JudgementRecord, RunStore
 from ..scorers.run_scores import CachedScores

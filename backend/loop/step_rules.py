@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..errors import GeneratorError, SettingsError, SourceMissing
-from ..generators.protocol import FindsLoras, Generator, TakesStepSettings
+from ..generators.generator import Generator
 from ..pictures import Picture
 from ..types import (
     MAX_TEXT,
@@ -65,7 +65,7 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
                 f"Step {step.number} has a mask, but it generates from text and does not edit an image.",
                 BY_EDITING,
             )
-        if step.settings.of_draw and isinstance(generator, TakesStepSettings):
+        if step.settings.of_draw:
             with _of_step(step):
                 generator.with_step_settings(step.settings)
         if step.prompt:
@@ -78,7 +78,7 @@ def _check_taken(plan: Plan, generator: Generator) -> None:
     Raises:
         SettingsError: It does not. The message names all steps with the first such setting.
     """
-    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
+    taken = generator.step_settings
     unsupported: dict[str, list[str]] = {}
     for step in plan.steps:
         for name in dict.fromkeys((*step.settings.of_draw, *step.settings.images)):
@@ -100,10 +100,9 @@ def with_loras(plan: Plan, generator: Generator) -> Plan:
     Raises:
         SettingsError: The generator does not have a LoRA. The message names the step.
     """
-    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
-    if "lora" not in taken or not isinstance(generator, FindsLoras):
+    if "lora" not in generator.step_settings:
         return plan
-    digests: dict[str, str] = {}
+    digests: dict[str, str | None] = {}
 
     def found(settings: StepSettings) -> StepSettings:
         if settings.lora is None:
@@ -111,7 +110,8 @@ def with_loras(plan: Plan, generator: Generator) -> Plan:
         name = settings.lora.name
         if name not in digests:
             digests[name] = generator.lora_digest(name)
-        return settings.model_copy(update={"lora": StepLora(name=name, digest=digests[name])})
+        digest = digests[name] or settings.lora.digest
+        return settings.model_copy(update={"lora": StepLora(name=name, digest=digest)})
 
     def of_step(step: Step) -> Step:
         with _of_step(step):

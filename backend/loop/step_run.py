@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..errors import SourceMissing
-from ..generators.protocol import FollowsAnchor
 from ..types import Attempt, Fault, Plan, Step, StepResult, StopReason
 from .events import AttemptDrawn, AttemptStarted, Event
 from .images.cached_draws import DrawnFrom
@@ -57,7 +56,7 @@ class StepRun:
             yield from self._without_source(missing.message)
             return self.result(StopReason.error)
         generator = self.context.generator
-        if isinstance(generator, FollowsAnchor):
+        if generator.follows_anchor:
             generator.set_anchor(first_image(self.context.request.images, self.earlier))
         made = StepAttempts(
             step,
@@ -178,7 +177,7 @@ class StepRun:
         )
         results = [*self.earlier, result]
         given = context.request.images
-        if isinstance(context.generator, FollowsAnchor) and (
+        if context.generator.follows_anchor and (
             first_image(given, results) != first_image(given, self.earlier)
         ):
             return  # its anchor depends on the verdict

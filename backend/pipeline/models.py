@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..agents.writers.enhancer import PromptEnhancer
     from ..agents.writers.step_rewriter import StepRewriter
     from ..chat.protocol import ChatModel, ReplySettings
-    from ..generators.protocol import Generator
+    from ..generators.generator import Generator
     from ..prompts import PromptSet
     from ..prompts.agent_card import Role
     from ..prompts.enhancer import EnhancerPrompts

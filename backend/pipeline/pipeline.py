@@ -23,7 +23,7 @@ from .request import ImageInput, read_request
 from .story import Story, StoryStream
 
 if TYPE_CHECKING:
-    from ..generators.protocol import Generator
+    from ..generators.generator import Generator
     from .story_check import StoryCheckerLike, StoryReview
 
 OF_ONE_AGENT = {"adapter", "merge"}

@@ -128,7 +128,7 @@ def serve(
     elif cluster.app_replicas > 1:
         raise SettingsError("--app-replicas needs a Ray cluster.", "Add --ray ADDRESS.")
     from ...service.web.app import create_app
-    from ...service.web.server import run_service
+    from ...service.web.server import Work, run_service
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
@@ -142,7 +142,9 @@ def serve(
             if register is not None:
                 listing.enter_context(_registered(register, advertised_url(addresses[0], advertise)))
 
-        run_service(app_, settings, list(ports), ready, pool.hopeless, listing.close)
+        front = app_.state.front
+        work = Work(front.close, front.under_way, pool.close, listing.close, pool.hopeless)
+        run_service(app_, settings, list(ports), ready, work)
 
 
 @contextmanager

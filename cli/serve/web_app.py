@@ -30,7 +30,7 @@ from .places import found_models
 if TYPE_CHECKING:
     from ...backend.agents.critic import Critic
     from ...backend.agents.planner import Planner
-    from ...backend.generators.protocol import Generator
+    from ...backend.generators.generator import Generator
 
 LIBRARIES = ("fastapi", "uvicorn")
 KEY = "INTERLEAVE_APP_KEY"
@@ -77,14 +77,15 @@ def command(
     key = _key_for(host)
     models = OfferedModels(planning, judging, drawing, local)
     from ...service.settings import ServiceSettings
-    from ...service.web.server import run_service
+    from ...service.web.server import Work, run_service
     from ...webapp.app import create_app
     from ...webapp.board import Board
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for name in ("uvicorn", "interleave_thinker.service", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    app = create_app(Board(runs.absolute(), models, settings), host, key)
+    board = Board(runs.absolute(), models, settings)
+    app = create_app(board, host, key)
 
     def ready(addresses: list[str]) -> None:
         typer.echo(f"Stories are in {runs}")
@@ -92,7 +93,8 @@ def command(
         if show:
             typer.launch(addresses[0])
 
-    run_service(app, ServiceSettings(host=host, port=port, grace=GRACE), [port], ready)
+    work = Work(board.close, lambda: int(board.busy))
+    run_service(app, ServiceSettings(host=host, port=port, grace=GRACE), [port], ready, work)
 
 
 def _key_for(host: str) -> str | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from comfy_api.latest import io
 
 from ...backend.errors import ChatError, GeneratorError, SettingsError
-from ...backend.generators.color_match import OFF, color_matched
+from ...backend.generators.generator import GeneratorWrapper
+from ...backend.generators.wrappers import OFF, color_matched
 from ...backend.pictures import Picture
 from ...backend.types import StepSettings
 from ...backend.vram.footprint import image_work
@@ -185,41 +185,23 @@ def changes_options(mask: Any, lora: str = NO_LORA, lora_scale: float = 1.0) -> 
     return options
 
 
-class ManagedPipeline:
-    """Implements Generator around a DiffusersGenerator that was opened on the CPU."""
+class ManagedPipeline(GeneratorWrapper):
+    """Wraps a DiffusersGenerator that was opened on the CPU."""
+
+    inner: DiffusersGenerator
 
     def __init__(self, generator: DiffusersGenerator) -> None:
         import torch
 
-        self._generator = generator
-        self._generator.interrupted = host.interrupted
-        self._generator.loras.find = host.lora_file
-        self._generator.loras.where = "models/loras"
+        super().__init__(generator)
+        generator.interrupted = host.interrupted
+        generator.loras.find = host.lora_file
+        generator.loras.where = "models/loras"
         self._one_at_a_time = threading.Lock()
         self._shape = _shape_of(generator)
         modules = torch.nn.ModuleList(generator.modules)
         self._bytes_each = max((weight.element_size() for weight in modules.parameters()), default=4)
         self._residence = host.ManagedModel.of(modules)
-
-    @property
-    def identity(self) -> str:
-        """Identity for cache keys."""
-        return self._generator.identity
-
-    @property
-    def step_settings(self) -> frozenset[str]:
-        """Settings of single steps that the pipeline supports."""
-        return self._generator.step_settings
-
-    @property
-    def max_reference_images(self) -> int:
-        """Maximum number of reference images."""
-        return self._generator.max_reference_images
-
-    @property
-    def image_mark(self) -> str:
-        """Notation of an image number in a prompt."""
-        return self._generator.image_mark
 
     def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
         """Return a pipeline with these settings that shares weights, lock and residence.
@@ -228,24 +210,14 @@ class ManagedPipeline:
             SettingsError: A value does not fit the pipeline.
             GeneratorError: A LoRA cannot be loaded.
         """
-        other = copy(self)
         with self._one_at_a_time:
-            other._generator = self._generator.with_step_settings(settings)
-        return other
-
-    def lora_digest(self, name: str) -> str:
-        """Return the content digest of a LoRA in the host's folders.
-
-        Raises:
-            SettingsError: It was not found.
-        """
-        return self._generator.lora_digest(name)
+            return super().with_step_settings(settings)
 
     def working_bytes(self, source: Picture | None) -> int:
         """Return the working memory in bytes, in addition to the weights."""
         if self._shape is None:
             return UNKNOWN_WORK
-        return image_work(self._shape, self._generator.area(source), self._bytes_each)
+        return image_work(self._shape, self.inner.area(source), self._bytes_each)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Move the pipeline to the GPU and generate an image.
@@ -264,7 +236,7 @@ class ManagedPipeline:
                     "Set the precision to bfloat16, use a smaller model, or use ComfyUI's own loaders with a "
                     "Step Generator.",
                 ) from error
-            return self._generator.draw(prompt, source, seed)
+            return self.inner.draw(prompt, source, seed)
 
 
 def _shape_of(generator: DiffusersGenerator) -> ImageShape | None:

@@ -7,8 +7,8 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
-from ...backend.generators.color_match import MATCHES, OFF
-from ...backend.generators.protocol import Generator
+from ...backend.generators.generator import Generator
+from ...backend.generators.wrappers import MATCHES, OFF
 from ..agents.reply_inputs import settings_of
 from ..inputs.sockets import AGENT, AgentSocket, check_optional
 from ..inputs.validation import in_range, only_text
@@ -141,10 +141,11 @@ def with_enhancer(node: str, generator: Generator, given: dict[str, Any]) -> Gen
             )
         return generator
     from ...backend.agents.writers.enhancer import PromptEnhancer
-    from ...backend.generators.enhanced import enhanced
+    from ...backend.generators.wrappers import EnhancedGenerator
     from ...backend.prompts.enhancer import enhancer_prompts
 
-    return enhanced(generator, PromptEnhancer(chat, enhancer_prompts(*texts.values()), settings_of(chat)))
+    enhancer = PromptEnhancer(chat, enhancer_prompts(*texts.values()), settings_of(chat))
+    return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)
 
 
 def _template(name: str, steps: str) -> io.String.Input:

@@ -8,7 +8,7 @@ from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
 from ...backend.generators import GENERATORS
-from ...backend.generators.color_match import OFF, color_matched
+from ...backend.generators.wrappers import OFF, color_matched
 from ...backend.remote.api_keys import GENERATOR_URL, check_services
 from .. import host
 from ..inputs.sockets import CATEGORY, GeneratorSocket
@@ -108,7 +108,7 @@ def _service_spec(urls: str, protocol: str, model: str, extras: str) -> tuple[st
             f"The URL {LOCAL_URL} is the default of an edit service, not a server of the Gemini API.",
             "Clear the URL to use the provider's address, or enter the address of a proxy.",
         )
-    from ...backend.generators.services.gemini import PROVIDER
+    from ...backend.generators.gemini_api import PROVIDER
 
     # GEMINI_API_KEY is guarded by its own list of hosts (api_keys.key_for).
     allowed = check_services(urls or PROVIDER, gets_key=False)

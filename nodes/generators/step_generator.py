@@ -10,7 +10,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.generators.color_match import OFF, color_matched
+from ...backend.generators.wrappers import OFF, color_matched
 from .. import host
 from ..inputs.images import to_pictures
 from ..inputs.sockets import (

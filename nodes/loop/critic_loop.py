@@ -12,7 +12,7 @@ from comfy_api.latest import io
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
 from ...backend.feedback.live.shown import waiting_in_display
-from ...backend.generators.protocol import Generator, TakesStepSettings
+from ...backend.generators.generator import Generator
 from ...backend.journal.records.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
 from ...backend.pipeline.published import (
@@ -317,7 +317,7 @@ def published_run(
         choices = ", ".join((OWN_SETTINGS, *STORY_SETTINGS))
         raise SettingsError(f"Critic Loop: as_published is {name!r}.", f"Choose one of: {choices}.")
     replies = REPLY_SETTINGS[system]
-    has_size = isinstance(generator, TakesStepSettings) and "size" in generator.step_settings
+    has_size = generator is not None and "size" in generator.step_settings
     prompts = {"planner": planned.prompt_set} if planned.planner else {}
     if critic is not None:
         prompts["critic"] = critic.prompt_set.digest if critic.prompt_set else ""

@@ -18,7 +18,7 @@ from ...backend.feedback.live import browser_requests as requests
 from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget
 from ...backend.feedback.live.messages import EVENT, State
 from ...backend.feedback.live.progress import Allowance
-from ...backend.generators.protocol import Generator
+from ...backend.generators.generator import Generator
 from ...backend.loop.collaborators import Collaborators, PlannedBefore
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run

@@ -26,11 +26,12 @@ from ...backend.errors import (
     is_out_of_memory,
 )
 from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
+from ...backend.generators.generator import Generator
 from ...backend.generators.pipelines.folder import file_digest
-from ...backend.generators.protocol import bounded_identity
 from ...backend.machine.byte_lru import ByteLRU
 from ...backend.pictures import Picture
 from ...backend.types import StepLora, StepSettings, shown_beside
+from ...backend.values import bounded_identity
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
 from .edit_mode import EditContext, SamplingStart, size_of
@@ -65,7 +66,7 @@ class LoadedModels:
     vae: Any
 
 
-class ComfyGenerator:
+class ComfyGenerator(Generator):
     """Generates images with the models loaded by the host.
 
     Args:
@@ -177,7 +178,7 @@ class ComfyGenerator:
             GeneratorError: The LoRA cannot be loaded.
         """
         other = copy(self)
-        other.__dict__.pop("_identity", None)
+        vars(other).pop("_identity", None)
         given = {name: one for name, one in settings.of_draw.items() if name in TEXTS}
         if settings.sides is not None:
             if 0 in on_grid(settings.sides, self._context.grid):

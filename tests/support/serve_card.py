@@ -23,7 +23,7 @@ def main() -> None:
 
     from interleave_thinker.service.settings import ModelSettings, ServiceSettings
     from interleave_thinker.service.web.app import create_app
-    from interleave_thinker.service.web.server import run_service
+    from interleave_thinker.service.web.server import Work, run_service
 
     given = json.loads(sys.argv[1])
     models = [ModelSettings(**one) for one in given["models"]]
@@ -35,7 +35,9 @@ def main() -> None:
         pool_of(models, settings, open_drawer, where) as pool,
     ):
         app = create_app(pool, settings)
-        run_service(app, settings, [settings.port], lambda urls: print(urls[0], flush=True))
+        front = app.state.front
+        work = Work(front.close, front.under_way, pool.close)
+        run_service(app, settings, [settings.port], lambda urls: print(urls[0], flush=True), work)
 
 
 if __name__ == "__main__":

@@ -16,15 +16,14 @@ from interleave_thinker.service.settings import ServiceSettings
 @contextmanager
 def served_app(pool: Pool, settings: ServiceSettings | None = None) -> Iterator[str]:
     """Yield the URL of the app while the block runs."""
-    import uvicorn
-
     from interleave_thinker.service.web.app import create_app
-    from interleave_thinker.service.web.server import DrainingServer
+    from interleave_thinker.service.web.server import DrainingServer, Work, server_config
 
     settings = settings or ServiceSettings()
     app: Any = create_app(pool, settings)
-    config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
-    with running(DrainingServer(config, app.state.front, settings)) as url:
+    config = server_config(app, settings, timeout_graceful_shutdown=1)
+    front = app.state.front
+    with running(DrainingServer(config, Work(front.close, front.under_way, pool.close), grace=1)) as url:
         yield url
 
 

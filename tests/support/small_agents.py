@@ -13,6 +13,7 @@ from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError, GeneratorError
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.journal.store import DrawKey
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.agent_card import AgentCard
@@ -88,7 +89,7 @@ class Verdicts(CriticLike):
         return answer if isinstance(answer, Verdict) else Verdict(success=answer)
 
 
-class Counting:
+class Counting(Generator):
     """Painted images; writes the key of every finished image to `log`, and fails where requested."""
 
     def __init__(

@@ -19,7 +19,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.backend.generators.protocol import Generator
+from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.training.data.trajectories.engine import Teachers

@@ -17,7 +17,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.protocol import Generator
+from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.types import RunSettings
 from interleave_thinker.webapp.models import Chosen, Example, Offer, Role
 
@@ -75,14 +75,13 @@ def app_of(folder: Path, models: SmallModels | None = None, **given: Any) -> Any
 @contextmanager
 def served(folder: Path, models: SmallModels | None = None) -> Iterator[str]:
     """Yield the URL of the app on its own server while the block runs."""
-    import uvicorn
-
     from interleave_thinker.service.settings import ServiceSettings
-    from interleave_thinker.service.web.server import DrainingServer
+    from interleave_thinker.service.web.server import DrainingServer, Work, server_config
 
     app = app_of(folder, models)
-    config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
-    with running(DrainingServer(config, app.state.front, ServiceSettings(grace=1))) as url:
+    config = server_config(app, ServiceSettings(), timeout_graceful_shutdown=1)
+    board = app.state.board
+    with running(DrainingServer(config, Work(board.close, lambda: int(board.busy)), grace=1)) as url:
         yield url
 
 

@@ -103,11 +103,11 @@ def test_the_end_of_the_app_stops_the_story_and_the_wait(client: Client, models:
     run = client.start()
     while not models.drawn:
         time.sleep(0.02)
-    board = client.http.app.state.front
+    board = client.http.app.state.board
     board.close()
     begun = time.monotonic()
     edition = client.ended()["edition"]
-    assert not board.under_way and client.about()["status"] == "cancelled"
+    assert not board.busy and client.about()["status"] == "cancelled"
     client.get("board", seen=edition, wait=20)
     assert time.monotonic() - begun < 10
     assert client.post("again", run=run).status_code == 409
@@ -314,7 +314,7 @@ def test_a_story_is_deleted_but_not_while_it_is_generated(client: Client, models
 def test_a_late_answer_is_an_error(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(routes.requests, "stories", lambda *given: time.sleep(0.5))
     monkeypatch.setattr(routes, "ANSWER_SECONDS", 0.1)
-    table = routes._table(client.http.app.state.front._board, routes.Exports(tmp_path))
+    table = routes._table(client.http.app.state.board, routes.Exports(tmp_path))
     late = next(one for one in table if one.path.endswith("/stories"))
     handle = routes._handler(routes.Route("GET", late.path, late.model, late.answer, 0.1))
     client.http.app.add_api_route("/late", handle, methods=["GET"])

@@ -1,4 +1,4 @@
-"""The tiny world's learned generator, behind the generator protocol.
+"""The tiny world's learned generator.
 
 One image or batch is generated at a time, because the pipeline's scheduler counts its steps. It always runs
 in float32 on the CPU, so that the same prompt, source and seed give the same pixels on all machines of one
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...backend.checkpoints.checkpoint import READING
 from ...backend.errors import GeneratorError, boundary
+from ...backend.generators.generator import Generator
 from ...backend.generators.pipelines.folder import content_digest
 from ...backend.machine.environment import one_thread
 from ...backend.pictures import Picture
@@ -24,13 +25,23 @@ if TYPE_CHECKING:
     from .pipeline import TinyWorldPipeline
 
 
-class TinyWorldGenerator:
+class TinyWorldGenerator(Generator):
     """Generates images of 96 x 96 pixels; a source of another size is scaled first."""
 
     def __init__(self, pipeline: TinyWorldPipeline, identity: str) -> None:
         self.pipeline = pipeline
-        self.identity = identity
+        self._identity = identity
         self._one_at_a_time = threading.Lock()
+
+    @property
+    def identity(self) -> str:
+        """Digest of the weights, and the version of torch."""
+        return self._identity
+
+    @property
+    def draws_many(self) -> bool:
+        """True."""
+        return True
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Generate an image.

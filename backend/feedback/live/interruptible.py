@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ...generators.protocol import DrawsSeveral, EnhancesPrompts, FollowsAnchor, Generator
-from ...generators.wrapper import GeneratorWrapper
+from ...generators.generator import Generator, GeneratorWrapper
 from ...pictures import Picture
 from ...types import CheckedItem, ChecklistItem, Enhancement, Verdict
 from ...types.roles import CriticLike
@@ -25,56 +24,15 @@ class InterruptibleGenerator(GeneratorWrapper):
         super().__init__(inner)
         self._stop = stop
 
-    @property
-    def identity(self) -> str:
-        """Identity for cache keys."""
-        return self.inner.identity
-
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Generate an image.
-
-        Raises:
-            Cancelled: The user pressed cancel.
-            GeneratorError: The generator failed.
-        """
+    def prompt_for(self, prompt: str, is_edit: bool) -> str:
+        """Return the prompt. Raises Cancelled if the user pressed cancel."""
         self._stop()
-        return self.inner.draw(prompt, source, seed)
-
-    @property
-    def draws_several(self) -> bool:
-        """Whether one call gives several images."""
-        return isinstance(self.inner, DrawsSeveral) and self.inner.draws_several
-
-    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
-        """Generate a batch.
-
-        Raises:
-            Cancelled: The user pressed cancel.
-            GeneratorError: The generator failed.
-        """
-        self._stop()
-        assert isinstance(self.inner, DrawsSeveral), "called only if draws_several is true"
-        return self.inner.draw_several(prompt, source, seed)
+        return prompt
 
     def enhance(self, prompt: str, is_edit: bool) -> Enhancement | None:
-        """Return what a prompt enhancer makes of a prompt, `None` without an enhancer.
-
-        Raises:
-            Cancelled: The user pressed cancel.
-            GeneratorError: The enhancer failed.
-        """
+        """Return the enhancement of a prompt. Raises Cancelled if the user pressed cancel."""
         self._stop()
-        return self.inner.enhance(prompt, is_edit) if isinstance(self.inner, EnhancesPrompts) else None
-
-    def keep_enhancement(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
-        """Pass a recorded enhancement to a generator with an enhancer."""
-        if isinstance(self.inner, EnhancesPrompts):
-            self.inner.keep_enhancement(prompt, is_edit, enhancement)
-
-    def set_anchor(self, anchor: Picture | None) -> None:
-        """Pass the story's first image to a generator that uses it."""
-        if isinstance(self.inner, FollowsAnchor):
-            self.inner.set_anchor(anchor)
+        return self.inner.enhance(prompt, is_edit)
 
 
 class ListenedCritic(CriticLike):

@@ -1,8 +1,9 @@
-"""A table of how each diffusers pipeline class edits an image.
+"""A table of how each diffusers pipeline class edits an image, and the options that it supports.
 
 The edit mode follows from the class, because the pipeline's weights were trained for it. It is never found by
 trial. A class that is not listed edits by image-to-image if diffusers has an image-to-image counterpart for
-it. Otherwise opening it is an error, and the user can set `edit=reference` or `edit=img2img`.
+it. Otherwise opening it is an error, and the user can set `edit=reference` or `edit=img2img`. An option that
+the class would ignore is an error too, before anything is generated.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...errors import SettingsError
+from pydantic import Field, field_validator
 
+from ...errors import SettingsError
+from ...pictures import Picture
+from ...types import Value
+from ..encoding_cache import EncodingCacheSettings
+from ..generator import sides_of
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+EditChoice = Literal["auto", "reference", "img2img"]
 EditMode = Literal["reference", "img2img"]
-Batching = Literal["none", "one source", "any source"]
 
 
 @dataclass(frozen=True)
@@ -45,12 +53,6 @@ class PipelineKind:
     """Notation of an image number in the prompts that the model was trained with."""
     distilled_steps: int | None = None
     """Sampling steps of the class's step-distilled checkpoints (configuration `is_distilled`)."""
-    batch: Batching = "none"
-    """What one call can combine, in addition to several prompts and seeds.
-
-    Edits of one source image (a list of images would be several references), edits of any source images of
-    one size, or nothing that was tested.
-    """
 
 
 _QWEN_EDIT = PipelineKind("reference", needs_source=True, guidance="true_cfg_scale", negative=" ")
@@ -58,9 +60,9 @@ _QWEN_DRAW = PipelineKind("img2img", guidance="true_cfg_scale", negative=" ")
 
 KINDS: dict[str, PipelineKind] = {
     "Flux2Pipeline": PipelineKind("reference", most_images=9),
-    "Flux2KleinPipeline": PipelineKind("reference", most_images=9, distilled_steps=4, batch="one source"),
+    "Flux2KleinPipeline": PipelineKind("reference", most_images=9, distilled_steps=4),
     "Flux2KleinKVPipeline": PipelineKind("reference", most_images=9),
-    "FluxKontextPipeline": PipelineKind("reference", batch="one source"),
+    "FluxKontextPipeline": PipelineKind("reference"),
     "QwenImageEditPipeline": _QWEN_EDIT,
     "QwenImageEditPlusPipeline": replace(_QWEN_EDIT, most_images=3, mark="Picture {}"),
     "QwenImage21Pipeline": PipelineKind(
@@ -69,7 +71,7 @@ KINDS: dict[str, PipelineKind] = {
     "LongCatImageEditPipeline": PipelineKind("reference", needs_source=True),
     "BriaFibo2Pipeline": PipelineKind("reference", mask="mask"),
     "FluxFillPipeline": PipelineKind("reference", needs_source=True, mask="mask_image", needs_mask=True),
-    "StableDiffusionPipeline": PipelineKind("img2img", batch="any source"),
+    "StableDiffusionPipeline": PipelineKind("img2img"),
     "QwenImagePipeline": _QWEN_DRAW,
     "QwenImageImg2ImgPipeline": _QWEN_DRAW,
 }
@@ -148,3 +150,96 @@ def _twin(pipeline: Any, finder: str) -> Any | None:
         return getattr(diffusers, finder).from_pipe(pipeline)
     except ValueError:  # documented: the class has no such counterpart
         return None
+
+
+class PipelineOptions(Value):
+    """Options of `diffusers:FOLDER`.
+
+    Attributes:
+        steps: Sampling steps.
+        guidance: Guidance scale.
+        size: "WIDTHxHEIGHT" in pixels. Default: the source image's size, or the pipeline's own without one.
+        strength: How much image-to-image repaints the source image, above 0 to 1.
+        negative: Negative prompt.
+        device: Device of the model.
+        dtype: Precision of the model.
+        download: Whether a hub id may be downloaded.
+        edit: Edit mode, overriding the one of the class.
+        encoding_cache: Cache of prompt embeddings and latents.
+        lora: Path of a LoRA in safetensors.
+        lora_scale: Strength of the LoRA, -10 to 10.
+        lora_folder: Folder of the LoRAs that steps name.
+        mask: Image or its path. White where an edit may change the source image.
+        mask_later: Whether each request has its own mask.
+
+    Raises:
+        SettingsError: A value is out of range.
+    """
+
+    steps: int | None = Field(default=None, ge=1, le=1000)
+    guidance: float | None = None
+    size: str | None = None
+    strength: float = Field(default=0.6, gt=0.0, le=1.0)
+    negative: str | None = None
+    device: str = "auto"
+    dtype: Dtype = "auto"
+    download: bool = False
+    edit: EditChoice = "auto"
+    encoding_cache: EncodingCacheSettings = EncodingCacheSettings()
+    lora: str | None = None
+    lora_scale: float = Field(default=1.0, ge=-10.0, le=10.0)
+    lora_folder: str | None = None
+    mask: str | Picture | None = None
+    mask_later: bool = False
+
+    # pydantic passes errors of this package through unchanged.
+    @field_validator("size")
+    @classmethod
+    def _check_size(cls, size: str | None) -> str | None:
+        sides_of(size)
+        return size
+
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Width and height of `size` in pixels."""
+        return sides_of(self.size)
+
+    def check_with(self, pair: PipelinePair) -> None:
+        """Check that these pipelines support all given options.
+
+        Raises:
+            SettingsError: They would ignore an option.
+        """
+        for pipeline in (pair.draw, pair.edit):
+            if pipeline is None:
+                continue
+            accepted, name = arguments_of(pipeline), type(pipeline).__name__
+            if self.guidance is not None and pair.kind.guidance not in accepted:
+                raise SettingsError(f"{name} does not support guidance.", "Omit guidance.")
+            if self.negative is not None and not pair.takes_negative(pipeline):
+                raise SettingsError(f"{name} does not use a negative prompt.", "Omit negative.")
+        edits = type(pair.edit).__name__
+        if self.size is not None and pair.kind.edit == "reference" and "width" not in arguments_of(pair.edit):
+            raise SettingsError(f"{edits} chooses the size itself.", "Omit size.")
+        if self.mask is not None and pair.kind.mask is None:
+            raise SettingsError(f"{edits} does not support masks.", "Omit mask.")
+        if self.mask is None and not self.mask_later and pair.kind.needs_mask:
+            raise SettingsError(
+                f"{edits} needs a mask: it repaints a part of an image.",
+                "Give a mask that is white where the image may change.",
+            )
+        if pair.kind.edit == "img2img":
+            check_strength(self.steps, self.strength)
+
+
+def check_strength(steps: int | None, strength: float) -> None:
+    """Check that image-to-image has at least one sampling step. `steps` None is unknown and passes.
+
+    Raises:
+        SettingsError: It has none.
+    """
+    if steps is not None and int(steps * strength) < 1:
+        raise SettingsError(
+            f"{steps} steps at strength {strength} leave no sampling step for an edit.",
+            "Increase steps or strength.",
+        )

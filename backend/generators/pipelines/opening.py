@@ -15,12 +15,11 @@ from ...checkpoints.checkpoint import READING
 from ...errors import GeneratorError, SettingsError, boundary
 from ...machine.environment import device_named, has_bfloat16
 from ...pictures import Picture
-from ..protocol import bounded_identity
+from ...values import bounded_identity
+from ..generator import read_options
 from .folder import check_library, content_digest, find_folder, pipeline_class
-from .generator import DiffusersGenerator
-from .kinds import pair_pipelines
-from .lora import lay_over, lora_in
-from .options import PipelineOptions, read_options
+from .generator import DiffusersGenerator, lay_over, lora_in
+from .kinds import PipelineOptions, pair_pipelines
 
 OPTIONS = PipelineOptions
 """`open` accepts the fields of this class as options."""
@@ -37,7 +36,7 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
         SettingsError: The folder or an option is invalid.
         GeneratorError: Loading failed.
     """
-    options = read_options(given)
+    options = read_options("diffusers", PipelineOptions, given)
     folder, name = found_pipeline(argument, options.download)
     device = device_named(options.device)
     dtype = choose_dtype(options.dtype, device)

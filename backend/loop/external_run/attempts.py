@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import SettingsError
+from ...generators.generator import Generator
 from ...journal.journal import Journal
 from ...journal.store import DrawKey, DrawRecord, InMemoryStore, JudgeKey, JudgementRecord, PlanKey, RunStore
 from ...pictures import Picture
@@ -163,25 +164,28 @@ class _ExternalJournal(Journal):
         super().finish(self.whole(trajectory))
 
 
-class _Outside:
+class _Outside(Generator):
     """A placeholder for the generator: raises `DrawNeeded` with the image that it is asked for."""
 
     def __init__(self, identity: str) -> None:
-        self.identity = identity
+        self._identity = identity
         self.step, self.attempt = 0, 0
-        self.draws_several = True
-        """A batch may be given later; with this flag the critic is called even for a single attempt."""
-        self.step_settings = frozenset[str]()
         self.plain = ""
         self.cast: CastShown | None = None
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+    @property
+    def draws_several(self) -> bool:
+        """A batch may be given later; with this flag the critic is called even for a single attempt."""
+        return True
 
     def with_step_settings(self, settings: StepSettings) -> _Outside:
         """Return this generator; it is only called with what the loop adds, which is about the cast."""
         self.cast = settings.cast if isinstance(settings, DrawSettings) else None
         return self
-
-    def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
-        return (self.draw(prompt, source, seed),)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         raise DrawNeeded(

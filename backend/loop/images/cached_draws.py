@@ -16,21 +16,11 @@ from typing import NamedTuple
 
 from ...cast import followed_by
 from ...errors import GeneratorError
-from ...generators.protocol import (
-    DrawsSeveral,
-    EnhancesPrompts,
-    Generator,
-    KeepsDrafts,
-    TakesStepSettings,
-    idle_workers,
-    reference_marks,
-    step_identity,
-    stopped_by,
-)
+from ...generators.generator import Generator
 from ...journal.store import DrawKey, DrawRecord, RunStore
 from ...machine.counters import count
 from ...pictures import Picture
-from ...types import MAX_BATCH, DrawSettings, Fault, StepSettings
+from ...types import MAX_BATCH, DrawSettings, Fault, StepSettings, step_identity
 from .parallel_draws import ParallelDraws
 
 
@@ -103,7 +93,7 @@ class CachedDraws:
         Args:
             wanted: The images that will be asked for, in this order.
         """
-        at_once = idle_workers(self._generator) if len(wanted) > 1 else 1
+        at_once = self._generator.idle_workers if len(wanted) > 1 else 1
         several = wanted if at_once > 1 else ()
         new = {key: one for one in several if self._store.drawn(key := self._draw_key(one)) is None}
         if len(new) < 2:
@@ -111,7 +101,7 @@ class CachedDraws:
             return
         self._begun_ahead(None)
         self._parallel = together = ParallelDraws[DrawKey, DrawRecord]()
-        generator = stopped_by(self._generator, together.over)
+        generator = self._generator.stopped_by(together.over)
         together.begin(lambda key: self._draw_now(key, new[key], generator), list(new), at_once)
         try:
             yield
@@ -150,14 +140,13 @@ class CachedDraws:
         images: Sequence[Picture] = ()
         error = enhancement = None
         try:
-            if isinstance(generator, EnhancesPrompts):
-                enhancement = generator.enhance(_prompt_for(generator, wanted), wanted.source is not None)
+            enhancement = generator.enhance(_prompt_for(generator, wanted), wanted.source is not None)
             images = self._images(wanted, generator)
         except GeneratorError as failure:
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None
-        draft = generator.draft_of(image) if image and isinstance(generator, KeepsDrafts) else None
+        draft = generator.draft_of(image) if image else None
         return DrawRecord(
             key=key,
             image=image,
@@ -170,16 +159,14 @@ class CachedDraws:
 
     def _keep_enhancement(self, wanted: WantedDraw, drawn: DrawRecord) -> None:
         """Use a recorded enhancement for later attempts with the same prompt, so that none is asked twice."""
-        if drawn.enhancement is not None and isinstance(self._generator, EnhancesPrompts):
+        if drawn.enhancement is not None:
             prompt = _prompt_for(self._generator, wanted)
             self._generator.keep_enhancement(prompt, wanted.source is not None, drawn.enhancement)
 
     def _images(self, wanted: WantedDraw, generator: Generator) -> Sequence[Picture]:
         prompt = _prompt_for(generator, wanted)
-        if wanted.settings.of_draw and isinstance(generator, TakesStepSettings):
+        if wanted.settings.of_draw:
             generator = generator.with_step_settings(wanted.settings)
-        if not (isinstance(generator, DrawsSeveral) and generator.draws_several):
-            return (generator.draw(prompt, wanted.source, wanted.seed),)
         images = generator.draw_several(prompt, wanted.source, wanted.seed)
         if not 1 <= len(images) <= MAX_BATCH:
             raise GeneratorError(
@@ -207,6 +194,6 @@ def _prompt_for(generator: Generator, wanted: WantedDraw) -> str:
     cast = wanted.settings.cast if isinstance(wanted.settings, DrawSettings) else None
     if cast is None:
         return wanted.prompt
-    marks = reference_marks(generator, wanted.source is not None, len(cast.names))
+    marks = generator.reference_marks(wanted.source is not None, len(cast.names))
     shown = [f"{mark} shows {name}." for mark, name in zip(marks, cast.names, strict=True)]
     return followed_by(wanted.prompt, " ".join([*([cast.text] if cast.text else []), *shown]))

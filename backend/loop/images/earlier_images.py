@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ...cast import cast_text, newest_images, pictures_of
 from ...errors import SettingsError
-from ...generators.protocol import max_reference_images
+from ...generators.generator import Generator
 from ...pictures import Picture
 from ...types import (
     MAX_STEP_IMAGES,
@@ -38,7 +38,7 @@ def shows_all(step: Step, settings: RunSettings) -> bool:
     return (step.settings.source or settings.source) == ALL
 
 
-def with_most_images(settings: RunSettings, plan: Plan | None, generator: object) -> RunSettings:
+def with_most_images(settings: RunSettings, plan: Plan | None, generator: Generator) -> RunSettings:
     """Return the settings with the number of images per step, if a step may be shown several.
 
     That is if the run or a step has source `all`, or the cast has images.
@@ -51,7 +51,7 @@ def with_most_images(settings: RunSettings, plan: Plan | None, generator: object
     sources = (settings.source, *(step.settings.source for step in steps))
     if ALL not in sources and not (plan and pictures_of(plan.cast)):
         return settings
-    most = min(MAX_STEP_IMAGES, 1 + max_reference_images(generator))
+    most = min(MAX_STEP_IMAGES, 1 + generator.max_reference_images)
     if ALL in sources and most == 1:
         raise SettingsError(
             "Source 'all' passes several images to the model, but this generator's model accepts one image.",
@@ -71,9 +71,9 @@ def with_most_images(settings: RunSettings, plan: Plan | None, generator: object
     return settings.model_copy(update={"most_images": settings.most_images or most})
 
 
-def unused_cast_images(plan: Plan, generator: object) -> list[UnusedSetting]:
+def unused_cast_images(plan: Plan, generator: Generator) -> list[UnusedSetting]:
     """Return the setting that has no effect if the cast has images and the model accepts none of them."""
-    return ["cast_images"] if pictures_of(plan.cast) and not max_reference_images(generator) else []
+    return ["cast_images"] if pictures_of(plan.cast) and not generator.max_reference_images else []
 
 
 def drawn_settings(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ....backend.agents.critic import Critic
     from ....backend.agents.planner import Planner
-    from ....backend.generators.protocol import Generator
+    from ....backend.generators.generator import Generator
     from ....backend.scorers import Scorer
 
 SHOWN = 100

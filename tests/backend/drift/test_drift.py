@@ -9,8 +9,8 @@ from support.small_agents import STORY
 
 from interleave_thinker.backend.drift.measure import VISIBLE, drift
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.color_match import MATCHES, color_matched, match_colors
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.generators.wrappers import MATCHES, color_matched, match_colors
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished

@@ -12,10 +12,9 @@ from PIL import Image
 from support.gemini_api import BLOCKED, MODEL, GeminiService, answered, gemini_service, images_in, painted
 
 from interleave_thinker.backend.errors import Cancelled, DrawRefused, GeneratorError, SettingsError
+from interleave_thinker.backend.generators import gemini_api as gemini_client
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.protocol import is_repeatable
-from interleave_thinker.backend.generators.services import gemini
-from interleave_thinker.backend.generators.services.gemini import image_shape
+from interleave_thinker.backend.generators.gemini_api import image_shape
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
@@ -73,7 +72,7 @@ def test_a_request_has_the_published_size_and_reduced_images(service: GeminiServ
 
 def test_size_and_settings_are_part_of_the_identity(service: GeminiService) -> None:
     plain = open_generator(spec(service))
-    assert not is_repeatable(plain)
+    assert not plain.repeatable
     assert (
         plain.identity == f"gemini {service.url}/v1beta model='{MODEL}' unseeded size=1:1@1K input_side=512"
     )
@@ -216,7 +215,7 @@ def test_key_goes_only_to_allowed_hosts(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_provider_is_the_default_address(monkeypatch: pytest.MonkeyPatch, service: GeminiService) -> None:
-    monkeypatch.setattr(gemini, "PROVIDER", service.url)
+    monkeypatch.setattr(gemini_client, "PROVIDER", service.url)
     open_generator(f"gemini:{MODEL}").draw("a boat", None, 1)
     assert len(service.requests) == 1
 
@@ -272,7 +271,7 @@ def test_a_busy_provider_is_asked_again(service: GeminiService) -> None:
 
 
 def test_answers_have_a_maximum_size(service: GeminiService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemini, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(gemini_client, "MAX_ANSWER_BYTES", 1000)
     generator = open_generator(spec(service))
     with pytest.raises(GeneratorError, match="more than 1000 bytes"):
         generator.draw("a boat", None, 1)

@@ -17,14 +17,7 @@ from support.images_api import images_service
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
-from interleave_thinker.backend.generators.protocol import (
-    DrawsInBatches,
-    DrawsMany,
-    TakesDrawOptions,
-    TakesStepSettings,
-    is_repeatable,
-    max_reference_images,
-)
+from interleave_thinker.backend.generators.generator import GeneratorWrapper, as_generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import MAX_TEXT, DrawSettings, Identities, StepImage, StepSettings
 
@@ -106,10 +99,6 @@ def generator(subject: Subject) -> Generator:
     return subject.open()
 
 
-def test_follows_the_protocol(generator: Generator) -> None:
-    assert isinstance(generator, Generator)
-
-
 def test_the_subjects_are_registered_generators() -> None:
     assert {name.partition(",")[0] for name in FACTORIES} <= set(REGISTRY)
 
@@ -124,7 +113,7 @@ def test_same_arguments_same_pixels(subject: Subject, generator: Generator, sour
 
 @pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])
 def test_the_seed_matters(subject: Subject, generator: Generator, source: Picture | None) -> None:
-    if not is_repeatable(generator):
+    if not generator.repeatable:
         assert "unseeded" in generator.identity and subject.spec.startswith("gemini:")
         return
     assert generator.draw("a small house", source, 11) != generator.draw("a small house", source, 12)
@@ -202,32 +191,74 @@ def test_parallel_threads_get_the_results_of_single_calls(name: str, tmp_path: P
     assert [together[number % THREADS][number // THREADS] for number in range(len(asked))] == alone
 
 
-@pytest.mark.parametrize("name", IN_THREADS)
-def test_draw_many_returns_the_images_of_single_calls_in_any_order(name: str, tmp_path: Path) -> None:
-    if name in ("diffusers", "tinyworld"):
-        pytest.importorskip("diffusers")
-    with IN_THREADS[name](tmp_path) as opened:
-        alone = opened.open()
-        many = alone.in_batches() if isinstance(alone, DrawsInBatches) else alone
-        if not isinstance(many, DrawsMany):
-            assert name not in ("diffusers", "tinyworld"), "these generate several images per call"
-            return
-        asked = [("a red house", None, 1), ("a blue house", SOURCE, 2), ("seven green ducks", SOURCE, 1)]
-        asked += [("a red house", None, 2), ("a red house", Picture(SOURCE.image.rotate(90)), 2)]
-        single = [alone.draw(*one) for one in asked]
+def test_many_images_in_one_call_are_those_of_single_calls() -> None:
+    pytest.importorskip("diffusers")
+    generator = open_generator("tinyworld")
+    assert generator.draws_many
+    asked = [("a red house", None, 1), ("a blue house", SOURCE, 2), ("seven green ducks", SOURCE, 1)]
+    many = generator.draw_many(*zip(*asked, strict=True))
+    turned = generator.draw_many(*zip(*asked[::-1], strict=True))[::-1]
+    for one, other, single in zip(many, turned, (generator.draw(*one) for one in asked), strict=True):
+        for image in (one, other):
+            worst = max(high for _, high in ImageChops.difference(image.image, single.image).getextrema())
+            assert worst <= 2, f"{worst} of 255 away from the single one"
 
-        def drawn(order: list[int]) -> dict[int, Picture]:
-            prompts, sources, seeds = zip(*(asked[at] for at in order), strict=True)
-            return dict(zip(order, many.draw_many(prompts, sources, seeds), strict=True))
 
-        first, turned = drawn([0, 1, 2, 3, 4]), drawn([4, 2, 0, 3, 1])
-    for number, picture in enumerate(single):
-        for other in (first[number], turned[number]):
-            assert other.size == picture.size
-            worst = max(high for _, high in ImageChops.difference(other.image, picture.image).getextrema())
-            assert worst <= 2, f"draw {number} of a batch is {worst} of 255 away from the single one"
-    different = asked if is_repeatable(alone) else {(prompt, source) for prompt, source, _ in asked}
-    assert len({picture.digest for picture in first.values()}) == len(different)
+class Bare:
+    """A generator of a plug-in that knows nothing of the base class."""
+
+    identity = "bare"
+    step_settings = frozenset({"negative"})
+
+    def __init__(self, negative: str = "") -> None:
+        self.negative, self.anchor = negative, None
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        return open_generator("fake:16").draw(f"{prompt}{self.negative}", source, seed)
+
+    def draw_many(self, prompts: list[str], sources: list[None], seeds: list[int]) -> list[Picture]:
+        return [self.draw("many", None, 0)]
+
+    def set_anchor(self, anchor: Picture | None) -> None:
+        self.anchor = anchor
+
+    def with_step_settings(self, settings: StepSettings) -> Bare:
+        return Bare(settings.negative or "")
+
+
+def test_a_generator_without_the_base_class_is_adapted() -> None:
+    bare = Bare()
+    generator = as_generator(bare)
+    assert as_generator(generator) is generator and generator.identity == "bare"
+    assert generator.step_settings == {"negative"} and generator.draws_many and generator.follows_anchor
+    assert (generator.repeatable, generator.draws_several, generator.image_mark) == (True, False, "Image {}")
+    other = generator.with_step_settings(StepSettings(negative="people"))
+    assert other.draw("a", None, 1) == bare.draw("apeople", None, 1) and other.draws_at_once == 1
+    assert generator.draw_several("a", None, 1) == (bare.draw("a", None, 1),)
+    assert generator.draw_many(["a"], [None], [1]) == [bare.draw("many", None, 0)]
+    generator.set_anchor(SOURCE)
+    assert bare.anchor == SOURCE and GeneratorWrapper(bare).follows_anchor  # type: ignore[arg-type]
+    with pytest.raises(InterleaveError, match="int is not a generator"):
+        as_generator(3)
+
+
+def test_a_wrapper_can_do_what_the_wrapped_generator_can() -> None:
+    class Able(type(open_generator("fake"))):  # type: ignore[misc]
+        """Returns the name of each member of the base class that is asked for."""
+
+    members = {name for name in vars(Generator) if not name.startswith("_")}
+    for name in members - {"interrupted"}:
+        value = property(lambda self, name=name: name)
+        if callable(getattr(Generator, name)):
+            value = lambda self, *given, name=name, **named: name  # noqa: E731
+        setattr(Able, name, value)
+    wrapper = GeneratorWrapper(Able())
+    changing = {"draw", "draw_several", "draw_many", "stopped_by", "with_step_settings", "with_draw_options"}
+    for name in members - changing - {"interrupted"}:
+        found = getattr(wrapper, name)
+        assert (found(None, None) if callable(found) else found) == name
+    wrapper.interrupted = lambda: True
+    assert wrapper.inner.interrupted is not None
 
 
 def test_bad_options_raise_typed_errors(subject: Subject) -> None:
@@ -240,11 +271,9 @@ def test_fake_generator_keeps_the_identity_of_stored_runs() -> None:
 
 
 def test_reference_models_see_earlier_images_in_order(generator: Generator) -> None:
-    taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
-    assert (max_reference_images(generator) > 0) == ("reference" in taken)
-    if not max_reference_images(generator):
+    assert (generator.max_reference_images > 0) == ("reference" in generator.step_settings)
+    if not generator.max_reference_images:
         return
-    assert isinstance(generator, TakesStepSettings)
     other = Picture(SOURCE.image.rotate(90))
     earlier, turned = ((SOURCE, other), (other, SOURCE))
 
@@ -261,7 +290,7 @@ def test_reference_models_see_earlier_images_in_order(generator: Generator) -> N
 
 def test_options_of_one_call_act_like_options_at_opening(subject: Subject) -> None:
     generator = subject.open()
-    if not isinstance(generator, TakesDrawOptions):
+    if not generator.draw_options:
         return
     chosen: dict[str, object] = {"steps": 3, "guidance": 2.5, "size": (32, 32)}
     chosen = {name: value for name, value in chosen.items() if name in generator.draw_options}

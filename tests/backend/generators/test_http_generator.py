@@ -11,9 +11,7 @@ import pytest
 from support.image_service import ImageService, image_service, paint
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.protocol import TakesStepSettings
-from interleave_thinker.backend.generators.services import published
+from interleave_thinker.backend.generators import http_service, open_generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote import balanced
 from interleave_thinker.backend.types import CastShown, DrawSettings, StepSettings
@@ -51,7 +49,7 @@ def test_sends_the_published_body_and_returns_the_services_pixels(service: Image
 
 def test_a_step_can_set_a_negative_prompt(service: ImageService) -> None:
     generator = open_generator(service.url, negative="blur")
-    assert isinstance(generator, TakesStepSettings) and generator.step_settings == {"negative", "size"}
+    assert generator.step_settings == {"negative", "size"}
     generator.with_step_settings(StepSettings(negative="a red sail")).draw("a boat", None, 7)
     generator.draw("a boat", None, 7)
     told = CastShown(text="Mia wears red.")
@@ -61,7 +59,6 @@ def test_a_step_can_set_a_negative_prompt(service: ImageService) -> None:
 
 def test_a_step_can_set_its_size(service: ImageService) -> None:
     generator = open_generator(service.url, size="80x64")
-    assert isinstance(generator, TakesStepSettings)
     own = generator.with_step_settings(StepSettings(size="48x32"))
     sizes = [one.draw("a boat", source, 7).size for one in (own, generator) for source in (None, red())]
     assert sizes == [(48, 32), (48, 32), (80, 64), (80, 64)]
@@ -136,7 +133,7 @@ def test_client_faults_are_not_retried(service: ImageService) -> None:
 
 
 def test_endless_answer_is_aborted(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(http_service, "MAX_ANSWER_BYTES", 1000)
     service.faults = [(200, b"x" * 100_000)]
     with pytest.raises(GeneratorError, match="more than 1000 bytes"):
         open_generator(service.url).draw("a boat", None, 1)

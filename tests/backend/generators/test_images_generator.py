@@ -16,8 +16,7 @@ from support.images_api import ImagesService, images_service, painted
 
 from interleave_thinker.backend.errors import DrawRefused, GeneratorError, SettingsError
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.protocol import is_repeatable
-from interleave_thinker.backend.generators.services.described import described
+from interleave_thinker.backend.generators.images_api import described
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote import balanced
 from interleave_thinker.backend.types import DrawSettings, StepImage, StepSettings
@@ -115,13 +114,13 @@ def test_a_step_can_set_mask_negative_and_size(service: ImagesService) -> None:
 def test_description_of_an_open_server_is_read(service: ImagesService) -> None:
     generator = open_generator(spec(service))
     assert service.pages == ["/v1/models", "/openapi.json"] and service.requests == []
-    assert is_repeatable(generator) and "unseeded" not in generator.identity
+    assert generator.repeatable and "unseeded" not in generator.identity
     assert generator.identity == f"images {service.url} model='painter'"
 
 
 def test_hosted_model_is_unseeded_and_gets_no_unsupported_field(hosted: ImagesService) -> None:
     generator = open_generator(spec(hosted))
-    assert not is_repeatable(generator) and "unseeded" in generator.identity
+    assert not generator.repeatable and "unseeded" in generator.identity
     first, second = (generator.draw("a boat", RED, 7) for _ in range(2))
     assert first != second
     # The server rejects the format once, which costs no image; later requests omit it.
@@ -132,8 +131,8 @@ def test_hosted_model_is_unseeded_and_gets_no_unsupported_field(hosted: ImagesSe
 
 def test_optional_fields_can_be_listed(service: ImagesService, hosted: ImagesService) -> None:
     generator = open_generator(spec(service), extras="seed")
-    assert service.pages == ["/v1/models"] and is_repeatable(generator)
-    assert not is_repeatable(open_generator(spec(service), extras="none"))
+    assert service.pages == ["/v1/models"] and generator.repeatable
+    assert not open_generator(spec(service), extras="none").repeatable
     with pytest.raises(SettingsError, match=r"does not report support for steps.*in extras.*steps,"):
         open_generator(spec(service), extras="seed", steps=4)
     with pytest.raises(SettingsError, match=r"support for steps.*in extras"):
@@ -143,8 +142,8 @@ def test_optional_fields_can_be_listed(service: ImagesService, hosted: ImagesSer
 
 
 def test_only_fields_of_both_servers_are_used(service: ImagesService, hosted: ImagesService) -> None:
-    assert is_repeatable(open_generator(spec(service)))
-    assert not is_repeatable(open_generator(spec(service, hosted)))
+    assert open_generator(spec(service)).repeatable
+    assert not open_generator(spec(service, hosted)).repeatable
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,8 @@ import pytest
 from support.image_service import ImageService, image_service, paint
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.services import client
-from interleave_thinker.backend.generators.services.published import HttpGenerator
+from interleave_thinker.backend.generators import open_generator, service_client
+from interleave_thinker.backend.generators.http_service import HttpGenerator
 from interleave_thinker.backend.remote import balanced
 from interleave_thinker.backend.remote.call import retry_after
 
@@ -54,7 +53,8 @@ def test_parallel_requests_use_all_services(services: list[ImageService]) -> Non
     meeting = Barrier(3)
     for one in services:
         one.meets = meeting
-    images = generator.draw_many(PROMPTS[:3], [None] * 3, [1, 2, 3])  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(3) as pool:
+        images = list(pool.map(generator.draw, PROMPTS[:3], [None] * 3, [1, 2, 3]))
     assert asked(*services) == [1, 1, 1]
     drawn = {body["prompt"]: paint(body) for one in services for body in one.requests}
     assert images == [drawn[prompt] for prompt in PROMPTS[:3]]
@@ -82,7 +82,7 @@ def test_silent_service_loses_no_image(services: list[ImageService]) -> None:
 def test_rested_service_is_checked_before_it_is_used(
     services: list[ImageService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave_thinker.backend.remote.balanced.REST_SECONDS", 0.0)
+    monkeypatch.setattr(balanced, "REST_SECONDS", 0.0)
     first, second, _ = services
     generator = open_generator(spec(first, second))
     first.health, first.faults = {"identity": "another"}, [(502, b"")] * 3
@@ -130,7 +130,7 @@ def test_wrong_service_loses_no_image_and_is_logged_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "a-key-of-ours")
-    monkeypatch.setattr("interleave_thinker.backend.remote.balanced.REST_SECONDS", 0.0)
+    monkeypatch.setattr(balanced, "REST_SECONDS", 0.0)
     good, bad, _ = services
     generator = open_generator(spec(good, bad))
     bad.faults = [sent] * 100
@@ -260,17 +260,6 @@ def test_cancelling_closes_the_connection_at_once(services: list[ImageService]) 
     assert service.left.wait(10)
 
 
-def test_a_batch_ends_with_the_first_failure(services: list[ImageService]) -> None:
-    first, second, _ = services
-    generator = open_generator(spec(first, second))
-    first.hangs_at = second.hangs_at = "/edit"
-    begun = threading.Event()
-    generator.interrupted = lambda: first.hanging.is_set() and begun.set() is None  # type: ignore[attr-defined]
-    with pytest.raises(Cancelled):
-        generator.draw_many(PROMPTS, [None] * len(PROMPTS), [1] * len(PROMPTS))  # type: ignore[attr-defined]
-    assert begun.is_set() and sum(asked(first, second)) < len(PROMPTS)
-
-
 # Who they are
 
 
@@ -319,7 +308,7 @@ def test_list_opens_if_one_service_answers(services: list[ImageService]) -> None
 def test_list_opens_if_one_service_is_silent(
     services: list[ImageService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "GREETING_SECONDS", 1.0)
+    monkeypatch.setattr(service_client, "GREETING_SECONDS", 1.0)
     services[0].hangs_at = "/health"
     generator = open_generator(spec(*services[:2]))
     generator.draw("a boat", None, 1)
@@ -369,7 +358,7 @@ def test_a_typed_address_has_the_forms_of_a_line(services: list[ImageService]) -
 def test_a_file_names_services_and_is_read_again_when_it_changes(
     services: list[ImageService], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave_thinker.backend.remote.balanced.REST_SECONDS", 0.0)
+    monkeypatch.setattr(balanced, "REST_SECONDS", 0.0)
     first, second, third = services
     port = int(second.url.rpartition(":")[2])
     file = tmp_path / "ip.txt"

@@ -10,11 +10,9 @@ from PIL import Image
 from support.small_agents import Counting, OnePlan, Verdicts
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.color_match import TO_SOURCE, color_matched
-from interleave_thinker.backend.generators.enhanced import enhanced
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.generators.pipelines.kinds import KINDS
-from interleave_thinker.backend.generators.protocol import reference_marks
+from interleave_thinker.backend.generators.wrappers import TO_SOURCE, EnhancedGenerator, color_matched
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
@@ -254,7 +252,7 @@ def test_an_enhancer_gets_the_cast() -> None:
             return Enhancement(prompt=prompt.upper())
 
     generator = Recording()
-    told(generator=enhanced(generator, Loud()))
+    told(generator=EnhancedGenerator(generator, Loud().enhance, Loud.identity))
     assert generator.given[0][0] == f"Mia wakes up. {TEXTS[0]} Image 1 shows Mia.".upper()
 
 
@@ -285,8 +283,8 @@ def test_wrappers_pass_on_how_their_model_names_images() -> None:
     class Marked(Recording):
         image_mark, own_references = "<image{}>", 2
 
-    assert reference_marks(color_matched(Marked(), TO_SOURCE), True, 1) == ["<image4>"]
-    assert reference_marks(FakeGenerator(16), False, 2) == ["Image 1", "Image 2"]
+    assert color_matched(Marked(), TO_SOURCE).reference_marks(True, 1) == ["<image4>"]
+    assert FakeGenerator(16).reference_marks(False, 2) == ["Image 1", "Image 2"]
     assert KINDS["QwenImageEditPlusPipeline"].mark == "Picture {}"
 
 

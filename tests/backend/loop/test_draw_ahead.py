@@ -123,6 +123,8 @@ def test_a_failure_of_a_used_image_belongs_to_the_attempt() -> None:
 class Following(Counting):
     """Uses the story's first image as its anchor, and records it."""
 
+    follows_anchor = True
+
     def __init__(self) -> None:
         super().__init__()
         self.anchor: Picture | None = None

@@ -14,8 +14,8 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.exporters.record import export
-from interleave_thinker.backend.generators.color_match import TO_SOURCE, color_matched
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.generators.wrappers import TO_SOURCE, color_matched
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators

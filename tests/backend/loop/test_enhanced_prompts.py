@@ -12,10 +12,14 @@ from support.small_agents import Counting, Verdicts
 
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.exporters import page
-from interleave_thinker.backend.generators.color_match import TO_FIRST, TO_SOURCE, color_matched
-from interleave_thinker.backend.generators.enhanced import enhanced
 from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.generators.protocol import FollowsAnchor, Generator
+from interleave_thinker.backend.generators.generator import Generator
+from interleave_thinker.backend.generators.wrappers import (
+    TO_FIRST,
+    TO_SOURCE,
+    EnhancedGenerator,
+    color_matched,
+)
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
@@ -56,6 +60,10 @@ class Longer:
         if self.warning:
             return Enhancement(prompt=prompt, warning=self.warning)
         return Enhancement(prompt=f"{prompt}, {'edited' if is_edit else 'drawn'} with care")
+
+
+def enhanced(generator: Any, enhancer: Longer) -> EnhancedGenerator:
+    return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)
 
 
 def told(generator: Generator, critic: Any = None, store: Any = None, **rest: Any) -> Trajectory:
@@ -160,16 +168,16 @@ def test_page_and_report_show_the_enhanced_prompt_beside_the_plans() -> None:
 
 @pytest.mark.parametrize("match", ["off", TO_SOURCE, TO_FIRST])
 def test_the_wrapped_generator_keeps_its_abilities(match: str) -> None:
-    inner = color_matched(FakeGenerator(16), match)
-    generator = enhanced(inner, Longer())
-    assert isinstance(generator, FollowsAnchor) == (match == TO_FIRST)
+    inner, enhancer = color_matched(FakeGenerator(16), match), Longer()
+    generator = enhanced(inner, enhancer)
+    assert generator.follows_anchor == (match == TO_FIRST)
     assert generator.max_reference_images > 0 and "negative" in generator.step_settings
     other = generator.with_step_settings(StepSettings(negative="people"))
     assert other.draw("a", None, 1) != generator.draw("a", None, 1)
     assert generator.draw("a", None, 1) == inner.draw("a, drawn with care", None, 1)
-    assert generator.enhancer.asked == [("a", False)], "both have one cache"  # pyright: ignore
-    generator.enhancer.identity = "x" * MAX_TEXT  # pyright: ignore[reportAttributeAccessIssue]
-    assert len(generator.identity) <= MAX_TEXT
+    assert enhancer.asked == [("a", False)], "both have one cache"
+    enhancer.identity = "x" * MAX_TEXT
+    assert len(enhanced(inner, enhancer).identity) <= MAX_TEXT
 
 
 class TwoWorkers:

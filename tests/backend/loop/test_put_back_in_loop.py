@@ -9,8 +9,7 @@ from typing import Any
 from support.made_edits import SIDE, difference, far_from_change, textured, tinted, with_change
 from support.small_agents import Verdicts
 
-from interleave_thinker.backend.generators.color_match import PUT_BACK, color_matched
-from interleave_thinker.backend.generators.protocol import KeepsDrafts
+from interleave_thinker.backend.generators.wrappers import PUT_BACK, color_matched
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
@@ -71,7 +70,6 @@ def test_a_run_resumes_without_generating_again(tmp_path: Path) -> None:
 def test_images_from_text_are_left_alone() -> None:
     editor = TintingEditor()
     generator = color_matched(editor, PUT_BACK)
-    assert isinstance(generator, KeepsDrafts)
     image = generator.draw("a red box", None, 1)
     assert image == editor.made[0] and generator.draft_of(image) is None
     assert image.size == (SIDE, SIDE)

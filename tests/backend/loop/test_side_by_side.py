@@ -12,7 +12,7 @@ from support.small_agents import STORY, OneInThree
 
 from interleave_thinker.backend.errors import Cancelled
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.color_match import OFF, TO_SOURCE, color_matched
+from interleave_thinker.backend.generators.wrappers import OFF, TO_SOURCE, color_matched
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
 from interleave_thinker.backend.loop.loop import run

@@ -9,9 +9,9 @@ import pytest
 from support.small_agents import Counting, GeneratorError, Verdicts
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.color_match import TO_FIRST, TO_SOURCE, color_matched
 from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.generators.protocol import Generator, TakesStepSettings
+from interleave_thinker.backend.generators.generator import Generator
+from interleave_thinker.backend.generators.wrappers import TO_FIRST, TO_SOURCE, color_matched
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
@@ -195,7 +195,6 @@ def test_a_missing_lora_or_impossible_size_is_an_error_before_the_first_step(tmp
 )
 def test_unsupported_settings_are_rejected_before_the_first_step(settings, reason: str) -> None:
     generator = Counting()
-    assert not isinstance(generator, TakesStepSettings)
     with pytest.raises(SettingsError, match=reason):
         told(plan(*settings), generator)
     assert generator.drawn == []

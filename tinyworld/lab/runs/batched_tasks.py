@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ....backend.errors import TrainingError
-from ....backend.generators.protocol import DrawsMany
+from ....backend.generators.generator import Generator
 from ....backend.pictures import Picture
 from ....backend.types import Plan, Request, Verdict
 from ....backend.types.roles import CriticLike, PlannerLike
@@ -33,7 +33,7 @@ An answer that is an exception is raised in the asking task.
 Made = TypeVar("Made")
 
 
-def drawing(generator: DrawsMany) -> Answering:
+def drawing(generator: Generator) -> Answering:
     """Return what answers `draw` questions: (prompt, source, seed) each, in one batch."""
 
     def draw(questions: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
@@ -156,12 +156,17 @@ class _TaskThreads(Generic[Made]):
             self.asked[number] = question
 
 
-class SharedGenerator:
+class SharedGenerator(Generator):
     """A generator for parallel tasks; `draw` questions are (prompt, source, seed)."""
 
     def __init__(self, together: BatchedTasks, identity: str) -> None:
         self.together = together
-        self.identity = identity
+        self._identity = identity
+
+    @property
+    def identity(self) -> str:
+        """Identity of the generator that answers."""
+        return self._identity
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Generate an image in a batch with those of other tasks."""

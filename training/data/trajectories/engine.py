@@ -38,7 +38,7 @@ from ....backend.exporters.record import FILE_NAME, write_record
 from ....backend.files.atomic import append_line, write_text
 from ....backend.files.bounded_reader import read_bytes_if_any, read_json
 from ....backend.files.lock import SystemLock
-from ....backend.generators.protocol import FollowsAnchor, Generator
+from ....backend.generators.generator import Generator
 from ....backend.journal.journal import Journal
 from ....backend.journal.lock import NAME as LOCK
 from ....backend.journal.records.run_files import ATTEMPTS, PICTURES, RUN, VERDICTS
@@ -269,7 +269,7 @@ class _Worker:
         self._work, self._teachers, self._stop = work, teachers, stop
         # Such a generator can work on only one story at a time.
         self._alone = {
-            name: threading.Lock() if isinstance(drawer, FollowsAnchor) else nullcontext()
+            name: threading.Lock() if drawer.follows_anchor else nullcontext()
             for name, drawer in teachers.generators
         }
 

@@ -3,11 +3,10 @@
 Generation and scoring overlap: an image is scored as soon as it is available. It is scored at the size of the
 image before it, as in the published system, since a judge takes different sizes for a change. Identical
 requests of a batch are generated once, and everything is cached by content (content_cache.py), unless the
-generator has no seed: then each image is unique. A generator with batches (`draw_many`) gets several prompts
-per call. One whose batches differ from single images has another identity for them (`in_batches`), so that no
-image of a batch is cached as a single one. A generator with several services gets enough single calls to
-keep them busy, since one failure must not cost the others their images. Errors are retried a limited number
-of times, timeouts never, since the service is still working on the request.
+generator has no seed: then each image is unique. A generator with batches (`draws_many`) gets several prompts
+per call. A generator with several services gets enough single calls to keep them busy, since one failure must
+not cost the others their images. Errors are retried a limited number of times, timeouts never, since the
+service is still working on the request.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ....backend.errors import (
     boundary,
 )
 from ....backend.generators import Generator
-from ....backend.generators.protocol import DrawsAtOnce, DrawsInBatches, DrawsMany, is_repeatable
+from ....backend.generators.generator import as_generator
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer
 from ....backend.types import Score
@@ -79,14 +78,12 @@ class Redrawer:
     ) -> None:
         """Create a redrawer; `card` is the GPU shared with the trained model, if it is shared."""
         self.card = card
-        if settings.draw_batch > 1 and isinstance(generator, DrawsInBatches):
-            generator = generator.in_batches()
-        self.generator, self.scorer = generator, scorer
+        self.generator = generator = as_generator(generator)
+        self.scorer = scorer
         self.cache, self.settings = cache, settings
-        several = generator.draws_at_once if isinstance(generator, DrawsAtOnce) else 1
-        slots = max(settings.parallel_draws, several)
+        slots = max(settings.parallel_draws, generator.draws_at_once)
         self._draw_calls = BoundedCalls(f"The generator {generator.identity!r}", slots)
-        self._repeatable = is_repeatable(generator)
+        self._repeatable = generator.repeatable
         self._unrepeated = itertools.count()
         self._counting = threading.Lock()
         self.draws = 0
@@ -161,8 +158,7 @@ class Redrawer:
                     missing.append((key, redraw))
                 else:
                     self._drawing.land(key, cached)
-        many = isinstance(self.generator, DrawsMany) and not isinstance(self.generator, DrawsAtOnce)
-        size = self.settings.draw_batch if many else 1
+        size = self.settings.draw_batch if self.generator.draws_many else 1
         for start in range(0, len(missing), size):
             task = asyncio.ensure_future(self._draw(missing[start : start + size], counts))
             self._tasks.add(task)
@@ -201,7 +197,7 @@ class Redrawer:
             with boundary(GeneratorError, "The generator failed"):
                 if self.card is not None:
                     self.card.give_to("generator")
-                if len(redraws) == 1 or not isinstance(generator, DrawsMany):
+                if len(redraws) == 1:
                     pictures = [
                         generator.draw(redraw.prompt, redraw.before, redraw.seed) for redraw in redraws
                     ]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ....backend.errors import SettingsError
+from ....backend.generators.generator import Generator, as_generator
 
 MAIN_MEMORY = "cpu"
 Role = Literal["policy", "generator", "judge"]
@@ -42,16 +43,6 @@ class Leaves(Protocol):
 
 
 @runtime_checkable
-class HasModules(Protocol):
-    """A generator whose torch modules can be moved."""
-
-    @property
-    def modules(self) -> Sequence[Any]:
-        """The generator's torch modules."""
-        ...
-
-
-@runtime_checkable
 class UsesPolicy(Protocol):
     """A scorer that is the trained model itself, without its adapter."""
 
@@ -66,7 +57,7 @@ class Card:
     `moves` counts how often each model was moved to the GPU.
     """
 
-    def __init__(self, generator: Any, scorer: Any) -> None:
+    def __init__(self, generator: Generator, scorer: Any) -> None:
         """Move generator and judge off the GPU they were opened on, as the trained model is loaded next."""
         self.holder: Role | None = "policy"
         self._there: set[Role] = {"policy"}
@@ -75,8 +66,9 @@ class Card:
         self._places: dict[Role, OnCard] = {}
         self._judge: Role = "policy" if isinstance(scorer, UsesPolicy) else "judge"
         self._lock = threading.Lock()
-        if isinstance(generator, HasModules) and generator.modules:
-            self._places["generator"] = ModulesOnCard(lambda: generator.modules)
+        drawer = as_generator(generator)
+        if drawer.modules:
+            self._places["generator"] = ModulesOnCard(lambda: drawer.modules)
         leaving = scorer if isinstance(scorer, Leaves) else getattr(scorer, "chat", None)
         if isinstance(leaving, Leaves):
             self._places["judge"] = ChatOnCard(leaving)

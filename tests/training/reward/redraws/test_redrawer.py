@@ -12,7 +12,7 @@ import pytest
 from support.reward_fakes import WHITE, Artist, ManyArtist, Taste
 
 from interleave_thinker.backend.errors import DrawRefused, GeneratorError, SettingsError
-from interleave_thinker.backend.generators.protocol import Generator
+from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.protocol import Scorer
 from interleave_thinker.backend.types import Score
@@ -56,35 +56,6 @@ def test_several_images_are_generated_in_one_call(tmp_path: Path) -> None:
     assert all(outcome.score for outcome in outcomes) and counts.drawn == 7
     one_by_one = run(tmp_path / "d", Artist(), Taste(), redraws)[0]
     assert [outcome.score for outcome in outcomes] == [outcome.score for outcome in one_by_one]
-
-
-class InBatches(Artist):
-    """Generates batches under another identity, like a diffusers pipeline."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.batched = ManyArtist()
-
-    def in_batches(self) -> Generator:
-        batched = self.batched
-
-        class Batched:
-            identity = f"{self.identity} batched"
-            draw, draw_many = staticmethod(batched.draw), staticmethod(batched.draw_many)
-
-        return Batched()
-
-
-def test_batched_images_are_not_cached_as_single_ones(tmp_path: Path) -> None:
-    redraws = [ask(f"boat {number}") for number in range(4)]
-    artist = InBatches()
-    run(tmp_path / "c", artist, Taste(), redraws, draw_batch=4)
-    assert artist.batched.sizes == [4] and artist.prompts == []
-    again = InBatches()
-    run(tmp_path / "c", again, Taste(), redraws, draw_batch=4)
-    assert again.batched.sizes == [], "a batch is kept as one"
-    _, counts, _ = run(tmp_path / "c", again, Taste(), redraws, draw_batch=1)
-    assert len(again.prompts) == counts.drawn == 4, "and single images are generated again"
 
 
 class Unseeded(Artist):

@@ -4,9 +4,10 @@ That script generates 1:1 images of class 1K, without a seed, and shows the mode
 512 pixels. Those are the defaults here. With the run setting `source: all` the model sees all earlier images
 in the order of the story, the edited one last, as there.
 
-The API has no reliable seed, so the generator is not repeatable, as hosted models of the Images API
-(images.py). An answer without an image is a failed attempt with the reason, because the provider answers with
-status 200 and gives its reason in the answer (gemini_answers.py).
+The API has no reliable seed, so the generator is not repeatable. An answer without an image is a failed
+attempt with the reason, because the provider answers with status 200: a blocked prompt has no candidates but
+a `blockReason`, a blocked image a `finishReason` such as IMAGE_SAFETY and no content, and a model that only
+writes text the reason STOP or NO_IMAGE. Parts marked as `thought` are drafts of the model.
 
 Sources, read in November 2026 and not run against the provider: the reference of `ImageConfig` (aspect
 ratios; 1K, 2K and 4K; default 1K) at hexdocs.pm/geminix and docs.cloud.google.com (AIPlatform V1), the ratios
@@ -24,28 +25,37 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
-from ...errors import GeneratorError, SettingsError
-from ...pictures import Picture
-from ...remote.addresses import Addresses
-from ...remote.api_keys import GEMINI_KEY, key_for, read_key
-from ...remote.balanced import Endpoint
-from ...remote.server import RemoteServer
-from ...types import MAX_STEP_IMAGES, DrawSettings, StepSettings, shown_beside
-from ..protocol import bounded_identity
-from .asking import ServiceQuery, ServiceRefused, raise_refusal
-from .client import DEADLINE, Reach, ServiceClient
-from .gemini_answers import picture_in
-from .images import UNSEEDED
-from .makers import Maker
-from .options import ListOptions, read_options
-from .request_parts import request_digest
+from ..errors import DrawRefused, GeneratorError, SettingsError
+from ..pictures import Picture
+from ..remote.addresses import Addresses
+from ..remote.api_keys import GEMINI_KEY, key_for, read_key
+from ..remote.balanced import Endpoint
+from ..remote.server import RemoteServer
+from ..types import MAX_STEP_IMAGES, DrawSettings, StepSettings, shown_beside
+from ..values import bounded_identity
+from .generator import read_options
+from .images_api import UNSEEDED
+from .service_client import (
+    DEADLINE,
+    MAX_ANSWER_BYTES,
+    ListOptions,
+    Maker,
+    Reach,
+    ServiceClient,
+    ServiceQuery,
+    ServiceRefused,
+    decoded,
+    raise_refusal,
+    read_answer,
+    request_digest,
+)
 
 PROVIDER = "https://generativelanguage.googleapis.com"
 VERSION = "/v1beta"
 KEY_HEADER = "x-goog-api-key"
-MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_ARGUMENT = 100_000
 MAX_IMAGES = 14
 """Maximum number of images in a request, for gemini-3-pro-image and gemini-nano-banana-2.1."""
@@ -150,7 +160,6 @@ def image_shape(size: tuple[int, int], model: str) -> tuple[str, int]:
 class GeminiGenerator(ServiceClient):
     """A client of the Gemini API with `model`."""
 
-    repeatable = False
     key_variable = GEMINI_KEY
 
     def __init__(self, model: str, reach: Reach, shape: tuple[str, int], options: GeminiOptions) -> None:
@@ -161,7 +170,12 @@ class GeminiGenerator(ServiceClient):
         super().__init__(reach)
         who = self._makers.named(reach.addresses.now())
         shown = f"size={self._ratio}@{self._class}K input_side={self._input_side}"
-        self.identity = bounded_identity(" ".join(("gemini", who, UNSEEDED, shown)))
+        self._identity = bounded_identity(" ".join(("gemini", who, UNSEEDED, shown)))
+
+    @property
+    def repeatable(self) -> bool:
+        """False: the API has no reliable seed."""
+        return False
 
     @property
     def step_settings(self) -> frozenset[str]:
@@ -249,3 +263,95 @@ def _in_order(source: Picture | None, settings: StepSettings) -> tuple[Picture, 
     # The loop gives the first image of the story, then the newest ones.
     earlier = len(drawn.beside)
     return (*shown[:earlier][:1], *reversed(shown[1:earlier]), *shown[earlier:], *edited)
+
+
+class _Part(BaseModel):
+    """A part of an answer. The API writes camel case and accepts both; proxies also write snake case."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+class InlineData(_Part):
+    """A file in base64."""
+
+    mime_type: str = ""
+    data: str
+
+
+class ContentPart(_Part):
+    """A text or a file."""
+
+    text: str | None = None
+    inline_data: InlineData | None = None
+    thought: bool = False
+
+
+class Content(_Part):
+    """The message of the model."""
+
+    parts: list[ContentPart] = Field(default_factory=list)
+
+
+class Candidate(_Part):
+    """One of the alternatives, of which the first is used."""
+
+    content: Content | None = None
+    finish_reason: str = ""
+    finish_message: str = ""
+
+
+class PromptFeedback(_Part):
+    """What the provider reports about the request."""
+
+    block_reason: str = ""
+    block_reason_message: str = ""
+
+
+class GeminiAnswer(_Part):
+    """The answer of `generateContent`. Other keys are ignored."""
+
+    candidates: list[Candidate] = Field(default_factory=list)
+    prompt_feedback: PromptFeedback | None = None
+
+
+def picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> Picture | DrawRefused:
+    """Read the image of an answer.
+
+    Args:
+        data: Body of the answer.
+        server: The server.
+        path: Path of the route.
+        most: Maximum number of pixels.
+
+    Returns:
+        The last image that is not a draft, or the reason that the provider gives instead.
+
+    Raises:
+        GeneratorError: The answer is invalid.
+    """
+    where = f"{server.url}{path}"
+    answer = read_answer(GeminiAnswer, data, where, server, "an answer of the Gemini API")
+    if not answer.candidates and answer.prompt_feedback is None:
+        raise GeneratorError(f"{where} returned neither an image nor a reason: {server.quote(data)}.")
+    del data
+    parts = [part for one in answer.candidates[:1] if one.content for part in one.content.parts]
+    images = [part.inline_data for part in parts if part.inline_data and not part.thought]
+    if not images:
+        reason = server.quote(_reason(answer, parts))
+        return DrawRefused(f"{server.url} returned no image: {reason.rstrip('.')}.", "Change the prompt.")
+    return decoded(images[-1].data, server, most)
+
+
+def _reason(answer: GeminiAnswer, parts: list[ContentPart]) -> str:
+    """Return why an answer has no image: the codes first, then the explanations."""
+    feedback = answer.prompt_feedback or PromptFeedback()
+    first = answer.candidates[0] if answer.candidates else Candidate()
+    texts = [part.text.strip() for part in parts if part.text and not part.thought]
+    said = (
+        feedback.block_reason,
+        feedback.block_reason_message,
+        first.finish_reason,
+        first.finish_message,
+        *texts,
+    )
+    return ", ".join(one for one in said if one) or "no reason given"

@@ -1,26 +1,30 @@
-"""Wraps a generator so that its edits keep the colors, or the untouched pixels, of an earlier image.
+"""Generators around other generators: a prompt enhancer in front, corrected colors and pixels behind.
 
 An edit model shifts all colors a little at every step (a yellow tint, lost contrast), which adds up over a
-story. The shift is measured where both images agree (drift.py) and undone by a gain and offset per channel.
-Only a small shift is treated as drift. A large shift, or images with nothing in common, is the change that
-the step asked for and is kept.
+story. The shift is measured where both images agree (drift) and undone by a gain and offset per channel. Only
+a small shift is treated as drift. A large shift, or images with nothing in common, is the change that the
+step asked for and is kept.
 
-`put back` does more: all pixels of the source image return where the edit did not need to change them
-(drift/put_back.py). It is skipped for prompts that ask to change light, weather, style or view.
+`put back` does more: all pixels of the source image return where the edit did not need to change them.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
+from collections.abc import Callable
 
 from ..drift.measure import block_pixels, color_shift, unchanged
 from ..drift.pictures import asks_for_whole_image, put_back
-from ..errors import SettingsError
+from ..errors import AnswerError, ChatError, GeneratorError, SettingsError
 from ..machine.byte_lru import ByteLRU
 from ..pictures import Picture
-from .protocol import Generator
-from .wrapper import GeneratorWrapper
+from ..types import Enhancement
+from ..values import bounded_identity
+from .generator import Generator, GeneratorWrapper
 
+MAX_CACHED = 1_000
+"""Maximum number of enhancements that are kept in RAM."""
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
 PUT_BACK = "put back"
 MATCHES = (OFF, TO_SOURCE, TO_FIRST, PUT_BACK)
@@ -56,14 +60,8 @@ class CorrectsEdits(GeneratorWrapper):
         """Return the corrected edit of a source image."""
         raise NotImplementedError
 
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Generate an image, and correct it if it is an edit.
-
-        Raises:
-            GeneratorError: As for the wrapped generator.
-            Cancelled: As for the wrapped generator.
-        """
-        image = self.inner.draw(prompt, source, seed)
+    def finished(self, image: Picture, source: Picture | None, prompt: str) -> Picture:
+        """Correct an image if it is an edit."""
         return image if source is None else self.corrected(image, source, prompt)
 
 
@@ -81,10 +79,7 @@ class ColorMatched(CorrectsEdits):
 
 
 class AnchorMatched(CorrectsEdits):
-    """Wraps a generator. Every edit gets the colors of the anchor, which the loop sets before each step.
-
-    See protocol.FollowsAnchor.
-    """
+    """Wraps a generator. Every edit gets the colors of the anchor, which the loop sets before each step."""
 
     def __init__(self, generator: Generator) -> None:
         super().__init__(generator)
@@ -95,6 +90,11 @@ class AnchorMatched(CorrectsEdits):
         """Identity of the wrapped generator and of the anchor, which affects the image too."""
         anchor = f":{self._anchor.digest}" if self._anchor else ""
         return f"{self.inner.identity} color-match=first/1{anchor}"
+
+    @property
+    def follows_anchor(self) -> bool:
+        """True."""
+        return True
 
     def set_anchor(self, anchor: Picture | None) -> None:
         """Set the image whose colors the next edits get. None keeps the colors unchanged."""
@@ -160,3 +160,63 @@ def match_colors(image: Picture, target: Picture) -> Picture:
     levels = np.arange(256)
     table = [np.clip(np.rint(gain[channel] * levels + offset[channel]), 0, 255) for channel in range(3)]
     return Picture(image.image.point([int(value) for channel in table for value in channel]))
+
+
+class EnhancedGenerator(GeneratorWrapper):
+    """Wraps a generator so that a prompt enhancer rewrites every prompt before the image model gets it.
+
+    Image models are trained on long captions, and their makers recommend an enhancer. Only the image model
+    sees the enhanced prompt: the critic judges against the plan's prompt, and its refined prompt is enhanced
+    again. Copies of the wrapper share its cache.
+
+    Args:
+        generator: The generator.
+        rewrite: Returns the enhancement of a prompt, and gets whether the prompt edits an image
+            (`PromptEnhancer.enhance`).
+        enhancer: Identity of the enhancer.
+    """
+
+    def __init__(
+        self, generator: Generator, rewrite: Callable[[str, bool], Enhancement], enhancer: str
+    ) -> None:
+        super().__init__(generator)
+        self._rewrite, self._enhancer = rewrite, enhancer
+        self._cached: OrderedDict[tuple[str, bool], Enhancement] = OrderedDict()
+        self._one_at_a_time = threading.Lock()
+
+    @property
+    def identity(self) -> str:
+        """Identity of the wrapped generator and of the enhancer."""
+        return bounded_identity(f"{self.inner.identity} enhancer={self._enhancer}")
+
+    def enhance(self, prompt: str, is_edit: bool) -> Enhancement:
+        """Return the enhancement of a prompt. The enhancer is asked once per prompt.
+
+        Raises:
+            GeneratorError: The enhancer failed.
+            Cancelled: The run was cancelled.
+        """
+        with self._one_at_a_time:
+            if (prompt, is_edit) not in self._cached:
+                try:
+                    made = self._rewrite(prompt, is_edit)
+                except (AnswerError, ChatError) as error:
+                    raise GeneratorError(
+                        f"The prompt enhancer failed: {error.message}", error.hint
+                    ) from error
+                self._keep(prompt, is_edit, made)
+            return self._cached[prompt, is_edit]
+
+    def keep_enhancement(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
+        """Use this enhancement for the prompt."""
+        with self._one_at_a_time:
+            self._keep(prompt, is_edit, enhancement)
+
+    def prompt_for(self, prompt: str, is_edit: bool) -> str:
+        """Return the enhanced prompt. Raises GeneratorError and Cancelled as `enhance` does."""
+        return self.enhance(prompt, is_edit).prompt
+
+    def _keep(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
+        self._cached[prompt, is_edit] = enhancement
+        while len(self._cached) > MAX_CACHED:
+            self._cached.popitem(last=False)

@@ -1,15 +1,19 @@
 """Generates with the OpenAI Images API, which vLLM-Omni, SGLang, hosted models, proxies and `serve` support.
 
-Fields beyond the published API (seed, steps, guidance, negative) are sent only to a server that accepts them
-(described.py). Without a seed the generator is not repeatable: its identity contains `unseeded` and
-`repeatable` is False, so that no cache returns one image for two attempts. A refusal by moderation is an
-error of that image and is not retried.
+Hosted models accept no seed and reject unknown fields. Open servers accept a dozen fields and do not report
+it in their answers. Testing a field costs an image, so the description that open servers provide (OpenAPI, at
+/openapi.json) is read instead. A server without one is assumed to follow the published API: no seed, and
+therefore no repeatable images. Its identity then contains `unseeded`, so that no cache returns one image for
+two attempts. A refusal by moderation is an error of that image and is not retried.
+
+Only an image in the answer itself is accepted, as base64 or as a data URL (`data:image/...`). An address in
+it could point anywhere, so it is never followed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -17,24 +21,54 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageChops
+from pydantic import BaseModel, ConfigDict, Field
 
-from ...errors import GeneratorError, SettingsError
-from ...pictures import Picture, open_mask
-from ...remote.addresses import Addresses
-from ...remote.balanced import GREETING_SECONDS, Endpoint, Unanswered
-from ...remote.call import RemoteCall
-from ...remote.server import Form, RemoteServer
-from ...types import MAX_STEP_IMAGES, StepSettings, shown_beside
-from ..protocol import bounded_identity
-from .asking import ServiceQuery, ServiceRefused, asked, raise_refusal
-from .client import DEADLINE, MARGIN, Reach, ServiceClient
-from .described import FIELDS, MAX_BYTES, PAGE, Takes, described, named
-from .image_answers import picture_in
-from .makers import Maker
-from .options import DrawOptions, read_options
-from .request_parts import at_the_same_time, late_error, request_digest
+from ..errors import GeneratorError, SettingsError
+from ..files.bounded_reader import parse_json
+from ..pictures import Picture, open_mask
+from ..remote.addresses import Addresses
+from ..remote.balanced import GREETING_SECONDS, Endpoint, Unanswered
+from ..remote.call import RemoteCall
+from ..remote.server import Form, RemoteServer
+from ..types import MAX_STEP_IMAGES, StepSettings, shown_beside
+from ..values import bounded_identity
+from .generator import read_options
+from .service_client import (
+    DEADLINE,
+    MARGIN,
+    MAX_ANSWER_BYTES,
+    DrawOptions,
+    Maker,
+    Reach,
+    ServiceClient,
+    ServiceQuery,
+    ServiceRefused,
+    asked,
+    at_the_same_time,
+    decoded,
+    late_error,
+    raise_refusal,
+    read_answer,
+    request_digest,
+)
 
-MAX_ANSWER_BYTES = 128 * 1024 * 1024
+PAGE = "/openapi.json"
+MAX_BYTES = 8 * 1024 * 1024
+MAX_VALUES = 400_000
+ROUTES = ("/images/generations", "/images/edits")
+FIELDS = {
+    "seed": "seed",
+    "steps": "num_inference_steps",
+    "guidance": "guidance_scale",
+    "true_cfg": "true_cfg_scale",
+    "negative": "negative_prompt",
+    "mask_image": "mask_image",
+}
+"""Optional fields: their names here, and in a request.
+
+`mask_image` is white where the image may change. The API's own `mask` is transparent there.
+"""
+NONE = "none"
 MAX_ARGUMENT = 100_000
 VERSION = "/v1"
 FORMAT = "response_format"
@@ -113,13 +147,17 @@ class ImagesGenerator(ServiceClient):
         self._learned = _Learned()
         super().__init__(reach)
         self._takes = named(options.extras) if options.extras is not None else self._described()
-        self.repeatable = "seed" in self._takes.extras
         self._extras = self._wanted(options)
         shown = {**self._extras, "size": options.size, "mask": self._mask and self._mask.digest}
         given = " ".join(f"{name}={value!r}" for name, value in sorted(shown.items()) if value is not None)
         who = self._makers.named(reach.addresses.now())
         seeded = "" if self.repeatable else UNSEEDED
-        self.identity = bounded_identity(" ".join(filter(None, ("images", who, seeded, given))))
+        self._identity = bounded_identity(" ".join(filter(None, ("images", who, seeded, given))))
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the servers accept a seed."""
+        return "seed" in self._takes.extras
 
     @property
     def step_settings(self) -> frozenset[str]:
@@ -162,7 +200,7 @@ class ImagesGenerator(ServiceClient):
         most = self._most_pixels(width, height)
 
         def read(server: RemoteServer, said: bytes) -> Picture:
-            picture, ignored = picture_in(said, server, question.path, most)
+            picture, ignored = image_in(said, server, question.path, most)
             self._unused.show(server, ignored)
             return picture
 
@@ -265,3 +303,123 @@ def _png(image: Image.Image) -> bytes:
     held = BytesIO()
     image.save(held, "PNG", compress_level=1)
     return held.getvalue()
+
+
+@dataclass(frozen=True)
+class Takes:
+    """The optional fields that a server accepts, by their names in FIELDS.
+
+    `array`: several images are sent as `image[]`, not as repeated `image`.
+    """
+
+    extras: frozenset[str] = frozenset()
+    array: bool = True
+
+    def and_also(self, other: Takes) -> Takes:
+        """Return what both servers accept."""
+        return Takes(self.extras & other.extras, self.array and other.array)
+
+
+def named(extras: str) -> Takes:
+    """Return the optional fields of a list such as `seed,steps`, or of `none`.
+
+    Raises:
+        SettingsError: A name is unknown.
+    """
+    names = [name.strip() for name in extras.split(",")]
+    names = [] if names == [NONE] else names
+    for name in names:
+        if name not in FIELDS:
+            raise SettingsError(f"Unknown optional field {name!r}.", f"Use {', '.join(FIELDS)}, or {NONE}.")
+    return Takes(frozenset(names))
+
+
+def described(page: bytes) -> Takes:
+    """Return the optional fields that all image routes of an OpenAPI description have, or none."""
+    try:
+        whole = parse_json(page, GeneratorError, PAGE, MAX_VALUES)
+    except GeneratorError:
+        return Takes()
+    paths = _part(whole, "paths")
+    routes = [
+        set(_fields(paths[path], whole))
+        for path in paths
+        if re.split("[?#]", path, maxsplit=1)[0].endswith(ROUTES)
+    ]
+    if not routes:
+        return Takes()
+    # A mask applies only to edits.
+    common = set.intersection(*routes) | ({"mask_image"} & set.union(*routes))
+    if any("mask" in route for route in routes):
+        common -= {"mask_image"}
+    extras = frozenset(name for name, field in FIELDS.items() if field in common)
+    every = set.union(*routes)
+    return Takes(extras, "image[]" in every or "image" not in every)
+
+
+def _fields(route: Any, whole: Any) -> Iterator[str]:
+    """Yield the names of the fields that the body of a route may have."""
+    content = _part(route, "post", "requestBody", "content")
+    for kind in content.values():
+        schema = _part(kind, "schema")
+        parts = schema.get("allOf")
+        for one in [schema, *(parts if isinstance(parts, list) else ())]:
+            one = _part(one)
+            reference = one.get("$ref")
+            if isinstance(reference, str) and reference.startswith("#/"):
+                one = _part(whole, *reference[2:].split("/"))
+            yield from _part(one, "properties")
+
+
+def _part(value: Any, *names: str) -> dict[str, Any]:
+    """Return the object at this path, or an empty one."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+class ImageAnswer(BaseModel):
+    """One image of an answer. Other keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    b64_json: str | None = None
+    url: str | None = None
+
+
+class ImagesAnswer(BaseModel):
+    """The answer of both routes. Other keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data: list[ImageAnswer] = Field(min_length=1)
+    ignored: Any = None
+
+
+def image_in(data: bytes, server: RemoteServer, path: str, most: int) -> tuple[Picture, Any]:
+    """Read the image of an answer.
+
+    Args:
+        data: Body of the answer.
+        server: The service.
+        path: Path of the route.
+        most: Maximum number of pixels.
+
+    Returns:
+        The image, and the fields that the server reports as ignored.
+
+    Raises:
+        GeneratorError: The answer does not contain a valid image.
+    """
+    where = f"{server.url}{path}"
+    answer = read_answer(ImagesAnswer, data, where, server, "images")
+    del data
+    image = answer.data[0]
+    content = image.b64_json or (image.url if image.url and image.url.startswith("data:image/") else None)
+    if content is None:
+        fault = f"an address ({server.quote(image.url[:100])})" if image.url else "neither image nor address"
+        raise GeneratorError(
+            f"{where} returned {fault} instead of an image.",
+            "Addresses are not followed: configure the server to return b64_json.",
+        )
+    return decoded(content, server, most), answer.ignored

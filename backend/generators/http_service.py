@@ -15,20 +15,28 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...errors import GeneratorError, PictureError
-from ...pictures import Picture
-from ...remote.addresses import Addresses
-from ...remote.balanced import Endpoint
-from ...remote.server import MAX_SHOWN, RemoteServer
-from ...types import MAX_TEXT, StepSettings
-from ..protocol import bounded_identity
-from .asking import ServiceQuery
-from .client import DEADLINE, Reach, ServiceClient
-from .makers import Maker
-from .options import DrawOptions, read_options
-from .request_parts import check_values, request_digest
+from ..errors import GeneratorError
+from ..pictures import Picture
+from ..remote.addresses import Addresses
+from ..remote.balanced import Endpoint
+from ..remote.server import MAX_SHOWN, RemoteServer
+from ..types import MAX_TEXT, StepSettings
+from ..values import bounded_identity
+from .generator import read_options
+from .service_client import (
+    DEADLINE,
+    MAX_ANSWER_BYTES,
+    DrawOptions,
+    Maker,
+    Reach,
+    ServiceClient,
+    ServiceQuery,
+    check_values,
+    decoded,
+    read_answer,
+    request_digest,
+)
 
-MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_WORKERS = 64
 
 
@@ -117,7 +125,7 @@ class HttpGenerator(ServiceClient):
         super().__init__(reach)
         given = " ".join(f"{name}={value!r}" for name, value in sorted(options.items()))
         who = self._makers.named(reach.addresses.now())
-        self.identity = bounded_identity(" ".join(part for part in ("http", who, given) if part))
+        self._identity = bounded_identity(" ".join(part for part in ("http", who, given) if part))
 
     @property
     def step_settings(self) -> frozenset[str]:
@@ -189,23 +197,11 @@ def _picture_in(data: bytes, server: RemoteServer, most: int) -> tuple[Picture |
     Raises:
         GeneratorError: The answer is invalid.
     """
-    check_values(data, f"{server.url}/edit")
-    try:
-        answer = EditAnswer.model_validate_json(data)
-    except ValidationError as error:
-        raise GeneratorError(
-            f"{server.url}/edit did not return an edited image "
-            f"({error.errors(include_url=False)[0]['msg']}): {server.quote(data)}",
-            "Check that this is an image service with a route POST /edit.",
-        ) from error
+    answer = read_answer(EditAnswer, data, f"{server.url}/edit", server, "an edited image")
     del data
     if not answer.success:
         reason = server.quote(answer.error or "no reason given")
         return GeneratorError(f"{server.url} could not generate the image: {reason}."), None
     if not answer.edited_image:
         raise GeneratorError(f"{server.url} reported success, but returned no image.")
-    try:
-        picture = Picture.from_base64(answer.edited_image, f"The image from {server.url}", most)
-    except PictureError as error:
-        raise GeneratorError(error.message, error.hint) from error
-    return picture, answer.ignored
+    return decoded(answer.edited_image, server, most), answer.ignored

@@ -1,1 +1,0 @@
-"""Image services over HTTP: one client for each protocol that they speak."""
