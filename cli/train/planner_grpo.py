@@ -60,7 +60,7 @@ def command(
 
     Its plans are judged as texts.
     """
-    from ...training.data.rows.planner_rl import read_planner_rl
+    from ...training.data.rows.rl import read_planner_rl
     from ...training.data.rows.sft import show_problems
     from ...training.grpo.planner_settings import split_planner_rows
     from ...training.grpo.planner_task import PlannerTask

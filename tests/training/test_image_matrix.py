@@ -20,7 +20,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
+from interleave_thinker.training.data.rows.rl import PlannerRlRow
 from interleave_thinker.training.gate.plan_checks import PlanCheck
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining
 from interleave_thinker.training.grpo.planner_task import PlannerTask

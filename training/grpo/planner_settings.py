@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from ...backend.errors import SettingsError
-from ..data.rows.planner_rl import PlannerRlRow
+from ..data.rows.rl import PlannerRlRow
 from .settings import HELD_OUT, GrpoTraining
 
 

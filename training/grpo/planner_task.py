@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
-from ..data.rows.planner_rl import PlannerRlRow, planner_question, planner_shown
+from ..data.rows.rl import PlannerRlRow, planner_question, planner_shown
 from ..gate.plan_checks import PlanCheck, plan_check
 from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging

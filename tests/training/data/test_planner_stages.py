@@ -27,7 +27,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.training.data.rows.planner_rl import StepRange, read_planner_rl
+from interleave_thinker.training.data.rows.rl import StepRange, read_planner_rl
 from interleave_thinker.training.data.rows.sft import SftRow, check_rows
 from interleave_thinker.training.data.stages.planner_rl import make_planner_rl, read_checklist
 from interleave_thinker.training.data.stages.planner_rows import (

@@ -16,7 +16,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.tinyworld.lab.data.planner_rl import SimulatedWorld, StoryKind, make_planner_rl
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
+from interleave_thinker.training.data.rows.rl import read_planner_rl
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
 from interleave_thinker.training.grpo.planner_task import PlannerTask
 from interleave_thinker.training.grpo.train import TrainingData, train

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS, Plan, Step
-from ....training.data.rows.planner_rl import PlannerRlRow, StepRange, write_planner_rl
+from ....training.data.rows.rl import PlannerRlRow, StepRange, write_rl_lines
 from ....training.reward.plans.judges import PlanScore
 from ...runtime.drawing import draw
 from ...runtime.reading import read_image
@@ -289,5 +289,5 @@ def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split:
         if len(rows) == count:
             break
     path = folder / RL_FILE
-    write_planner_rl(path, list(rows.values()))
+    write_rl_lines(path, list(rows.values()))
     return path

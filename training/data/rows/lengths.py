@@ -223,14 +223,3 @@ def _counted(processor: Any, height: int, width: int) -> int:
     image = Picture.white((width, height)).image
     whole = processor(text=[text], images=[[image]])["input_ids"][0]
     return len(whole) - len(processor.tokenizer(text, add_special_tokens=False)["input_ids"]) + 1
-
-
-def most_tokens(texts: Sequence[str], sizes: Sequence[tuple[int, int]], processor: Any) -> int:
-    """Return an upper estimate of the tokens of a conversation with these turns and image sizes.
-
-    Raises:
-        ValueError: The processor rejects the shape of an image.
-    """
-    ids = processor.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-    pictures = sum(tokens_of_image(size, processor) for size in sizes)
-    return sum(map(len, ids)) + pictures + TEMPLATE_TOKENS * (len(texts) + len(sizes) + 1)

@@ -5,7 +5,12 @@ row's `rewritten_prompt` as is: published rows have an empty one before the firs
 trainer. A row without a source image is shown a plain white one of the same size, as in use. A white source
 image is the published sign for "generated from text" and counts as none, so that the row is redrawn from
 text. The seed of a row's redraws is derived from its content: answers of a group differ only by their refined
-prompts, and the order of rows does not matter.
+prompts, and the order of rows does not
+matter.
+
+Rows of `planner_rl.jsonl` have a request and the criteria for its plan. The criteria are stored in the row,
+so that every plan for a request is judged by the same ones in all trainings. A checklist is for a judge; a
+reference plan is for a world that can be simulated.
 """
 
 from __future__ import annotations
@@ -13,11 +18,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ....backend.agents.critic import critic_message
+from ....backend.agents.planner_question import planner_message
 from ....backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ....backend.chat.protocol import Message
 from ....backend.errors import SettingsError, TrainingError
@@ -25,10 +40,13 @@ from ....backend.files.atomic import write_bytes, write_text
 from ....backend.loop.policy import hashed_seed
 from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet
-from ....backend.types import Score, Text
+from ....backend.types import MAX_IMAGES, MAX_STEPS, Request, Score, Step, Text, Value
 from .lengths import ShownRow
 from .values import RowProblem, parsed_rows, usable_rows
 
+MAX_ITEMS = 64
+Item = Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 MAX_SEED = 2**31
 MAX_ROW_SEED = 2**64 - 1
 """Largest seed that the generators' libraries accept; with a larger seed of a row every redraw would fail."""
@@ -320,6 +338,117 @@ def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int 
         place=row.place,
         texts={"origin_prompt": row.origin_prompt, "rewritten_prompt": row.rewritten_prompt},
         images=[*paths.items()] if len(paths) == 2 else [("edited_image_path", after)] * 2,
+        text="".join(part for part in message.content if isinstance(part, str)),
+        turns=1,
+        area=min(pixels, MAX_PIXELS),
+        conversation=lambda: as_conversation(message),
+    )
+
+
+class StepRange(Value):
+    """Allowed number of steps of a plan."""
+
+    least: int = Field(ge=1, le=MAX_STEPS)
+    most: int = Field(ge=1, le=MAX_STEPS)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> StepRange:
+        if self.least > self.most:
+            raise ValueError(f"least {self.least} is above most {self.most}")
+        return self
+
+
+class PlannerRlRow(RlRow):
+    """A request with the criteria for its plan.
+
+    Attributes:
+        request: Text of the request.
+        images: Paths of its images.
+        checklist: Statements that a judge checks.
+        reference: Steps of a right plan, in a world that can be simulated.
+        steps: Requested number of steps, or None.
+        judge: Model that wrote the checklist.
+        id: Identifies the request.
+    """
+
+    stage = "planner-grpo"
+    request: Text = Field(min_length=1)
+    images: list[Name] = Field(default=[], max_length=MAX_IMAGES)
+    checklist: list[Item] = Field(default=[], max_length=MAX_ITEMS)
+    reference: list[Step] = Field(default=[], max_length=MAX_STEPS)
+    steps: StepRange | None = None
+    judge: str | None = Field(default=None, max_length=2000)
+    id: str | None = Field(default=None, max_length=500)
+
+    @field_validator("images", "checklist", "reference", mode="before")
+    @classmethod
+    def _null_is_nothing(cls, value: Any) -> Any:
+        return [] if value in (None, "") else value
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> PlannerRlRow:
+        if not self.checklist and not self.reference:
+            raise ValueError("the row has neither a checklist nor a reference")
+        return self
+
+    @property
+    def image_paths(self) -> Mapping[str, str]:
+        """Image paths by field."""
+        return {f"images.{number}": name for number, name in enumerate(self.images)}
+
+    def with_paths(self, paths: Mapping[str, str]) -> PlannerRlRow:
+        """Return the row with these paths."""
+        return self.model_copy(update={"images": list(paths.values())})
+
+    def pictures(self, folder: Path) -> tuple[Picture, ...]:
+        """Return the request's images; raises PictureError if one cannot be read."""
+        return tuple(Picture.open(folder / name) for name in self.images)
+
+
+def read_planner_rl(
+    path: Path, skip_bad: bool = False, images: Path | None = None
+) -> tuple[list[PlannerRlRow], list[RowProblem]]:
+    """Return (rows of a file, problems of the other rows), as `read_rl_lines`.
+
+    A request must have one `<image>` mark per image.
+    """
+    return read_rl_lines(path, PlannerRlRow, skip_bad, images)
+
+
+def _message(row: PlannerRlRow, prompt_set: PromptSet, pictures: tuple[Picture, ...]) -> Any:
+    try:
+        return planner_message(prompt_set, Request(text=row.request, images=pictures))
+    except SettingsError as error:
+        raise SettingsError(f"{row.place or 'A row'}, request: {error.message}", error.hint) from error
+
+
+def planner_question(
+    row: PlannerRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
+) -> dict[str, Any]:
+    """Return a row in the format of trl's GRPO trainer.
+
+    The keys are `prompt` (a conversation), `images` (paths) and `row` (its JSON, with absolute paths).
+    `shown` is a folder for images that are scaled down.
+    """
+    pictures = row.pictures(folder)
+    message = _message(row, prompt_set, pictures)
+    paths = [
+        shown_path(picture, folder / name, shown, pixels)
+        for picture, name in zip(pictures, row.images, strict=True)
+    ]
+    return {"prompt": as_conversation(message), "images": paths, "row": row.moved(folder).line()}
+
+
+def planner_shown(
+    row: PlannerRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
+) -> ShownRow:
+    """Return a row as it is measured, without opening its images."""
+    blanks = tuple(Picture.white((1, 1)) for _ in row.images)
+    message = _message(row, prompt_set, blanks)
+    return ShownRow(
+        place=row.place,
+        texts={"request": row.request},
+        images=[(field, folder / name) for field, name in row.image_paths.items()],
         text="".join(part for part in message.content if isinstance(part, str)),
         turns=1,
         area=min(pixels, MAX_PIXELS),

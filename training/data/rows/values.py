@@ -5,23 +5,30 @@ trusts the ending reports invalid JSON for a valid file. Parquet is refused with
 row is checked before a model is loaded, and problems are reported with place, field and reason. One bad row
 of a hundred thousand must neither stop a training after an hour nor disappear silently. A file that is given
 to the wrong `train` command is refused as a whole, with the command that uses it.
+
+A folder of training data (rows, their images and a report) appears only when complete, and replaces only an
+earlier folder of this kind. Images are named by their digest and stored once, so that rows of several kinds
+share them and the folder can be moved.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ....backend.errors import PictureError, SettingsError
-from ....backend.files.bounded_reader import MAX_JSON_VALUES, first_characters, opened, parse_json
+from ....backend.files.atomic import writing_folder
+from ....backend.files.bounded_reader import MAX_JSON_VALUES, first_characters, opened, parse_json, read_bytes
 from ....backend.files.image_places import ImagePlaces
-from ....backend.pictures import Picture
+from ....backend.pictures import MAX_BYTES, Picture
 
 MAX_FILE = 4 * 1024**3
 MAX_LINE = 16 * 1024**2
@@ -31,6 +38,9 @@ BYTES_A_VALUE = 16
 
 It limits the memory for a file that consists only of brackets, which would need a hundred times its size.
 """
+IMAGES, REPORT = "images", "report.json"
+BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
+"""Files that desktops create in folders."""
 PARQUET = b"PAR1"
 SHOWN_PROBLEMS = 20
 SFT = "planner-sft or critic-sft"
@@ -249,3 +259,75 @@ def leads_out(name: str, folder: Path) -> bool:
         return not (folder / name).resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):
         return True
+
+
+class DataFolder:
+    """The folder `path`, in which the images are next to the rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / IMAGES).mkdir()
+
+    def keep(self, picture: Picture) -> str:
+        """Store an image once, and return its path in the folder."""
+        name = image_name(picture.digest)
+        if not (self.path / name).exists():
+            (self.path / name).write_bytes(picture.png())
+        return name
+
+    def copy(self, file: Path, digest: str) -> None:
+        """Store the file of an image with this digest once.
+
+        Raises:
+            PictureError: The file cannot be read.
+        """
+        target = self.path / image_name(digest)
+        if not target.exists():
+            target.write_bytes(read_bytes(file, MAX_BYTES, PictureError, "Image"))
+
+    def report(self, report: BaseModel) -> None:
+        """Write the report."""
+        text = json.dumps(report.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False)
+        (self.path / REPORT).write_text(text + "\n", encoding="utf-8")
+
+
+def image_name(digest: str) -> str:
+    """Return the path of an image in a data folder."""
+    return f"{IMAGES}/{digest}.png"
+
+
+def check_place(out: Path, files: Collection[str]) -> None:
+    """Check that `out` is a new folder, or one of training data with these files.
+
+    Raises:
+        SettingsError: It contains anything else, or cannot be replaced by a folder.
+    """
+    if out.name in ("", "..") or out.is_symlink():
+        raise SettingsError(
+            f"{str(out)!r} cannot be replaced by a folder.",
+            "Give a new folder as --out, with a name of its own.",
+        )
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        found = {entry.name for entry in out.iterdir()} - BY_THE_WAY if out.is_dir() else set()
+    except OSError as error:
+        raise SettingsError(
+            f"{str(out)!r} cannot be used: {error.strerror or error}.", "Give another --out."
+        ) from error
+    others = found - {*files, IMAGES, REPORT}
+    # A report alone does not make it a data folder: other files in it would be deleted.
+    if (out.exists() and not out.is_dir()) or others or (found and REPORT not in found):
+        other = f" ({min(others)!r})" if others else ""
+        raise SettingsError(f"{str(out)!r} contains other files{other}.", "Give another --out.")
+
+
+@contextmanager
+def data_folder(out: Path, files: Collection[str]) -> Iterator[DataFolder]:
+    """Yield a new folder to fill, which then replaces `out`.
+
+    Raises:
+        SettingsError: `out` contains other files than those of training data, or cannot be written.
+    """
+    check_place(out, files)
+    with writing_folder(out, SettingsError, "Data folder") as temporary:
+        yield DataFolder(temporary)

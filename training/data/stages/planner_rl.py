@@ -25,11 +25,10 @@ from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS
 from ..from_runs.run_folders import TRAIN
 from ..from_runs.scoring import in_threads
-from ..rows.data_folder import data_folder
-from ..rows.planner_rl import PlannerRlRow, StepRange, write_planner_rl
-from ..rows.values import RowProblem, show_problems
+from ..rows.rl import PlannerRlRow, StepRange, write_rl_lines
+from ..rows.values import RowProblem, data_folder, show_problems
 from ..trajectories.prompt_rows import Prompt, PromptFile
-from .teacher import Teacher
+from .stage_inputs import Teacher
 
 FILES = ("planner_rl.jsonl", "planner_rl_held_out.jsonl")
 SETTINGS = ReplySettings(max_tokens=2000, temperature=0.0)
@@ -165,7 +164,7 @@ def make_planner_rl(
             raise SettingsError("No training rows could be created.", "The lines above give the reasons.")
         for name, of_file in zip(FILES, rows.values(), strict=True):
             if of_file:
-                write_planner_rl(folder.path / name, of_file)
+                write_rl_lines(folder.path / name, of_file)
         folder.report(report)
     return report
 

@@ -68,7 +68,6 @@ MAX_REASONS = 8
 ELSEWHERE, PLANNED, DISK = "elsewhere", "planned", "disk"
 """Places of stopped prompts: another process works on it, only its plan was requested, the disk is full."""
 GOOD = frozenset({StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only})
-COUNTED = ("drawn_steps", "draws", "right", "wrong", "unread")
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 State = Literal["whole", "given up", "failed", "stopped"]
 Log = Callable[[str], None]
@@ -131,16 +130,7 @@ class PromptOutcome(BaseModel):
     where: str = ""
     reason: str = ""
     generator: str = ""
-    category: str = ""
-    subcategory: str = ""
     split: str = ""
-    language: str = ""
-    steps: int = 0
-    drawn_steps: int = 0
-    draws: int = 0
-    right: int = 0
-    wrong: int = 0
-    unread: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -148,40 +138,32 @@ class PromptOutcome(BaseModel):
         return self.state in ("whole", "given up")
 
 
-def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> PromptOutcome:
+def noted(
+    row: PromptRow, state: State, reason: str = "", where: str = "", generator: str = ""
+) -> PromptOutcome:
     """Return an outcome of this row."""
-    about = row.model_dump(include={"id", "category", "subcategory", "split", "language"})
-    reason = one_line(reason)[:MAX_REASON]
-    return PromptOutcome.model_validate(
-        {**about, "folder": row.folder, "state": state, "reason": reason, **more}
+    return PromptOutcome(
+        id=row.id,
+        folder=row.folder,
+        state=state,
+        where=where,
+        reason=one_line(reason)[:MAX_REASON],
+        generator=generator,
+        split=row.split,
     )
 
 
 def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> PromptOutcome:
     """Return the outcome of a finished trajectory."""
     results = trajectory.results
-    attempts = [attempt for result in results for attempt in result.attempts]
-    said = [attempt.verdict.success for attempt in attempts if attempt.verdict]
-    whole = len(results) == len(trajectory.plan.steps) and all(one.stop_reason in GOOD for one in results)
+    if len(results) == len(trajectory.plan.steps) and all(one.stop_reason in GOOD for one in results):
+        return noted(row, "whole", generator=generator)
     faults = [attempt.error for attempt in results[-1].attempts if attempt.error] if results else []
-    state: State = "whole" if whole else "failed" if faults else "given up"
+    if faults:
+        return noted(row, "failed", faults[-1].message, faults[-1].where, generator)
     given_up = results and results[-1].stop_reason not in GOOD
-    reason = (
-        f"step {results[-1].step.number} was not accepted" if given_up else "the attempt limit was reached"
-    )
-    return noted(
-        row,
-        state,
-        where=faults[-1].where if state == "failed" else "",
-        reason="" if whole else faults[-1].message if faults else reason,
-        generator=generator,
-        steps=len(trajectory.plan.steps),
-        drawn_steps=sum(bool(result.attempts) for result in results),
-        draws=sum(attempt.place == 0 for attempt in attempts),
-        right=said.count(True),
-        wrong=said.count(False),
-        unread=said.count(None),
-    )
+    last = f"step {results[-1].step.number} was not accepted" if given_up else "the attempt limit was reached"
+    return noted(row, "given up", last, generator=generator)
 
 
 def is_done(folder: Path) -> bool:
@@ -338,7 +320,7 @@ class _Worker:
 
 
 def _write(folder: Path, outcome: PromptOutcome, trajectory: Trajectory) -> None:
-    content = json.dumps(outcome.model_dump(exclude={"where"}), indent=1)
+    content = json.dumps(outcome.model_dump(), indent=1)
     write_text(folder / SAMPLE, content + "\n", JournalError, "Sample")
     write_record(trajectory, folder, lambda picture, stem: f"{PICTURES}/{picture.digest}.png")
 
@@ -364,59 +346,33 @@ def _in_use(folder: Path) -> bool:
 
 
 class Totals(BaseModel):
-    """Sums over the trajectories of a folder, for the table and for programs.
-
-    `reasons` has the failures as "place: reason".
-    """
+    """Number of trajectories by state, and of those given up or failed by reason."""
 
     prompts: int = 0
     whole: int = 0
     given_up: int = 0
     failed: int = 0
     to_do: int = 0
-    drawn_steps: int = 0
-    draws: int = 0
-    right: int = 0
-    wrong: int = 0
-    unread: int = 0
-    by_generator: dict[str, int] = {}
     reasons: dict[str, int] = {}
 
     @classmethod
     def of(cls, prompts: int, outcomes: Iterable[PromptOutcome]) -> Totals:
-        """Return the sums of these outcomes, one per prompt; other prompts count as remaining."""
-        sums, generators, reasons = Counter[str](), Counter[str](), Counter[str]()
+        """Return the totals of these outcomes, one per prompt; other prompts count as remaining."""
+        states, reasons = Counter[str](), Counter[str]()
         for one in outcomes:
-            sums[one.state.replace(" ", "_")] += 1
-            if one.state == "failed":
-                reasons[f"{one.where}: {one.reason[:100]}"] += 1
-            if one.is_done:
-                generators[one.generator] += 1
-                sums.update(
-                    {
-                        name: getattr(one, name)
-                        for name in ("drawn_steps", "draws", "right", "wrong", "unread")
-                    }
-                )
-        to_do = prompts - sums["whole"] - sums["given_up"] - sums["failed"]
-        by_generator = dict(sorted(generators.items()))
-        reasons = dict(reasons.most_common())
-        return cls(**{**sums, "prompts": prompts, "to_do": to_do}, by_generator=by_generator, reasons=reasons)
+            states[one.state.replace(" ", "_")] += 1
+            if one.reason:
+                reasons[f"{one.state}{one.where and f' at {one.where}'}: {one.reason[:100]}"] += 1
+        to_do = prompts - states.total()
+        return cls(prompts=prompts, to_do=to_do, reasons=dict(reasons.most_common()), **states)
 
     def as_lines(self) -> Iterator[str]:
         """Yield the summary tables."""
-        said = max(1, self.right + self.wrong + self.unread)
-        yield "| trajectories | whole | given up | failed | to do | attempts a step | True | False | unread |"
-        yield "|---" * 9 + "|"
-        yield (
-            f"| {self.prompts} | {self.whole} | {self.given_up} | {self.failed} | {self.to_do} "
-            f"| {self.draws / max(1, self.drawn_steps):.2f} | {self.right} ({self.right / said:.0%}) "
-            f"| {self.wrong} ({self.wrong / said:.0%}) | {self.unread} |"
-        )
-        for name, count in self.by_generator.items() if len(self.by_generator) > 1 else ():
-            yield f"{name}: {count} trajectories"
+        yield "| trajectories | whole | given up | failed | to do |"
+        yield "|---" * 5 + "|"
+        yield f"| {self.prompts} | {self.whole} | {self.given_up} | {self.failed} | {self.to_do} |"
         for reason, count in list(self.reasons.items())[:MAX_REASONS]:
-            yield f"failed at {reason}: {count}"
+            yield f"{count} {reason}"
 
 
 @dataclass

@@ -20,7 +20,7 @@ from ....backend.pictures import Picture
 from ....backend.scorers.judge import REASON, ask_twice
 from ....backend.types import Plan, Value
 from ...content_cache import ContentCache, key_of
-from ...data.rows.planner_rl import PlannerRlRow
+from ...data.rows.rl import PlannerRlRow
 
 ANSWER_TOKENS = 4096
 

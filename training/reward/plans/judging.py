@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ....backend.errors import Cancelled, InterleaveError, ScorerError, SettingsError, boundary
 from ....backend.pictures import Picture
 from ....backend.types import Plan
-from ...data.rows.planner_rl import PlannerRlRow
+from ...data.rows.rl import PlannerRlRow
 from ..redraws.bounded_calls import BoundedCalls, CallTimeout
 from ..redraws.failures import Failures
 from .judges import PlanJudge, PlanScore

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....backend.types import Plan
-from ...data.rows.planner_rl import PlannerRlRow
+from ...data.rows.rl import PlannerRlRow
 from ...trainer.step_clock import StepClock
 from ..rollout_reward import Rewarded, RolloutReading, RolloutReward, mean
 from .judging import PlanJudging, PlanOutcome

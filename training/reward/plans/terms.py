@@ -18,7 +18,7 @@ from ....backend.agents.requested.count import asked_count
 from ....backend.answers.reading import PLAN_KEYS, read_plan
 from ....backend.errors import AnswerError
 from ....backend.types import Plan
-from ...data.rows.planner_rl import PlannerRlRow, StepRange
+from ...data.rows.rl import PlannerRlRow, StepRange
 from ..terms import only_object
 
 MIN_WORDS = 24

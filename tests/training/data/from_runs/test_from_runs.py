@@ -23,9 +23,8 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Request, RunSettings, Score, Verdict
-from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter
+from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter, RunsReport
 from interleave_thinker.training.data.from_runs.filter import held_out_of
-from interleave_thinker.training.data.from_runs.report import RunsReport
 from interleave_thinker.training.data.from_runs.run_folders import find_runs
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.rl import read_rl_rows

@@ -11,8 +11,7 @@ from support.made_runs import made_run
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter
-from interleave_thinker.training.data.from_runs.report import RunsReport
+from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter, RunsReport
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.sft import check_rows
 

@@ -16,8 +16,7 @@ from interleave_thinker.backend.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.training.data.decontamination.data_files import rows_of
-from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
-from interleave_thinker.training.data.rows.rl import read_rl_rows
+from interleave_thinker.training.data.rows.rl import read_planner_rl, read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows, read_rows
 
 PLAN = write_plan(Plan(steps=(Step(number=1, prompt="a boat"),), reasoning="so"))

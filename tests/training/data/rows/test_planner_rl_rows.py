@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, read_planner_rl
+from interleave_thinker.training.data.rows.rl import PlannerRlRow, read_planner_rl
 
 GOOD = {"request": "A fox.", "checklist": ["a fox"]}
 HOSTILE = [

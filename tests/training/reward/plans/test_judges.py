@@ -23,7 +23,7 @@ from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.tinyworld.lab.data.planner_rl import SimulatedWorld, reworded_story
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
+from interleave_thinker.training.data.rows.rl import PlannerRlRow
 from interleave_thinker.training.gate.plan_checks import PlanCheck, plan_check
 from interleave_thinker.training.reward.plans.judges import (
     ChecklistJudge,
