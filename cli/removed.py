@@ -29,11 +29,14 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "evaluate": ("own-critic",),
     "evaluate ablation": ("--teacher-seeds",),
     "data": ("pairs", "critic-pairs", "planner-pairs", "inspect"),
-    "data prompts": ("--variants", "--words", "--language", "--polish", "--polish-language"),
+    "data prompts": (
+        *("--variants", "--words", "--taxonomy", "--language", "--polish", "--polish-language"),
+    ),
     "data filter": ("--show", "--corrections", "--words", "--ray", "--workers"),
     "data from-runs": ("--guard",),
     "data planner-rows": (
         *("--outside", "--outside-limit", "--tokenizer", "--max-length", "--think", "--ray", "--workers"),
+        *("--teacher", "--parallel"),
     ),
     "data sequences": ("--parallel", "--ray", "--workers"),
     "data pack": ("--prefix", "--guard-report"),

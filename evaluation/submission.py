@@ -18,7 +18,7 @@ from ..backend.files.atomic import remove, write_text, writing_folder
 from ..backend.files.bounded_reader import read_bytes
 from ..backend.loop.replay import load_trajectory
 from ..backend.types import StopReason, Trajectory
-from ..training.data.trajectories.engine import is_done, read_failed, seconds_of
+from ..training.data.trajectories.engine import is_done, read_outcome, seconds_of
 from .benchmark import Benchmark, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
 from .benchmark_run import ITEMS, open_folder, row_of
 
@@ -78,9 +78,8 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
     shown = PurePath(os.path.abspath(folder))
     if relative_to is not None:
         shown = PurePath(os.path.relpath(folder, relative_to))
-    reasons = _failures(out)
     with writing_folder(folder, SettingsError, "Submission") as temporary:
-        answers = _answers(out, benchmark, items, reasons, listed)
+        answers = _answers(out, benchmark, items, listed)
         notes = benchmark.write(SubmissionPlace(temporary, shown, setting.as_published), answers)
         gaps = {one.id: one.gap for one in listed if one.gap}
         if gaps and not with_gaps:
@@ -113,7 +112,6 @@ def _answers(
     out: Path,
     benchmark: Benchmark,
     items: Sequence[BenchmarkItem],
-    reasons: dict[str, str],
     listed: list[CollectedItem],
 ) -> Iterator[tuple[BenchmarkItem, ItemAnswer | None]]:
     """Yield the items with their answers, one run in memory at a time, and fill `listed`."""
@@ -121,7 +119,8 @@ def _answers(
         row = row_of(item)
         folder = out / ITEMS / row.folder
         if not is_done(folder):
-            gap = reasons.get(row.id, "not finished")
+            failed = read_outcome(folder)
+            gap = f"{failed.where}: {failed.reason}" if failed else "not finished"
             listed.append(CollectedItem(id=item.id, category=item.category, gap=gap))
             yield item, None
             continue
@@ -147,14 +146,6 @@ def _collected(item: BenchmarkItem, trajectory: Trajectory, folder: Path, gap: s
         undrawn=sum(result.stop_reason == StopReason.error for result in drawn),
         seconds=seconds_of(folder),
     )
-
-
-def _failures(out: Path) -> dict[str, str]:
-    """Return why items failed, by row id, over all shards."""
-    found: dict[str, str] = {}
-    for path in sorted((out / ITEMS).glob("failed*.jsonl")):
-        found |= {name: f"{one.where}: {one.reason}" for name, one in read_failed(path).items()}
-    return found
 
 
 def read_collected(out: Path) -> list[CollectedItem]:

@@ -241,13 +241,6 @@ def planner_rows(
     comm: Annotated[
         Path | None, typer.Option(help="Folder of CoMM, with its train_data.pth and images.")
     ] = None,
-    teacher: Annotated[
-        str | None,
-        typer.Option(
-            help="Chat model that writes prompts for CoMM's images, such as openai:MODEL@URL. "
-            "Without it, CoMM items only give description rows."
-        ),
-    ] = None,
     guard: GuardIndex = None,
     settings: PlannerRowsData,
 ) -> None:
@@ -255,7 +248,6 @@ def planner_rows(
 
     They are complete plans, continuations, descriptions and plans with a given number of steps.
     """
-    from ...backend.chat import open_chat
     from ...backend.prompts import default_prompt_set
     from ...training.data.stages.planner_rows import FILES, make_planner_rows
     from ..open_models import prompts_in
@@ -263,8 +255,7 @@ def planner_rows(
     if not runs and comm is None:
         raise SettingsError("`data planner-rows` needs runs or --comm.", "Give run folders.")
     prompt_set = prompts_in(prompts) or default_prompt_set()
-    chat = open_chat(teacher) if teacher else None
-    make_planner_rows(runs or [], out, prompt_set, settings, guard, comm, chat, _say)
+    make_planner_rows(runs or [], out, prompt_set, settings, guard, comm, _say)
     typer.echo(f"\ndata: {out / FILES[0]}")
 
 

@@ -25,7 +25,6 @@ pytest.importorskip("yaml")
 
 from interleave_thinker.training.data.decontamination.benchmark_index import BenchmarkIndex, IndexedItem
 from interleave_thinker.training.data.decontamination.guard import add_benchmark, check_file
-from interleave_thinker.training.data.prompts.generate import PromptsData, write_prompts
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
 
@@ -47,7 +46,7 @@ def prepare_prompts(folder: Path) -> None:
 
 
 def commands_of_prompts(folder: Path, file: str) -> list[Callable[[], object]]:
-    """Return the command of `data prompts` or `data guard` that reads the file."""
+    """Return the command of `data guard` that reads the file."""
 
     def add_and_check() -> None:
         with BenchmarkIndex.create(folder / "new.sqlite") as guard:
@@ -58,13 +57,9 @@ def commands_of_prompts(folder: Path, file: str) -> list[Callable[[], object]]:
         with BenchmarkIndex.open(folder / file) as guard:
             check_file(guard, folder / "rows.jsonl")
 
-    def make() -> None:
-        settings = PromptsData(count=30, taxonomy=folder / "taxonomy.yaml")
-        write_prompts(settings, {}, folder / "out")
-
     if file.startswith("rows"):
         return [add_and_check]
-    return [check if file == "guard.sqlite" else make]
+    return [check]
 
 
 def names_below(folder: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""Mutated taxonomies, banks, rows and guard files, as a stranger's folder may contain them."""
+"""Mutated rows and guard files, as a stranger's folder may contain them."""
 
 from __future__ import annotations
 
@@ -40,21 +40,6 @@ NASTY = (
     b"--- \n--- \n",
     b'"' * 9,
 )
-TAXONOMY = b"""language: en
-categories:
-  one:
-    name: One
-    subcategories:
-      first:
-        {name: First, steps: [2, 3], templates: ['Draw {a animal} with {a hat +red|blue}.', 'Show {n} hats.']}
-      second:
-        name: Second
-        templates:
-          - text: 'How does {a animal} {animal?wild:run/sit}? [Soon|Now], {n} times "HELLO".'
-            captions: short
-"""
-BANK = b"sun hat: red\nold helmet: blue heavy\ncaps: plural red\n"
-ANIMALS = b"dog: tame\nowl: wild bird\ngeese: plural wild\n"
 ROWS = b"".join(
     json.dumps(row).encode() + b"\n"
     for row in (
@@ -63,15 +48,12 @@ ROWS = b"".join(
         {"data_id": "d1", "title": "t", "step_info": [[{"type": "text", "content": "c"}]]},
     )
 )
-FILES = ("taxonomy.yaml", "banks/hat.yaml", "banks/animal.yaml", "rows.jsonl", "rows.json", "guard.sqlite")
+FILES = ("rows.jsonl", "rows.json", "guard.sqlite")
 
 
 def prepare(folder: Path) -> None:
     """Create a folder in which every file is valid."""
-    (folder / "banks").mkdir(parents=True)
-    (folder / "taxonomy.yaml").write_bytes(TAXONOMY)
-    (folder / "banks" / "hat.yaml").write_bytes(BANK)
-    (folder / "banks" / "animal.yaml").write_bytes(ANIMALS)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "rows.jsonl").write_bytes(ROWS)
     rows = [json.loads(line) for line in ROWS.splitlines()]
     (folder / "rows.json").write_text(json.dumps(rows), encoding="utf-8")

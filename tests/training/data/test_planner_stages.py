@@ -12,7 +12,7 @@ from PIL import Image
 from support.made_runs import grey_page, made_run
 
 from interleave_thinker.backend.answers.reading import read_plan
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture
@@ -80,7 +80,7 @@ def story(
 
 
 def made(runs: Sequence[Path], tmp_path: Path, **more: Any) -> tuple[PlannerReport, list[SftRow]]:
-    others = {name: more.pop(name) for name in ("comm", "chat", "guard") if name in more}
+    others = {name: more.pop(name) for name in ("comm", "guard") if name in more}
     settings = PlannerRowsData(**more)
     report = make_planner_rows(runs, tmp_path / "data", default_prompt_set(), settings, log=quiet, **others)
     return report, check_rows(tmp_path / "data" / "planner_sft.json")[0]
@@ -161,23 +161,6 @@ def test_prompts_of_another_split_are_held_out_and_other_files_stay(tmp_path: Pa
         made([tmp_path / "runs"], tmp_path, kinds="text,novel")
 
 
-class PromptTeacher:
-    """Answers with its question; fails at some calls."""
-
-    identity = "teacher"
-    prompt_set = None
-
-    def __init__(self, answer: str = "add a red kite", down: int = 0) -> None:
-        self.answer, self.down = answer, down
-        self.asked: list[Message] = []
-
-    def reply(self, messages: Any, settings: ReplySettings, on_token: Any = None) -> Reply:
-        self.asked.append(messages[0])
-        if len(self.asked) <= self.down:
-            raise ChatError("The teacher is down.", "Start it.")
-        return Reply(text=f"<think>hm</think> {self.answer} {len(messages[0].content)}\n")
-
-
 def part(text: str = "", image: str = "") -> dict[str, Any]:
     if image:
         return {"type": "image", "url": "https://x.example/a.png", "image_path": image}
@@ -209,13 +192,13 @@ THREE = [
 
 
 def made_comm(
-    tmp_path: Path, teacher: Any = None, guard: Path | None = None, **settings: Any
+    tmp_path: Path, guard: Path | None = None, **settings: Any
 ) -> tuple[PlannerReport, list[SftRow]]:
-    return made([], tmp_path, comm=tmp_path / "comm", chat=teacher, guard=guard, **settings)
+    return made([], tmp_path, comm=tmp_path / "comm", guard=guard, **settings)
 
 
 @pytest.mark.parametrize("name", ["train_data.pth", "train.json"])
-def test_without_a_teacher_images_are_described_in_text(name: str, tmp_path: Path) -> None:
+def test_images_of_comm_are_described_in_text(name: str, tmp_path: Path) -> None:
     comm(tmp_path / "comm", item("crane", THREE), name=name)
     report, (row,) = made_comm(tmp_path)
     assert report.rows == {"description": 1}
@@ -224,62 +207,6 @@ def test_without_a_teacher_images_are_described_in_text(name: str, tmp_path: Pat
     assert all(step.prompt is None for step in plan.steps)
     pictures = [Picture.open(tmp_path / "data" / image) for image in row.images]
     assert pictures == [grey_page(10), grey_page(11), grey_page(12)]
-
-
-def test_a_teacher_writes_the_prompts_of_all_images(tmp_path: Path) -> None:
-    comm(tmp_path / "comm", item("crane", THREE))
-    teacher = PromptTeacher()
-    report, rows = made_comm(tmp_path, teacher)
-    assert report.rows == {"continuation": 1, "count": 1, "description": 1}
-    shown = [[one for one in asked.content if isinstance(one, Picture)] for asked in teacher.asked]
-    assert shown == [[grey_page(10)], [grey_page(10), grey_page(11)], [grey_page(11), grey_page(12)]]
-    last = read_plan(rows[0].messages[1].content).steps[-1]
-    assert (last.number, last.prompt, last.auxiliary_text) == (4, "add a red kite 3", "Done image.")
-    made_comm(tmp_path, teacher)
-    assert len(teacher.asked) == 3  # no request is repeated
-
-
-@pytest.mark.parametrize("answer", ["(2) a kite", "as in the previous image", "", "word " * 400])
-def test_prompts_that_no_image_model_can_follow(answer: str, tmp_path: Path) -> None:
-    comm(tmp_path / "comm", item("crane", THREE), item("boat", [[part("a"), part(image="a/0.png")]] * 2))
-    teacher = PromptTeacher(answer)
-    if not answer:
-        teacher.reply = lambda *a, **b: Reply(text="")  # type: ignore[method-assign]
-    with pytest.raises(SettingsError, match="No training rows"):
-        made_comm(tmp_path, teacher)
-
-
-def test_an_unavailable_teacher_ends_the_command_and_the_next_one_resumes(tmp_path: Path) -> None:
-    stories = [
-        item(f"s{n}", [[part(f"{n} {k}"), part(image=f"a/{k}.png")] for k in (0, 1)]) for n in range(12)
-    ]
-    comm(tmp_path / "comm", *stories)
-    flaky = PromptTeacher(down=3)
-    report, _ = made_comm(tmp_path, flaky, parallel=1)
-    assert report.left_out == {"a story for which the teacher gave no answer": 3}
-    assert report.rows["description"] == 9
-    teacher = PromptTeacher()
-    teacher.reply, answers = _stops_after(teacher, 5)  # type: ignore[method-assign]
-    before = (tmp_path / "data" / "planner_sft.json").read_bytes()
-    (tmp_path / "data.teacher.sqlite").unlink()
-    with pytest.raises(ChatError, match="down"):
-        made_comm(tmp_path, teacher, parallel=1)
-    assert (tmp_path / "data" / "planner_sft.json").read_bytes() == before
-    again = PromptTeacher()
-    report, _ = made_comm(tmp_path, again, parallel=4)
-    assert report.rows["description"] == 12 and len(again.asked) == 24 - answers()
-
-
-def _stops_after(teacher: PromptTeacher, calls: int) -> Any:
-    answered = [0]
-
-    def reply(messages: Any, settings: ReplySettings, on_token: Any = None) -> Reply:
-        if answered[0] >= calls:
-            raise ChatError("The teacher is down.")
-        answered[0] += 1
-        return Reply(text="add a kite")
-
-    return reply, lambda: answered[0]
 
 
 def test_unusable_items_give_no_row(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Requests from the built-in and custom taxonomies: deterministic, without duplicates, well-formed."""
+"""Requests from the taxonomy: deterministic, without duplicates, well-formed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 from PIL import Image
-from support.hostile_prompts import TAXONOMY, mutated, prepare
 
 from interleave_thinker.backend.errors import SettingsError
 
@@ -33,7 +31,6 @@ from interleave_thinker.training.data.prompts.generate import (
 from interleave_thinker.training.data.prompts.taxonomy import (
     BankEntry,
     Draws,
-    read_bank,
     read_taxonomy,
     read_template,
 )
@@ -64,13 +61,15 @@ def test_the_taxonomy_has_the_documented_size_and_uses_its_banks() -> None:
     taxonomy = read_taxonomy()
     assert len({sub.category for sub in taxonomy.subcategories}) == 8
     assert len(taxonomy.subcategories) >= 75
-    assert sum(len(sub.templates) for sub in taxonomy.subcategories) >= 110
+    templates = [one for sub in taxonomy.subcategories for one in sub.templates]
+    assert len(templates) >= 110 and all(entries for one in templates for _, entries in one.slots)
     folder = Path(__file__).parents[3] / "training" / "data" / "prompts"
     text = "".join(path.read_text(encoding="utf-8") for path in (folder / "templates").glob("*.yaml"))
     banks = list((folder / "banks").glob("*.yaml"))
     assert len(banks) >= 34
     for path in banks:
-        assert len(read_bank(path)) >= 19 and re.search(r"\{(an? )?" + path.stem + r"\b", text), path
+        assert len(path.read_text(encoding="utf-8").splitlines()) >= 20, path
+        assert re.search(r"\{(an? )?" + path.stem + r"\b", text), path
 
 
 def test_the_same_seed_gives_the_same_bytes_and_more_rows_keep_the_first(tmp_path: Path) -> None:
@@ -182,60 +181,8 @@ def test_a_permutation_contains_every_number_once() -> None:
     ],
 )
 def test_slots_are_written_as_a_person_would(text: str, number: int, expected: str) -> None:
-    template = read_template(text, BANKS, "here")
+    template = read_template(text, BANKS)
     filled = template.filling(number)
     assert filled is not None
     assert template.written(filled, Draws(""), 4) == expected
-    assert read_template("{animal} {animal#2}", BANKS, "here").filling(0) is None, "one entry twice"
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[one|[two]]", "{a hat}", "{a animal +tame}", "{animal} {animal +wild}"]
-)
-def test_a_template_that_cannot_be_filled_is_rejected(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"^here: "):
-        read_template(text, BANKS, "here")
-
-
-def test_a_custom_taxonomy_is_used(tmp_path: Path) -> None:
-    prepare(tmp_path)
-    taxonomy = tmp_path / "taxonomy.yaml"
-    made = written(tmp_path / "out", 100, taxonomy=taxonomy)
-    report = json.loads((tmp_path / "out" / REPORT).read_text())
-    assert len(made) == report["rows"] < 100 and set(report["exhausted"]) == {"first", "second"}
-    second = [row["constraints"] for row in made if row["subcategory"] == "second"]
-    assert all(one["drawn_words"][0] == "HELLO" and one["captions"] == "short" for one in second)
-    taxonomy.write_bytes(TAXONOMY.replace(b"steps: [2, 3]", b"steps: [3, 2]"))
-    with pytest.raises(SettingsError, match=r"first: .*not ascending"):
-        written(tmp_path / "out", taxonomy=taxonomy)
-    (tmp_path / "banks" / "hat.yaml").write_text("cap: red\ncap: blue")
-    with pytest.raises(SettingsError, match=r"hat\.yaml.*a key occurs twice"):
-        written(tmp_path / "out", taxonomy=taxonomy)
-
-
-def test_repetitive_templates_end_generation(tmp_path: Path) -> None:
-    prepare(tmp_path)
-    frame = " ".join(f"word{number}" for number in range(60))
-    text = f"      first: {{name: First, templates: ['{frame} " + " ".join(["{animal}", "{hat}"]) + ".']}\n"
-    text += "      rest: {name: Rest, templates: ['Go.']}\n"
-    head = "categories:\n  one:\n    name: One\n    subcategories:\n"
-    (tmp_path / "taxonomy.yaml").write_text(head + text)
-    for name in ("animal", "hat"):
-        names = "".join(f"thing{number}: x\n" for number in range(200))
-        (tmp_path / "banks" / f"{name}.yaml").write_text(names)
-    made = written(tmp_path / "out", 500, taxonomy=tmp_path / "taxonomy.yaml")
-    assert len(made) < 500
-
-
-def test_hostile_files_give_a_result_or_one_line(tmp_path: Path) -> None:
-    for seed in range(12):
-        folder = tmp_path / str(seed)
-        prepare(folder)
-        path = folder / ("taxonomy.yaml", "banks/hat.yaml")[seed % 2]
-        path.write_bytes(mutated(path.read_bytes(), Random(seed)))
-        there = set(folder.iterdir())
-        try:
-            written(folder / "out", 10, taxonomy=folder / "taxonomy.yaml")
-        except SettingsError as error:
-            assert "\n" not in str(error)
-        assert set(folder.iterdir()) <= {*there, folder / "out"}
+    assert read_template("{animal} {animal#2}", BANKS).filling(0) is None, "one entry twice"

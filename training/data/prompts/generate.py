@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_text, writing
 from ....backend.machine.libraries import require
-from .taxonomy import BUILT_IN, BankEntry, Draws, Subcategory, Taxonomy, Template, read_taxonomy
+from .taxonomy import BankEntry, Draws, Subcategory, Taxonomy, Template, read_taxonomy
 
 if TYPE_CHECKING:
     from ..decontamination.guard import Guard
@@ -59,9 +59,6 @@ class PromptsData(BaseModel):
         json_schema_extra={"option": "rows"},
     )
     seed: int = Field(default=0, ge=0, le=2**53, description="Seed of the requests.")
-    taxonomy: Path | None = Field(
-        default=None, description="Your own categories, as a YAML file with banks/ and templates/ next to it."
-    )
     images: Path | None = Field(
         default=None, description="Folder of images; some requests then start from one of them."
     )
@@ -183,7 +180,7 @@ class Walk:
             place += 1
             draws = Draws(f"{self.seed}|{self.sub.key}|{place}")
             image = ""
-            if self.images and draws.share("image") < self.taxonomy.shares.image:
+            if self.images and draws.share("image") < self.taxonomy.shares["image"]:
                 image = self.images[draws.pick("which image", len(self.images))]
             of_image = bool(image and with_image)
             listed = with_image if of_image else plain
@@ -230,13 +227,15 @@ class Walk:
         shares, (low, high) = self.taxonomy.shares, self.sub.steps
         count = low + draws.pick("count", high - low + 1)
         parts = [template.written(filled, draws, count)]
-        asks_count = not template.counted and draws.share("step_count") < shares.step_count
+        asks_count = not template.counted and draws.share("step_count") < shares["step_count"]
         words = len(parts[0].split())
-        letters = words <= LONG and not template.lettered and draws.share("drawn_words") < shares.drawn_words
-        ending = words <= LONG and draws.share("text_ending") < shares.text_ending
+        letters = (
+            words <= LONG and not template.lettered and draws.share("drawn_words") < shares["drawn_words"]
+        )
+        ending = words <= LONG and draws.share("text_ending") < shares["text_ending"]
         captions = template.captions
         asking = self._sentence("image", draws) if with_image else []
-        if not captions and draws.share("captions") < shares.captions:
+        if not captions and draws.share("captions") < shares["captions"]:
             captions = self._captions(draws, letters or template.lettered or ending)
             if asks_count and captions == "short":
                 asking += self._sentence("counted_short", draws, count)
@@ -248,7 +247,7 @@ class Walk:
         asking += self._sentence("drawn_words", draws) if letters else []
         asking += self._sentence("text_ending", draws) if ending else []
         room = MAX_WORDS - len(" ".join([*parts, *asking]).split())
-        for kind, share in (("look", shares.look), ("audience", shares.audience)):
+        for kind, share in (("look", shares["look"]), ("audience", shares["audience"])):
             share = 1.0 if kind == "audience" and words < MIN_WORDS else share
             if draws.share(kind) < share and not self._contradicts(kind, filled, with_image):
                 extra = self._sentence(kind, draws)
@@ -272,7 +271,7 @@ class Walk:
 
     def _contradicts(self, kind: str, filled: Mapping[str, BankEntry], with_image: bool = False) -> bool:
         """Return whether the template already contains what a sentence of this kind would add."""
-        banks = self.taxonomy.unless.get(kind, frozenset())
+        banks = self.taxonomy.unless.get(kind, ())
         return (kind == "look" and with_image) or any(name.partition("#")[0] in banks for name in filled)
 
     def _sentence(self, kind: str, draws: Draws, count: int = 0) -> list[str]:
@@ -307,9 +306,9 @@ class Prompts:
         """Read the taxonomy.
 
         Raises:
-            SettingsError: It is invalid, or a weight has an unknown name.
+            SettingsError: A weight has an unknown name.
         """
-        taxonomy = read_taxonomy(settings.taxonomy or BUILT_IN)
+        taxonomy = read_taxonomy()
         subs = taxonomy.subcategories
         if unknown := set(weights) - {sub.key for sub in subs} - {sub.category for sub in subs}:
             raise SettingsError(

@@ -5,10 +5,8 @@ is not a good plan. Every question uses the prompt template of the planner to tr
 so that training matches use. The step at which a continuation begins, and its phrasing, are derived from the
 prompt's id: the same trajectories give the same rows.
 
-CoMM shows and describes steps, but has no prompts for an image model. Its items therefore teach to describe
-images and, with a teacher that writes a prompt for every image, to continue a story. An item with a missing
-image is left out, since a step without its image would look like a text-only step. A step is represented by
-its first image.
+CoMM shows and describes steps, but has neither prompts for an image model nor reasoning. Its items therefore
+teach to describe images. An item with a missing image is left out. A step is represented by its first image.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,8 +25,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ....backend.agents.planner_question import planner_message
 from ....backend.answers.reading import write_plan
-from ....backend.answers.reply_text import spoken
-from ....backend.chat.protocol import ChatModel, ReplySettings
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
 from ....backend.files.image_places import ImagePlaces
@@ -38,29 +33,15 @@ from ....backend.prompts import PromptSet
 from ....backend.types import MAX_STEPS, Attempt, Plan, Request, Step, StepResult, StopReason, Trajectory
 from ..decontamination.data_files import TORCH_FILES, rows_of
 from ..decontamination.guard import Guard, Screened, check_training_source, open_guard
-from ..from_runs.scoring import in_threads
 from ..rows.sft import write_rows
 from ..rows.values import data_folder
-from .stage_inputs import Teacher, accepted_runs
+from .stage_inputs import accepted_runs
 
 SUFFIXES = (*TORCH_FILES, ".json", ".jsonl")
 KNOWN_FIRST = 100
 """Items whose ids are checked by the guard before any item is used."""
-AT_A_TIME = 64
-"""Number of stories whose images are in memory."""
 NOT_IN_PROMPTS = re.compile(r"\bstep\s*\d+\s*:|\(\s*\d+\s*\)|\bprevious (?:image|picture)\b", re.IGNORECASE)
 """References that an image model cannot understand: step numbers and other images."""
-MAX_PROMPT_LENGTH = 1200
-SETTINGS = ReplySettings(max_tokens=600, temperature=0.0)
-FIRST = (
-    "An image model is to draw this picture from words alone. Write the prompt for it: what is to be seen, "
-    "where, in what style and light. Answer with the prompt alone, in one paragraph."
-)
-NEXT = (
-    "An image model is to turn the first picture into the second. Write the prompt for it: what changes, "
-    'what is added or goes, and how it looks. Do not say "first", "second" or "previous picture": the model '
-    "sees the first one alone. Answer with the prompt alone, in one paragraph."
-)
 ASKED = (
     "Show step by step, with pictures and words: {title}",
     "{title}. Show every step in a picture, and tell what happens.",
@@ -106,7 +87,6 @@ class PlannerRowsData(BaseModel):
     comm_limit: int | None = Field(
         default=None, ge=1, description="Maximum number of items of CoMM. Default: all."
     )
-    parallel: int = Field(default=8, ge=1, le=256, description="Questions to the teacher at the same time.")
 
     def chosen(self) -> list[Kind]:
         """Return the kinds.
@@ -214,7 +194,6 @@ def make_planner_rows(
     settings: PlannerRowsData,
     guard: Path | None = None,
     comm: Path | None = None,
-    chat: ChatModel | None = None,
     log: Callable[[str], None] = print,
 ) -> PlannerReport:
     """Write a planner's rows to the folder `out`.
@@ -226,7 +205,6 @@ def make_planner_rows(
         settings: The settings.
         guard: Index of benchmarks, whose content is left out.
         comm: Folder of CoMM.
-        chat: Teacher that writes prompts for CoMM's images. Without it they only give descriptions.
         log: Called with every line of progress.
 
     Raises:
@@ -251,18 +229,11 @@ def make_planner_rows(
 
         for run in accepted_runs(runs, unfit, opened, left_out):
             add(run.id, run.trajectory, kinds, run.held_out)
-        teacher = Teacher(chat, out) if chat else None
-        with closing(teacher) if teacher else nullcontext():
-            for name, trajectory in (
-                comm_stories(
-                    CommFolder(comm), settings.comm_limit, opened, teacher, settings.parallel, left_out
-                )
-                if comm
-                else ()
-            ):
-                # Items of CoMM have no reasoning for a whole plan, and prompts only from a teacher.
-                taught = ("continuation", "description", "count") if teacher else ("description",)
-                add(name, trajectory, [kind for kind in kinds if kind in taught])
+        for name, trajectory in (
+            CommFolder(comm).stories(opened, settings.comm_limit, left_out) if comm else ()
+        ):
+            # Items of CoMM have no reasoning for a plan and no prompts.
+            add(name, trajectory, [kind for kind in kinds if kind == "description"])
         report = PlannerReport(
             rows=dict(sorted(by_kind.items())),
             held_out=len(rows[True]),
@@ -327,37 +298,6 @@ class CommItem(BaseModel):
 
 
 @dataclass(frozen=True)
-class CommStory:
-    """An item with its images; `steps` are (text or "", image or None)."""
-
-    item: CommItem
-    steps: tuple[tuple[str, Picture | None], ...]
-
-    def with_prompts(self, prompts: Sequence[str] | None) -> Trajectory | None:
-        """Return the story as a trajectory, with one prompt per image.
-
-        Without prompts it has only the images with a text, and there is none with fewer than two.
-        """
-        shown = self.steps
-        if prompts is None:
-            shown = tuple((words, picture) for words, picture in shown if words and picture is not None)
-            if len(shown) < 2:
-                return None
-        given, before, results = iter(prompts or ()), None, []
-        for number, (words, picture) in enumerate(shown, 1):
-            prompt = next(given, None) if picture is not None else None
-            step = Step(number=number, prompt=prompt, auxiliary_text=words or None)
-            attempts = ()
-            if picture is not None:
-                attempts = (Attempt(prompt=prompt or "", seed=0, source=before, image=picture),)
-                before = picture
-            chosen, reason = (0, StopReason.picked) if attempts else (None, StopReason.text_only)
-            results.append(StepResult(step=step, attempts=attempts, chosen=chosen, stop_reason=reason))
-        plan = Plan(steps=tuple(result.step for result in results))
-        return Trajectory(request=Request(text=self.item.request), plan=plan, results=tuple(results))
-
-
-@dataclass(frozen=True)
 class CommFolder:
     """The downloaded dataset: `train_data.pth` (or JSON of it) next to a folder of images.
 
@@ -385,8 +325,10 @@ class CommFolder:
             )
         return train[0]
 
-    def stories(self, guard: Guard, limit: int | None, left_out: Counter[str]) -> Iterator[CommStory]:
-        """Yield the items with their images that are in no benchmark; `left_out` counts the others.
+    def stories(
+        self, guard: Guard, limit: int | None, left_out: Counter[str]
+    ) -> Iterator[tuple[str, Trajectory]]:
+        """Yield (id, images with texts as a trajectory) of usable items; `left_out` counts the others.
 
         Raises:
             SettingsError: The file cannot be read, or is the dataset's test file.
@@ -414,8 +356,20 @@ class CommFolder:
                 left_out["an item without images"] += 1
             elif found := guard.finds(item.data_id, texts, pictures, [item.data_id]):
                 left_out[f"in a benchmark: {found}"] += 1
+            elif len(shown := [(words, one) for words, one in steps if words and one is not None]) < 2:
+                left_out["an item with fewer than two images that have texts"] += 1
             else:
-                yield CommStory(item, tuple(steps))
+                yield item.data_id, _described(item.request, shown)
+
+
+def _described(request: str, shown: Sequence[tuple[str, Picture]]) -> Trajectory:
+    results = []
+    for number, (words, picture) in enumerate(shown, 1):
+        step = Step(number=number, auxiliary_text=words)
+        attempt = Attempt(prompt="", seed=0, image=picture)
+        results.append(StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.picked))
+    plan = Plan(steps=tuple(result.step for result in results))
+    return Trajectory(request=Request(text=request), plan=plan, results=tuple(results))
 
 
 def _step(parts: Sequence[CommPart], places: ImagePlaces) -> tuple[str, Picture | None]:
@@ -433,55 +387,3 @@ def _clean(text: str) -> str:
     # Replace lone surrogates, which are not valid text.
     plain = text.encode("utf-8", "replace").decode()
     return " ".join(plain.replace(MARK, "image").split())
-
-
-def comm_stories(
-    folder: CommFolder,
-    limit: int | None,
-    guard: Guard,
-    teacher: Teacher | None,
-    parallel: int,
-    left_out: Counter[str],
-) -> Iterator[tuple[str, Trajectory]]:
-    """Yield (id, trajectory) of the usable items; `left_out` counts the others by reason.
-
-    Raises:
-        SettingsError: The file cannot be read, or is the dataset's test file.
-        ChatError: The teacher is unavailable.
-    """
-    stories = folder.stories(guard, limit, left_out)
-    while some := list(islice(stories, AT_A_TIME)):
-        prompts = in_threads(lambda story: _prompts_of(story, teacher), some, parallel)
-        for story, found in zip(some, prompts, strict=True):
-            if isinstance(found, str):
-                left_out[found] += 1
-                continue
-            trajectory = story.with_prompts(found)
-            if trajectory is None:
-                left_out["an item with fewer than two images that have texts"] += 1
-            else:
-                yield story.item.data_id, trajectory
-
-
-def _prompts_of(story: CommStory, teacher: Teacher | None) -> list[str] | str | None:
-    """Return a teacher's prompt for each image, the reason why there are none, or None without a teacher.
-
-    The teacher sees the previous image, the image and the text of the step.
-    """
-    if teacher is None:
-        return None
-    prompts: list[str] = []
-    before: Picture | None = None
-    for words, picture in story.steps:
-        if picture is None:
-            continue
-        said = f"\nIts words: {words}" if words else ""
-        asked = (before, picture, NEXT + said) if before is not None else (picture, FIRST + said)
-        prompt = teacher.answer(asked, SETTINGS, lambda reply: spoken(reply.whole)[: MAX_PROMPT_LENGTH + 1])
-        if prompt is None:
-            return "a story for which the teacher gave no answer"
-        if not 0 < len(prompt) <= MAX_PROMPT_LENGTH or NOT_IN_PROMPTS.search(prompt):
-            return "a story with a prompt that no image model can follow"
-        prompts.append(prompt)
-        before = picture
-    return prompts

@@ -1,16 +1,16 @@
 """Creates trajectories from thousands of prompts, each in a run folder of its own.
 
 The only state is in the folders: a prompt is done when `execution_record.json` is in its folder, as in the
-published scripts, so any call resumes where another one ended. Further information (state, split, generator)
-is in `sample.json`, which is written before it. The shard, generator and seed of a prompt depend only on its
-id. Other processes may work on the same prompts and folders. An unavailable teacher or generator would fail
-thousands of prompts in minutes, so a series of failures ends the call; they can be retried on request.
+published scripts, so any call resumes where another one ended. Its outcome (state, reason, split, generator)
+is in `sample.json`, which is written before it, and also of a prompt that failed. The shard, generator and
+seed of a prompt depend only on its id. Other processes may work on the same prompts and folders. An
+unavailable teacher or generator would fail thousands of prompts in minutes, so a series of failures ends the
+call; they can be retried on request.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import threading
 import time
 from collections import Counter
@@ -35,7 +35,7 @@ from ....backend.errors import (
     SettingsError,
 )
 from ....backend.exporters.record import FILE_NAME, write_record
-from ....backend.files.atomic import append_line, write_text
+from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_bytes_if_any, read_json
 from ....backend.files.lock import SystemLock
 from ....backend.generators.generator import Generator
@@ -55,7 +55,6 @@ from ..rows.values import RowProblem, show_problems
 from .executors import Executor, Stop
 from .prompt_rows import Prompt, PromptFile, PromptRow, Shard
 
-FAILED = "failed{}.jsonl"
 REPORT = "report{}.json"
 MAX_FILE = 1024 * 1024 * 1024
 MAX_REASON = 500
@@ -184,21 +183,17 @@ def read_outcome(folder: Path) -> PromptOutcome | None:
         raise JournalError(f"{str(folder / SAMPLE)!r} is damaged.", "Delete it.") from error
 
 
-def read_failed(path: Path) -> dict[str, PromptOutcome]:
-    """Return the failed prompts of a list by id; an incomplete line of a killed process is skipped.
+def write_outcome(folder: Path, outcome: PromptOutcome) -> None:
+    """Write `sample.json` into a run's folder.
 
     Raises:
-        JournalError: The file cannot be read.
+        JournalError: The file cannot be written.
     """
-    content = read_bytes_if_any(path, MAX_FILE, JournalError, "List of failed prompts") or b""
-    found: dict[str, PromptOutcome] = {}
-    for line in content.splitlines():
-        try:
-            one = PromptOutcome.model_validate_json(line)
-        except ValidationError:
-            continue
-        found[one.id] = one
-    return found
+    write_text(folder / SAMPLE, outcome.model_dump_json(indent=1) + "\n", JournalError, "Sample")
+
+
+def _image_place(picture: Picture, stem: str) -> str:
+    return f"{PICTURES}/{picture.digest}.png"
 
 
 def seconds_of(folder: Path) -> float:
@@ -284,7 +279,8 @@ class _Worker:
                     if isinstance(event, Finished):
                         outcome = outcome_of(row, name, event.trajectory)
                         if outcome.is_done:
-                            _write(folder, outcome, event.trajectory)
+                            write_outcome(folder, outcome)
+                            write_record(event.trajectory, folder, _image_place)
                         return outcome
                     if isinstance(event, PlanReady):
                         where = "critic"
@@ -317,12 +313,6 @@ class _Worker:
         )
         # A run is a generator, so that its consumer can stop it.
         return cast("EventStream[Event, None, None]", events)
-
-
-def _write(folder: Path, outcome: PromptOutcome, trajectory: Trajectory) -> None:
-    content = json.dumps(outcome.model_dump(), indent=1)
-    write_text(folder / SAMPLE, content + "\n", JournalError, "Sample")
-    write_record(trajectory, folder, lambda picture, stem: f"{PICTURES}/{picture.digest}.png")
 
 
 def _is_full(error: BaseException | None) -> bool:
@@ -406,7 +396,7 @@ class Trajectories:
         shard = Shard.read(self.options.shard)
         rows, problems = prompts.read() if isinstance(prompts, PromptFile) else (prompts, list[RowProblem]())
         show_problems(problems, len(rows), self.log)
-        mine, path = shard.of(rows), self.out / FAILED.format(shard.suffix)
+        mine = shard.of(rows)
         try:
             self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -414,16 +404,19 @@ class Trajectories:
             raise SettingsError(
                 f"Cannot create {str(self.out)!r}: {reason}.", "Give another --out."
             ) from error
-        failed = read_failed(path)
-        done = [one for one in mine if is_done(self.out / one.row.folder)]
-        skipped = set() if self.options.retry_failed else set(failed)
-        skipped |= {one.row.id for one in done}
-        todo = [one for one in mine if one.row.id not in skipped]
+        found = {one.row.id: self._outcome(one) for one in mine}
+        done = [one for one in found.values() if one and one.is_done]
+        left_out = () if self.options.retry_failed else ("failed",)
+        todo = [
+            one
+            for one in mine
+            if (it := found[one.row.id]) is None or not (it.is_done or it.state in left_out)
+        ]
         self.log(f"{len(mine)} prompts: {len(done)} done, {len(todo)} to do")
         stop, left = Stop(), Counter[str]()
         try:
             if todo:
-                self._carry_out(todo, stop, path, left)
+                self._carry_out(todo, stop, left)
         except KeyboardInterrupt:
             stop = Stop()
             stop.set("interrupted")
@@ -431,7 +424,7 @@ class Trajectories:
             stop.set(f"another process is working on {left[ELSEWHERE]} of them")
         return self._conclude(shard, mine, TrajectoriesReport(Totals(), stop.reason, len(problems)))
 
-    def _carry_out(self, todo: Sequence[Prompt], stop: Stop, path: Path, left: Counter[str]) -> None:
+    def _carry_out(self, todo: Sequence[Prompt], stop: Stop, left: Counter[str]) -> None:
         """Run the remaining prompts; `left` counts the stopped ones by place."""
         work = CarryOut(self.out, self.teachers, self.settings or self.options.run_settings())
         in_a_row, finished, shown = 0, 0, time.monotonic()
@@ -444,7 +437,7 @@ class Trajectories:
                 continue
             finished += 1
             if outcome.state == "failed":
-                append_line(path, _line(outcome), JournalError, "List of failed prompts")
+                write_outcome(self.out / outcome.folder, outcome)
                 self.log(f"{outcome.id}: failed at {outcome.where}: {outcome.reason}")
                 in_a_row += outcome.where != "prompt"
             else:
@@ -456,17 +449,8 @@ class Trajectories:
                 self.log(f"{finished}/{len(todo)} prompts finished")
 
     def _conclude(self, shard: Shard, mine: Sequence[Prompt], made: TrajectoriesReport) -> TrajectoriesReport:
-        outcomes = {one.row.id: found for one in mine if (found := self._outcome(one)) is not None}
-        path = self.out / FAILED.format(shard.suffix)
-        # Including failures of other processes, and without what is finished now.
-        failed = {name: one for name, one in sorted(read_failed(path).items()) if name not in outcomes}
-        text = "".join(f"{_line(one)}\n" for one in failed.values())
-        if text:
-            write_text(path, text, JournalError, "List of failed prompts")
-        else:
-            path.unlink(missing_ok=True)
-        broken = [failed[one.row.id] for one in mine if one.row.id in failed]
-        made.totals = Totals.of(len(mine), [*outcomes.values(), *broken])
+        outcomes = [found for one in mine if (found := self._outcome(one)) is not None]
+        made.totals = Totals.of(len(mine), outcomes)
         if made.totals.to_do == 0:
             made.stopped = ""
         report = made.totals.model_dump_json(indent=1) + "\n"
@@ -478,16 +462,12 @@ class Trajectories:
         return made
 
     def _outcome(self, prompt: Prompt) -> PromptOutcome | None:
-        """Return the outcome of a finished prompt, including one created by the published scripts."""
+        """Return the outcome of a finished or failed prompt, including one of the published scripts."""
         folder = self.out / prompt.row.folder
+        found = read_outcome(folder)
         if not is_done(folder):
-            return None
+            return found if found and found.state == "failed" else None
         try:
-            return read_outcome(folder) or outcome_of(prompt.row, "", load_trajectory(folder))
+            return found or outcome_of(prompt.row, "", load_trajectory(folder))
         except JournalError:
             return noted(prompt.row, "given up", "record from another program")
-
-
-def _line(outcome: PromptOutcome) -> str:
-    names = {"id", "folder", "state", "where", "reason"}
-    return json.dumps(outcome.model_dump(include=names), ensure_ascii=False)
