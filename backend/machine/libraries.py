@@ -21,7 +21,8 @@ from ..errors import SettingsError
 
 TRAINERS = ("trl", "transformers", "accelerate", "datasets")
 """Libraries that every training needs."""
-EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm", "datasketch": "data", "imagehash": "data"}
+EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm"}
+EXTRAS |= dict.fromkeys(("datasketch", "imagehash", "webdataset"), "data")
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 BOUND = re.compile(
     r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)(?:; \(?python_version (<|>=) ["']3\.(\d+))?"""

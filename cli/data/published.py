@@ -122,7 +122,7 @@ def guard_add(
     ],
     path: Annotated[
         Path,
-        typer.Argument(help="Your copy of the benchmark: a JSON, JSONL, Parquet or text file, or a folder."),
+        typer.Argument(help="Your copy of the benchmark: a JSON, JSONL or Parquet file, or a folder."),
     ],
     index: Index = Path("guard.sqlite"),
     images: ImagesIn = None,
@@ -333,10 +333,6 @@ def pack(
         list[Path] | None,
         typer.Option(help="Run folders that the rows were made from. The card names their models."),
     ] = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(help="External dataset as NAME=LICENSE, such as CoMM=cc-by-4.0. Repeat for several."),
-    ] = None,
     guard: GuardIndex = None,
     skip_bad: Annotated[
         bool,
@@ -350,5 +346,5 @@ def pack(
     """Pack rows and their images into shards, with a dataset card about their origin."""
     from ...training.data.stages.pack import Packing
 
-    Packing(form, about, runs or [], source or [], guard, skip_bad, _say).pack(folders, out)
+    Packing(form, about, runs or [], guard, skip_bad, _say).pack(folders, out)
     typer.echo(f"\npacked: {out}")

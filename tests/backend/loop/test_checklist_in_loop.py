@@ -34,7 +34,7 @@ from interleave_thinker.backend.types import (
     Verdict,
 )
 from interleave_thinker.cli.progress import verdict_text
-from interleave_thinker.training.data.stages.stage_inputs import not_accepted
+from interleave_thinker.training.data.stages.accepted_runs import not_accepted
 
 REQUEST = Request(text="a story")
 BOATS = ChecklistItem(text="there are two boats", kind="count")

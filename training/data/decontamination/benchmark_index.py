@@ -175,9 +175,7 @@ class BenchmarkIndex:
         with opened(path, SettingsError, "Guard index") as file:
             too_large = os.fstat(file.fileno()).st_size > MAX_INDEX_BYTES
             if too_large or file.read(16) != b"SQLite format 3\0":
-                raise SettingsError(
-                    f"{str(path)!r} is not a guard index of at most {MAX_INDEX_BYTES} bytes.", HINT
-                )
+                raise SettingsError(f"{str(path)!r} is not a guard index of up to 2 GiB.", HINT)
         with _faults(path):
             uri = f"{path.resolve().as_uri()}?mode={'rw' if writable else 'ro'}"
             # Queries come from several threads; SQLite runs them one by one.

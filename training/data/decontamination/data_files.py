@@ -1,4 +1,4 @@
-"""Reads rows from data files of others: JSON, JSON lines, Parquet, torch files of plain values, and text."""
+"""Reads rows from data files of others: JSON, JSON lines, Parquet and torch files of plain values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ MAX_FILE = 4 * 1024**3
 MAX_JSON = 512 * 1024 * 1024
 MAX_JSON_VALUES = 50_000_000
 MAX_ROWS = 1_000_000
-MAX_LINE = 4 * 1024 * 1024
 MAX_TEXT = 100_000
 MAX_PARTS = 100
 MAX_IMAGES = 64
@@ -59,10 +58,8 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     found = sorted(one for one in path.rglob("*") if one.suffix.lower() in DATA_FILES and one.is_file())
     if not found:
-        raise SettingsError(
-            f"Folder {str(path)!r} does not contain a {', '.join(DATA_FILES)} file.",
-            "Give a folder or file of rows.",
-        )
+        kinds = ", ".join(DATA_FILES)
+        raise SettingsError(f"Folder {str(path)!r} does not contain a {kinds} file.", "Give a file of rows.")
     return found
 
 
@@ -78,7 +75,7 @@ def rows_of(path: Path, columns: Collection[str] = ()) -> Iterator[Any]:
     elif suffix == ".parquet":
         rows = _parquet(path, columns)
     else:
-        rows = _json(path) if suffix in DATA_FILES else _lines(path)
+        rows = _json(path)
     yield from islice(rows, MAX_ROWS)
 
 
@@ -100,17 +97,6 @@ def _json(path: Path) -> Iterator[Any]:
         yield row
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with opened(path, SettingsError, "File") as file:
-        while line := file.readline(MAX_LINE):
-            try:
-                text = line.decode("utf-8-sig").strip()
-            except UnicodeDecodeError as error:
-                raise SettingsError(f"File {str(path)!r} is not UTF-8 text.", "Convert it.") from error
-            if text:
-                yield text
-
-
 def _torch(path: Path) -> Iterator[Any]:
     """Yield the items of a list that torch wrote; its reader refuses all but plain values and tensors."""
     require("torch")
@@ -121,15 +107,10 @@ def _torch(path: Path) -> Iterator[Any]:
         try:
             items = () if too_large else torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:
-            raise SettingsError(
-                f"File {str(path)!r} cannot be read: it is damaged or contains more than plain values "
-                f"({type(error).__name__}).",
-                "If you trust the file, load it with torch and save its list as JSON.",
-            ) from error
+            reason = f"File {str(path)!r} is damaged or has more than plain values ({type(error).__name__})."
+            raise SettingsError(reason, "If you trust it, load it and save its list as JSON.") from error
     if too_large or not isinstance(items, (list, tuple, dict)):
-        raise SettingsError(
-            f"File {str(path)!r} is not a list of at most {MAX_FILE} bytes.", "Give CoMM's training file."
-        )
+        raise SettingsError(f"File {str(path)!r} is not a list of up to 4 GiB.", "Give the training file.")
     yield from items.values() if isinstance(items, dict) else items
 
 
@@ -146,16 +127,13 @@ def _parquet(path: Path, columns: Collection[str]) -> Iterator[Any]:
             for batch in table.iter_batches(batch_size=64, columns=names):
                 yield from batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
-            raise SettingsError(
-                f"File {str(path)!r} cannot be read as Parquet: {str(error)[:200]}.", "Give a complete file."
-            ) from error
+            reason = f"File {str(path)!r} cannot be read as Parquet: {str(error)[:200]}."
+            raise SettingsError(reason, "Give a complete file.") from error
 
 
 def parts_of(row: Any) -> RowParts:
-    """Return the parts of a row of training data, of a benchmark, or of a text file."""
+    """Return the parts of a row of training data or of a benchmark."""
     found = RowParts([], [], [], [])
-    if isinstance(row, str):
-        found.texts.append(row[:MAX_TEXT])
     if not isinstance(row, dict):
         return found
     turns = [

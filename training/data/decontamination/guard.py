@@ -170,9 +170,7 @@ def add_benchmark(index: BenchmarkIndex, benchmark: str, path: Path, images: Pat
             added.missing_images += len(parts.images) - len(pictures)
             yield IndexedItem(parts.texts, parts.titles, parts.ids, pictures)
         if not found:
-            raise SettingsError(
-                f"None of the rows in {str(path)!r} has a text.", "Check that it is the right file."
-            )
+            raise SettingsError(f"None of the rows in {str(path)!r} has a text.", "Give the right file.")
 
     added.file = index.add(benchmark, items(), digest.hexdigest())
     return added
@@ -220,10 +218,8 @@ def check_training_source(path: Path, ids: Sequence[str], index: BenchmarkIndex 
     known = index.known_ids(ids, COMM) if index is not None else 0
     if known or _TEST_FILE.search(path.stem):
         reason = f"contains {known} known items of" if known else "has the name of"
-        raise SettingsError(
-            f"{str(path)!r} {reason} CoMM's test file, which models are compared on.",
-            "Use CoMM's training file instead.",
-        )
+        hint = "Models are compared on it. Use CoMM's training file."
+        raise SettingsError(f"{str(path)!r} {reason} CoMM's test file.", hint)
 
 
 def _places(path: Path, images: Path | None) -> ImagePlaces:

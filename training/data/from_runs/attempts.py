@@ -115,13 +115,13 @@ class _Held(NamedTuple):
 
 @dataclass
 class ReadCounts:
-    """Counts of the reading, for the report."""
+    """Counts of the reading, for the report; `words` are annotations."""
 
     runs: int = 0
     images: int = 0
     undrawn: int = 0
-    annotations: int = 0
-    annotations_gone: int = 0
+    words: int = 0
+    words_gone: int = 0
     unscored: int = 0
     scored: int = 0
     other_wording: int = 0
@@ -161,7 +161,7 @@ class RunReader:
         if self.leave_out and self.leave_out(name, trajectory):
             return [], counts
         annotations = {(one.step, one.attempt): one for one in read_feedback(folder)}
-        counts.runs, counts.annotations = 1, len(annotations)
+        counts.runs, counts.words = 1, len(annotations)
         counts.other_wording = self.wording not in trajectory.identities.prompt_set.split("+")
         split = prompt_of(folder).split
         steps = [
@@ -169,7 +169,7 @@ class RunReader:
             for result in trajectory.results
             if (judged := self._judged(folder, name, trajectory, result, annotations, counts))
         ]
-        counts.annotations_gone = len(annotations)  # those with an image were removed above
+        counts.words_gone = len(annotations)  # those with an image were removed above
         return steps, counts
 
     def _judged(

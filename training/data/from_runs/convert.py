@@ -119,19 +119,11 @@ class ReportImage(BaseModel):
     def of(cls, one: ImageDecision) -> ReportImage:
         """Return the outcome of an image."""
         judged = one.judged
-        return cls(
-            run=judged.run,
-            step=judged.step,
-            attempt=judged.attempt,
-            image=judged.after,
-            fate=one.fate,
-            reason=one.reason,
-            verdict=judged.answer.success if judged.answer else None,
-            source=judged.source,
-            remedy=judged.remedy,
-            overall=judged.score.overall if judged.score else None,
-            copies=one.copies,
-        )
+        copied = {name: getattr(judged, name) for name in ("run", "step", "attempt", "source", "remedy")}
+        verdict = judged.answer.success if judged.answer else None
+        overall = judged.score.overall if judged.score else None
+        outcome = {"fate": one.fate, "reason": one.reason, "copies": one.copies}
+        return cls(image=judged.after, verdict=verdict, overall=overall, **copied, **outcome)
 
 
 class RunsReport(BaseModel):
@@ -166,14 +158,7 @@ def make_report(
     """Return the report; `files` contains the rows of each data file, `about` the other fields."""
     rows = {name: RowCounts.of(of_file) for name, of_file in files.items()}
     return RunsReport(
-        runs=counts.runs,
-        images=counts.images,
-        words=counts.annotations,
-        words_gone=counts.annotations_gone,
-        undrawn=counts.undrawn,
-        unscored=counts.unscored,
-        scored=counts.scored,
-        other_wording=counts.other_wording,
+        **vars(counts),
         files=rows,
         kept=counts_of(one for one in decided if one.fate != "left out"),
         left_out=counts_of(one for one in decided if one.fate == "left out"),
@@ -208,10 +193,8 @@ def _warnings(files: Mapping[str, RowCounts], counts: ReadCounts) -> list[str]:
             f"{counts.other_wording} of {counts.runs} runs were judged with another prompt set than that of "
             "the rows. Name the critic to train with --init, so that its prompt set is used."
         )
-    if counts.annotations_gone:
-        warnings.append(
-            f"{counts.annotations_gone} annotations belong to images that their runs no longer have."
-        )
+    if counts.words_gone:
+        warnings.append(f"{counts.words_gone} annotations belong to images that their runs no longer have.")
     return warnings
 
 
@@ -313,10 +296,7 @@ class RunConverter:
         """
         exact = self.settings.reasoning == EXACT
         if exact and self.oracle is None:
-            raise SettingsError(
-                f"Reasoning {EXACT!r} needs an oracle that writes it, but none was given.",
-                "Set --reasoning own or --reasoning required.",
-            )
+            raise SettingsError(f"Reasoning {EXACT!r} needs an oracle.", "Set --reasoning own or required.")
         check_place(out, OURS)
         cache = ContentCache(out.with_name(f"{out.name}.{SCORES}")) if self.scorer else None
         with closing(cache) if cache else nullcontext():
@@ -347,10 +327,8 @@ class RunConverter:
         for line in lines:
             self.log(line)
         if not any(files.values()):
-            raise SettingsError(
-                "No training rows could be created from these runs.",
-                "The table above gives the reasons; see docs/how-to/training/own-critic.md.",
-            )
+            hint = "The table above gives the reasons; see docs/how-to/training/own-critic.md."
+            raise SettingsError("No training rows could be created from these runs.", hint)
         with data_folder(out, OURS) as folder:
             self._write(folder, files)
             folder.report(report)

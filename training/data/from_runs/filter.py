@@ -127,7 +127,7 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Image
     decided = []
     for index, one in enumerate(step.judged):
         left_out, reason = _rule(index, ranks, best, one, settings)
-        if low and (one.label is None or not settings.keep_labelled):
+        if low and one.label is None:
             left_out, reason = True, "the step's best image scores below the minimum"
         if one.answer is None or one.answer.success is None:
             decided.append(ImageDecision(one, "left out", one.fault or "the right verdict is unknown"))
@@ -155,7 +155,7 @@ def _rule(
     index: int, ranks: Sequence[tuple[int, float]], best: int, one: JudgedImage, settings: RunsData
 ) -> tuple[bool, str]:
     """Return whether the rules leave an image out, and the reason."""
-    if one.label is not None and settings.keep_labelled:
+    if one.label is not None:
         return False, "annotated by a person"
     if len(ranks) == 1:
         return not settings.single, "the step's only attempt"

@@ -50,10 +50,8 @@ def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
             continue
         runs = sorted(_below(folder, DEEPEST)) if folder.is_dir() else []
         if not runs:
-            raise SettingsError(
-                f"{str(folder)!r} does not exist or does not contain a run.",
-                "Give the --out folder of a run, or a folder of such folders.",
-            )
+            hint = "Give the --out folder of a run, or a folder of such folders."
+            raise SettingsError(f"{str(folder)!r} does not exist or does not contain a run.", hint)
         for run in runs:
             name = run.name if run == folder else f"{folder.name}/{run.relative_to(folder).as_posix()}"
             found.setdefault(run.resolve(), (run, name or run.resolve().name))
@@ -84,9 +82,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
     try:
         entries = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError as error:
-        raise SettingsError(
-            f"{str(folder)!r} cannot be read: {error.strerror or error}.", "Check its permissions."
-        ) from error
+        raise SettingsError(f"{str(folder)!r} cannot be read: {error}.", "Check its permissions.") from error
     for entry in entries:
         yield from _below(entry, depth - 1)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 EXACT = "tinyworld"
 """Name of the exact reasoning that an oracle writes; only the tiny world has one."""
@@ -20,72 +20,40 @@ class RunsData(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     improved_only: bool = Field(
-        default=True,
-        description="Use a step with several attempts only if a later one is at least as good as the first.",
+        default=True, description="Use a step only if a later attempt is at least as good as the first."
     )
     single: bool = Field(default=True, description="Use steps with only one attempt.")
     cut_at_best: bool = Field(default=True, description="Leave out attempts after the step's best one.")
-    keep_labelled: bool = Field(
-        default=True,
-        validation_alias=AliasChoices("keep_labelled", "keep_words"),
-        serialization_alias="keep_words",
-        description="Keep every image that a person accepted or rejected, regardless of the other rules.",
-    )
     rl_variance: float = Field(
         default=1.0,
         ge=0,
-        description="Send steps to RL whose attempts' overall scores (0-10) have a higher variance than "
-        "this.",
+        description="Send steps to RL whose scores (0-10) have a higher variance.",
     )
     rl_share: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Share of the rows to send to RL: those of the steps with the highest score variance. "
-        "Replaces --rl-variance.",
+        default=None, ge=0, le=1, description="Share of the rows for RL. Replaces --rl-variance."
     )
     floor: float | None = Field(
-        default=None,
-        ge=0,
-        le=10,
-        description="Leave out steps whose best image has an overall score (0-10) below this. Default: none.",
+        default=None, ge=0, le=10, description="Leave out steps whose best image has a lower score (0-10)."
     )
     both: bool = Field(default=False, description="Also use the rows sent to RL for SFT.")
     balance: float = Field(
-        default=0.5,
-        ge=0,
-        le=0.5,
-        description="Minimum share of the rarer verdict, reached by dropping rows of the other verdict that "
-        "are not annotated and by repeating rows. 0: no balancing.",
+        default=0.5, ge=0, le=0.5, description="Minimum share of the rarer verdict. 0: no balancing."
     )
     balance_by: Literal["both", "repeat", "drop"] = Field(
         default="both",
-        description="Balance by repeating rows of the rarer verdict, by dropping rows of the other one, or "
-        "both.",
+        description="Balance by repeating rows, by dropping rows, or both.",
     )
     copies: int = Field(
-        default=3,
-        ge=1,
-        le=20,
-        description="Maximum number of copies of a row of the rarer verdict in critic_sft.json.",
+        default=3, ge=1, le=20, description="Maximum number of copies of a row of the rarer verdict."
     )
     success_at: float | None = Field(
-        default=None,
-        ge=0,
-        le=10,
-        description="Semantics score (0-10) from which an image counts as right, overriding the "
-        "critic's verdict. Default: scores do not decide.",
+        default=None, ge=0, le=10, description="Semantics score from which an image counts as right."
     )
     reasoning: Literal["own", "required", "tinyworld"] = Field(
-        default="own",
-        description="Reasoning of the rows. own: a person's note, or the critic's if its verdict is right; "
-        "required: drop rows without; tinyworld: exact.",
+        default="own", description="own: a person's note or the critic's; required: rows with one; or exact."
     )
     held_out_runs: float = Field(
-        default=0.2,
-        ge=0,
-        lt=1,
-        description="Share of the annotated runs to hold out. Their rows go to critic_sft_held_out.json.",
+        default=0.2, ge=0, lt=1, description="Share of the annotated runs for critic_sft_held_out.json."
     )
     held_out_seed: int = Field(default=0, ge=0, description="Seed for choosing the held-out runs.")
 

@@ -52,11 +52,7 @@ class PromptsData(BaseModel):
     """Settings of the generated requests; field descriptions are the help of the command line."""
 
     count: int = Field(
-        default=40_000,
-        ge=1,
-        le=5_000_000,
-        description="Number of requests. A larger number continues the same sequence.",
-        json_schema_extra={"option": "rows"},
+        default=40_000, ge=1, description="Number of requests.", json_schema_extra={"option": "rows"}
     )
     seed: int = Field(default=0, ge=0, le=2**53, description="Seed of the requests.")
     images: Path | None = Field(
@@ -311,9 +307,9 @@ class Prompts:
         taxonomy = read_taxonomy()
         subs = taxonomy.subcategories
         if unknown := set(weights) - {sub.key for sub in subs} - {sub.category for sub in subs}:
+            known = ", ".join(sorted({sub.category for sub in subs}))
             raise SettingsError(
-                f"{min(unknown)[:40]!r} is not a category of this taxonomy.",
-                f"Use one of {', '.join(sorted({sub.category for sub in subs}))}, or a sub-category.",
+                f"{min(unknown)[:40]!r} is not a category.", f"Use a sub-category of {known}."
             )
         self.walks = [Walk(sub, taxonomy, settings.seed, images) for sub in subs]
         self._shares = [weights.get(sub.key, weights.get(sub.category, 1.0)) for sub in subs]

@@ -213,11 +213,8 @@ def _check_scale(path: Path, rows: Sequence[CriticRlRow]) -> None:
     if not scores or max(scores) > 1:
         return
     if any(0 < score < 1 for score in scores) or any(row.evaluation.success for row in rows):
-        raise SettingsError(
-            f"The scores in {str(path)!r} are between 0 and 1, but semantics and quality have a scale of 0 "
-            "to 10.",
-            "Multiply both by 10 in every row.",
-        )
+        reason = f"The scores in {str(path)!r} are between 0 and 1, but must be on a scale of 0 to 10."
+        raise SettingsError(reason, "Multiply both by 10 in every row.")
 
 
 def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:

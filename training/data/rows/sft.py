@@ -52,9 +52,7 @@ def read_rows(path: Path) -> list[SftRow]:
         assert isinstance(row, SftRow)
         rows.append(row)
     if not rows:
-        raise SettingsError(
-            f"Data file {str(path)!r} does not contain any rows.", "See docs/reference/file-formats.md."
-        )
+        raise SettingsError(f"Data file {str(path)!r} has no rows.", "See docs/reference/file-formats.md.")
     return rows
 
 

@@ -79,16 +79,11 @@ def read_values(path: Path) -> Iterator[tuple[str, Any]]:
     with opened(path, SettingsError, "Data file") as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_FILE:
-            raise SettingsError(
-                f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.", "Split it into several files."
-            )
+            raise SettingsError(f"Data file {str(path)!r} is larger than 4 GiB.", "Split it.")
         start = first_characters(file)
         if start == PARQUET:
-            raise SettingsError(
-                f"Data file {str(path)!r} is parquet, but rows are read from JSON.",
-                "Write its rows as JSON and its images as files: docs/how-to/training/pack-and-share.md, "
-                "Convert Parquet into rows.",
-            )
+            hint = "See docs/how-to/training/pack-and-share.md, Convert Parquet into rows."
+            raise SettingsError(f"Data file {str(path)!r} is parquet, but rows are read from JSON.", hint)
         if not start.startswith(b"["):
             yield from _lines(path, file)
             return
@@ -104,9 +99,7 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[str, Any]]:
         number += 1
         place = f"line {number}"
         if len(line) > MAX_LINE:
-            raise SettingsError(
-                f"{path.name}, {place} is longer than {MAX_LINE} bytes.", "Shorten or remove this row."
-            )
+            raise SettingsError(f"{path.name}, {place} is longer than 16 MiB.", "Remove this row.")
         if not line.strip():
             continue
         try:
@@ -194,10 +187,8 @@ def usable_rows(
             raise SettingsError(f"{path.name}, {row}", "Fix the row, or leave out such rows with --skip-bad.")
         problems.append(row)
     if not rows:
-        raise SettingsError(
-            f"Data file {str(path)!r} does not contain a usable row.",
-            "Fix its rows; see docs/reference/file-formats.md.",
-        )
+        hint = "Fix its rows; see docs/reference/file-formats.md."
+        raise SettingsError(f"Data file {str(path)!r} does not contain a usable row.", hint)
     return rows, problems
 
 
@@ -303,17 +294,12 @@ def check_place(out: Path, files: Collection[str]) -> None:
         SettingsError: It contains anything else, or cannot be replaced by a folder.
     """
     if out.name in ("", "..") or out.is_symlink():
-        raise SettingsError(
-            f"{str(out)!r} cannot be replaced by a folder.",
-            "Give a new folder as --out, with a name of its own.",
-        )
+        raise SettingsError(f"{str(out)!r} cannot be replaced by a folder.", "Give a new folder as --out.")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         found = {entry.name for entry in out.iterdir()} - BY_THE_WAY if out.is_dir() else set()
     except OSError as error:
-        raise SettingsError(
-            f"{str(out)!r} cannot be used: {error.strerror or error}.", "Give another --out."
-        ) from error
+        raise SettingsError(f"{str(out)!r} cannot be used: {error}.", "Give another --out.") from error
     others = found - {*files, IMAGES, REPORT}
     # A report alone does not make it a data folder: other files in it would be deleted.
     if (out.exists() and not out.is_dir()) or others or (found and REPORT not in found):

@@ -2,9 +2,8 @@
 
 A row and the bytes of its images are packed as they are on disk, so that unpacking gives what was packed.
 The result appears only when complete, and replaces nothing. With a guard every row is checked once more,
-since it may come from a stage without one. What is not known is stated as not known on the card. A source
-whose license forbids derivatives is refused, since rows are derivatives; one that forbids commercial use
-marks the whole dataset.
+since it may come from a stage without one. What is not known is stated as not
+known on the card.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +50,6 @@ NO_ROWS = {"report", "failed", "ledger"}
 SHARD_BYTES = 512 * 1024 * 1024
 SHARD_ROWS = 1000
 """Rows of a tar shard."""
-NO_DERIVATIVES = re.compile(r"(?:^|[-_ ])nd(?:[-_ ]|$)|no[- ]?deriv", re.IGNORECASE)
-NON_COMMERCIAL = re.compile(r"(?:^|[-_ ])nc(?:[-_ ]|$)|non[- ]?commercial|research[- ]only", re.IGNORECASE)
 TERMS = "check this service's terms: they may restrict training on its outputs"
 GAPS = (
     "- Verdicts and reasoning are the teacher's; corrections are in the rows and in the filter's report.",
@@ -150,15 +146,10 @@ def row_files(folders: Sequence[Path]) -> list[RowFile]:
         paths = sorted([*folder.glob("*.json"), *folder.glob("*.jsonl")]) if folder.is_dir() else []
         paths = [path for path in paths if path.stem.partition(".")[0] not in NO_ROWS]
         if not paths:
-            raise SettingsError(
-                f"{str(folder)!r} does not contain row files.", "Give the --out folder of another stage."
-            )
+            raise SettingsError(f"{str(folder)!r} has no row files.", "Give the --out of another stage.")
         for path in paths:
             if found.setdefault(path.name, path) != path:
-                raise SettingsError(
-                    f"{str(found[path.name])!r} and {str(path)!r} have the same name.",
-                    "Pack them separately.",
-                )
+                raise SettingsError(f"Two folders have the same name {path.name!r}.", "Pack them separately.")
     return [RowFile.at(path) for path in found.values()]
 
 
@@ -181,7 +172,7 @@ def write_parquet(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: 
     columns = rl if file.is_rl else {"messages": List({"role": text, "content": text})}
     schema = Features({**columns, "images": List(Image()), "row": text}).arrow_schema
     count = 0
-    for place, shard in enumerate(_cut(rows, size, None)):
+    for place, shard in enumerate(_cut(rows, size)):
         count += len(shard)
         listed = [
             # Arrow leaves out the keys of a row that have no column.
@@ -191,10 +182,8 @@ def write_parquet(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: 
         try:
             table = pyarrow.Table.from_pylist(listed, schema=schema)
         except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise SettingsError(
-                f"A row of {file.path.name} has a value of the wrong type: {one_line(str(error))[:200]}.",
-                "Fix the row.",
-            ) from error
+            reason = f"A row of {file.path.name} has a wrong value: {one_line(str(error))[:200]}."
+            raise SettingsError(reason, "Fix the row.") from error
         if table.column(0).null_count:
             raise SettingsError(f"A row of {file.path.name} lacks {schema.names[0]}.", "Fix the row.")
         path = folder / f"{file.name}-{file.split}-{place:05}.parquet"
@@ -205,38 +194,34 @@ def write_parquet(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: 
 def write_tars(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_ROWS) -> int:
     """Write rows as `NAME-SPLIT-00000.tar` and following, as KEY.json, KEY.0.png; returns their number.
 
-    A shard has no dates and owners: the same rows give the same bytes.
+    The same rows give the same bytes.
 
     Raises:
         SettingsError: A text is not valid.
     """
-    count = 0
-    for place, shard in enumerate(_cut(rows, None, size)):
-        with tarfile.open(folder / f"{file.name}-{file.split}-{place:05}.tar", "w") as tar:
-            for packed in shard:
-                try:
-                    members = [("json", packed.line().encode())]
-                except UnicodeEncodeError as error:
-                    raise SettingsError(
-                        f"A row of {file.path.name} contains a lone surrogate.", "Remove the character."
-                    ) from error
-                for ending, content in members + [(f"{n}.png", one) for n, one in enumerate(packed.images)]:
-                    info = tarfile.TarInfo(f"{count:09}.{ending}")
-                    info.size = len(content)
-                    tar.addfile(info, io.BytesIO(content))
-                count += 1
+    require("webdataset")
+    import webdataset
+
+    pattern, count = str(folder / f"{file.name}-{file.split}-%05d.tar"), 0
+    with webdataset.ShardWriter(pattern, size, verbose=0, encoder=False, mtime=0) as shards:
+        for count, packed in enumerate(rows, 1):
+            try:
+                line = packed.line().encode()
+            except UnicodeEncodeError as error:
+                reason = f"A row of {file.path.name} contains a lone surrogate."
+                raise SettingsError(reason, "Remove the character.") from error
+            images = {f"{place}.png": image for place, image in enumerate(packed.images)}
+            shards.write({"__key__": f"{count - 1:09}", "json": line, **images})
     return count
 
 
-def _cut(
-    rows: Iterable[PackedRow], most_bytes: int | None, most_rows: int | None
-) -> Iterator[list[PackedRow]]:
-    """Yield the rows in shards of at most this many bytes and rows, with at least one row each."""
+def _cut(rows: Iterable[PackedRow], most: int) -> Iterator[list[PackedRow]]:
+    """Yield the rows in shards of at most this many bytes, with at least one row each."""
     shard: list[PackedRow] = []
     size = 0
     for row in rows:
         more = sum(map(len, row.images)) + len(row.line())
-        if shard and (len(shard) == most_rows or (most_bytes is not None and size + more > most_bytes)):
+        if shard and size + more > most:
             yield shard
             shard, size = [], 0
         shard.append(row)
@@ -302,9 +287,7 @@ class PublishedTree:
                 continue
             before, after = IMAGE_FIELDS
             if not isinstance(row.get(after), str) or not paths:
-                raise SettingsError(
-                    f"A row of {name} lacks {after} (the image after the edit).", "Fix the row."
-                )
+                raise SettingsError(f"A row of {name} lacks {after}, the edited image.", "Fix the row.")
             found.append({**row, before: paths[0] if len(paths) > 1 else WHITE, after: paths[-1]})
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found) if is_rl else None
         text = json.dumps(found, ensure_ascii=False, indent=1) + "\n" if lines is None else lines
@@ -347,7 +330,6 @@ class Packing:
         form: Form of the packed data.
         about: Texts of the card.
         runs: Runs that the rows were created from, for model names and trajectories of a published tree.
-        sources: NAME=LICENSE of outside sets.
         guard: Index of benchmarks, whose content is left out.
         skip_bad: Whether rows with a missing image are left out instead of raising an error.
         log: Called with every line of progress.
@@ -356,7 +338,6 @@ class Packing:
     form: Form
     about: CardData
     runs: Sequence[Path] = ()
-    sources: Sequence[str] = ()
     guard: Path | None = None
     skip_bad: bool = False
     log: Callable[[str], None] = print
@@ -374,7 +355,7 @@ class Packing:
             raise SettingsError(f"{str(out)!r} already exists.", "Give another --out.")
         if self.form == "published" and not self.runs:
             raise SettingsError("The published form needs trajectories.", "Give their folders with --runs.")
-        sources, files = self._licensed(), row_files(folders)
+        files = row_files(folders)
         runs = sorted(find_runs(self.runs), key=lambda run: run[1]) if self.runs else []
         counts: dict[str, dict[str, int]] = {}
         patterns: dict[str, list[dict[str, str]]] = {}
@@ -405,36 +386,11 @@ class Packing:
                 raise SettingsError("No rows are left to pack.", "The lines above give the reasons.")
             missing = [f"- {len(gone)} rows with missing images are not included."] if gone else []
             lines = [
-                *(
-                    "## Models",
-                    "",
-                    *_makers(runs),
-                    "",
-                    "## Sources",
-                    "",
-                    *sources,
-                    "",
-                    "## Contamination",
-                    "",
-                ),
+                *("## Models", "", *_makers(runs), "", "## Contamination", ""),
                 *(*_screened(folders, guard.screened()), "", "## Known gaps", "", *missing, *GAPS),
             ]
             (temporary / CARD).write_text(self._card(counts, patterns, lines), encoding="utf-8")
         return counts
-
-    def _licensed(self) -> list[str]:
-        """Return the lines of the card about the sources."""
-        lines = []
-        for source in self.sources:
-            name, _, licence = (part.strip() for part in source.partition("="))
-            if not name or not licence or NO_DERIVATIVES.search(licence):
-                raise SettingsError(
-                    f"{source!r} is not NAME=LICENSE, or its license forbids derivatives (training rows).",
-                    "Write for example CoMM=cc-by-4.0, or leave this source out.",
-                )
-            restricted = " **non-commercial, and therefore this dataset too**"
-            lines.append(f"- {name}: {licence}{restricted if NON_COMMERCIAL.search(licence) else ''}")
-        return lines or ["No outside sources are named."]
 
     def _tree(self, out: Path, runs: Sequence[tuple[Path, str]], guard: Guard) -> PublishedTree:
         """Return a published tree with the trajectories of the runs."""
@@ -454,10 +410,8 @@ class Packing:
         for line in gone[:SHOWN_PROBLEMS]:
             self.log(f"left out: {line}")
         if gone and not self.skip_bad:
-            raise SettingsError(
-                f"{len(gone)} rows have missing or damaged images; the first: {gone[0]}",
-                "Create these rows again, or leave them out with --skip-bad.",
-            )
+            reason = f"{len(gone)} rows have missing or damaged images; the first: {gone[0]}"
+            raise SettingsError(reason, "Create these rows again, or leave them out with --skip-bad.")
 
     def _card(
         self,

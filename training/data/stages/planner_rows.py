@@ -35,7 +35,7 @@ from ..decontamination.data_files import TORCH_FILES, rows_of
 from ..decontamination.guard import Guard, Screened, check_training_source, open_guard
 from ..rows.sft import write_rows
 from ..rows.values import data_folder
-from .stage_inputs import accepted_runs
+from .accepted_runs import accepted_runs
 
 SUFFIXES = (*TORCH_FILES, ".json", ".jsonl")
 KNOWN_FIRST = 100
@@ -81,8 +81,7 @@ class PlannerRowsData(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kinds: str = Field(
-        default=",".join(KINDS),
-        description="Kinds of rows, separated by commas: text, continuation, description, count.",
+        default=",".join(KINDS), description="Kinds of rows: text, continuation, description, count."
     )
     comm_limit: int | None = Field(
         default=None, ge=1, description="Maximum number of items of CoMM. Default: all."
@@ -318,11 +317,8 @@ class CommFolder:
         train = [one for one in found if "train" in one.stem.lower()]
         if len(train) != 1:
             names = ", ".join(one.name for one in train) or "none"
-            raise SettingsError(
-                f"{str(self.place)!r} does not contain exactly one file of CoMM's training items (found: "
-                f"{names}).",
-                "Give the folder with its train_data.pth and images, or the file itself.",
-            )
+            reason = f"{str(self.place)!r} does not contain exactly one file of CoMM's training items"
+            raise SettingsError(f"{reason} (found: {names}).", "Give train_data.pth next to its images.")
         return train[0]
 
     def stories(

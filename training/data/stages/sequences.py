@@ -24,7 +24,7 @@ from ....backend.pictures import Picture
 from ....backend.types import Attempt, StepResult, Trajectory
 from ..decontamination.guard import Screened, open_guard
 from ..rows.values import DataFolder, data_folder
-from .stage_inputs import accepted_runs
+from .accepted_runs import accepted_runs
 
 FILES = ("sequences_easy.json", "sequences_hard.json")
 HELD_OUT_FILES = ("sequences_easy_held_out.json", "sequences_hard_held_out.json")

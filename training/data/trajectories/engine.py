@@ -88,9 +88,7 @@ class TrajectoryOptions(BaseModel):
         default=25, ge=1, le=10_000, description="Maximum number of attempts per trajectory (published: 15)."
     )
     go_on: bool = Field(
-        default=False,
-        description="If a step is never accepted, continue with its best image instead of "
-        "ending the trajectory.",
+        default=False, description="Continue after a step that is never accepted, with its best image."
     )
     accept_at: float | None = Field(
         default=None, ge=0, le=1, description="Accept at this P(success). Default: the critic's own verdict."
@@ -400,10 +398,7 @@ class Trajectories:
         try:
             self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            reason = error.strerror or error
-            raise SettingsError(
-                f"Cannot create {str(self.out)!r}: {reason}.", "Give another --out."
-            ) from error
+            raise SettingsError(f"Cannot create {str(self.out)!r}: {error}.", "Give another.") from error
         found = {one.row.id: self._outcome(one) for one in mine}
         done = [one for one in found.values() if one and one.is_done]
         left_out = () if self.options.retry_failed else ("failed",)

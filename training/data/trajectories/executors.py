@@ -190,7 +190,5 @@ class RayExecutor(Executor):
             more = here if self.address == HERE else {}
             ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", **more)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-            raise SettingsError(
-                f"Cannot use Ray at {self.address!r} ({type(error).__name__}: {error}).", ADDRESS_HINT
-            ) from error
+            raise SettingsError(f"Cannot use Ray at {self.address!r} ({error}).", ADDRESS_HINT) from error
         return ray, True

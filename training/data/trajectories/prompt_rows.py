@@ -55,9 +55,7 @@ class PromptRow(BaseModel):
         default=(), max_length=MAX_IMAGES
     )
     category: Short = ""
-    subcategory: Short = ""
     split: Short = ""
-    language: Short = ""
 
     @property
     def folder(self) -> str:
@@ -155,10 +153,8 @@ class PromptFile:
                     break
         if not prompts:
             first = f" The first problem: {problems[0]}" if problems else ""
-            raise SettingsError(
-                f"{str(self.path)!r} does not contain a valid prompt.{first}",
-                'A line is {"id": "a1", "user_input": "..."}.',
-            )
+            hint = 'A line is {"id": "a1", "user_input": "..."}.'
+            raise SettingsError(f"{str(self.path)!r} does not contain a valid prompt.{first}", hint)
         return prompts, problems
 
 
@@ -181,9 +177,7 @@ def _prompt(place: str, item: Any, places: ImagePlaces, seen: set[str], guard: G
         except SettingsError as error:
             return RowProblem(place, "user_input_image", error.message)
         if file is None:
-            return RowProblem(
-                place, "user_input_image", f"{name!r} was not found (set another folder with --images)"
-            )
+            return RowProblem(place, "user_input_image", f"{name!r} was not found (set --images)")
         images.append(file)
     try:
         found = guard.index and guard.finds(row.id, [row.user_input], map(Picture.open, images), [row.id])

@@ -113,7 +113,7 @@ def test_user_feedback_ranks_above_scores_in_the_rules(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, True, 9.0), (2, False, 2.0), (3, True, 8.0)])
     say(folder, 0, False)
     say(folder, 1, True)
-    made = data_of(tmp_path, rl_variance=100, keep_labelled=False)
+    made = data_of(tmp_path, rl_variance=100)
     assert [fate for fate, _ in fates(made)] == ["sft", "sft", "left out"]
     assert [one.success for one in verdicts(made.sft)] == [False, True]
 

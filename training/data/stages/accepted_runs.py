@@ -1,4 +1,4 @@
-"""What the stages read: trajectories in which every step was accepted, and a teacher's cached answers.
+"""Trajectories that may be taught as they are: those in which every step was accepted.
 
 A step is accepted by a critic or picked by a person. A step without a verdict does not count: whether its
 image is right is unknown, and a model would learn from it as if it were.
@@ -6,23 +6,17 @@ image is right is unknown, and a model would learn from it as if it were.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ....backend.chat.protocol import ChatModel, Message, Reply, ReplySettings
-from ....backend.errors import ChatError, JournalError, PictureError
+from ....backend.errors import JournalError, PictureError
 from ....backend.loop.replay import load_trajectory
-from ....backend.pictures import Picture
 from ....backend.types import StopReason, Trajectory
-from ...content_cache import ContentCache, key_of
 from ..decontamination.guard import Guard
 from ..from_runs.run_folders import TRAIN, find_runs, prompt_of
 
-GIVE_UP = 5
-"""Consecutive questions without an answer after which the teacher counts as unavailable."""
 ACCEPTED = frozenset({StopReason.accepted, StopReason.picked, StopReason.text_only})
 
 
@@ -64,52 +58,3 @@ def accepted_runs(
             left_out[reason] += 1
         else:
             yield AcceptedRun(name, prompt.id or name, prompt.split not in ("", TRAIN), trajectory)
-
-
-class Teacher:
-    """Asks `chat`, from several threads; answers are cached next to the data folder `out`."""
-
-    def __init__(self, chat: ChatModel, out: Path) -> None:
-        """Open the cache.
-
-        Raises:
-            SettingsError: The file cannot be used.
-        """
-        self.chat, self._cache = chat, ContentCache(out.with_name(f"{out.name}.teacher.sqlite"))
-        self._lock, self._failed = threading.Lock(), 0
-
-    def close(self) -> None:
-        """Close the cache."""
-        self._cache.close()
-
-    def answer(
-        self,
-        content: Sequence[str | Picture],
-        settings: ReplySettings,
-        read: Callable[[Reply], str],
-    ) -> str | None:
-        """Return the text that `read` takes from the reply, or None if there was no answer.
-
-        `read` may ask again with `chat`.
-
-        Raises:
-            ChatError: The teacher failed GIVE_UP times in a row, which is an outage.
-            SettingsError: The cache cannot be written.
-        """
-        parts = [one.digest if isinstance(one, Picture) else one for one in content]
-        key = key_of("teacher", self.chat.identity, *parts)
-        kept = self._cache.text(key)
-        if kept is not None:
-            return kept
-        try:
-            text = read(self.chat.reply([Message(role="user", content=tuple(content))], settings))
-        except ChatError:
-            with self._lock:
-                self._failed += 1
-                if self._failed >= GIVE_UP:
-                    raise
-            return None
-        with self._lock:
-            self._failed = 0
-        self._cache.keep_text(key, text)
-        return text
