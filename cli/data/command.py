@@ -57,11 +57,7 @@ def from_runs(
     out: Out,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            "--init",
-            help="Checkpoint of the critic to train, for its prompt set. Default: the built-in prompt set.",
-        ),
+        typer.Option("--model", "--init", help="Checkpoint of the critic to train, for its prompt set."),
     ] = None,
     download: Annotated[
         bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
@@ -96,14 +92,11 @@ def filter_runs(
     prompts: Annotated[
         str | None,
         typer.Option(
-            "--critic-prompts",
-            help="Prompt set of the critic to train: a folder of a checkpoint or a prompt set, or "
-            "tinyworld:critic. Default: the built-in prompt set.",
+            "--critic-prompts", help=f"Prompt set of the critic to train: {published.PromptSetName}critic."
         ),
     ] = None,
     scorer: Annotated[
-        str | None,
-        typer.Option(help=f"Scorer of the images: {SCORERS}. Default: none; then no RL rows are made."),
+        str | None, typer.Option(help=f"Scorer of the images: {SCORERS}. Without it, no RL rows are made.")
     ] = None,
     skip_bad: SkipBadRuns = False,
     guard: published.GuardIndex = None,
@@ -126,16 +119,9 @@ def filter_runs(
     )
     prompt_set = prompts_in(prompts) or default_prompt_set()
     with open_guard(guard) as opened:
+        guarding = (opened.finds_trajectory, opened.screened)
         converter = RunConverter(
-            settings,
-            prompt_set,
-            judge or None,
-            None,
-            skip_bad,
-            say,
-            opened.finds_trajectory,
-            opened.screened,
-            parallel,
+            settings, prompt_set, judge or None, None, skip_bad, say, *guarding, parallel=parallel
         )
         _say_files(converter.convert(runs, out))
 

@@ -31,24 +31,14 @@ from ..options.teachers import (
 
 MAX_SHOWN = 20
 """Matches with a benchmark that `guard check` prints for a file."""
-RunFolders = Annotated[
-    list[Path],
-    typer.Argument(help="Run folders (`data trajectories`), or published folders with execution records."),
-]
-GuardIndex = Annotated[
-    Path | None, typer.Option("--guard", help="Benchmark index (`data guard`). Matching items are left out.")
-]
-PromptRows = Annotated[
-    Path, typer.Argument(help='Requests as JSONL: {"id", "user_input", "user_input_image"?} per line.')
-]
-ImagesIn = Annotated[
-    Path | None, typer.Option("--images", help="Second folder in which to look for the images.")
-]
-Limit = Annotated[int | None, typer.Option(min=1, help="Use at most this many requests of the file.")]
+RunFolders = Annotated[list[Path], typer.Argument(help="Run folders, or published folders with records.")]
+GuardIndex = Annotated[Path | None, typer.Option("--guard", help="Index of benchmarks (`data guard`).")]
+PromptRows = Annotated[Path, typer.Argument(help="Requests as JSONL, such as those of `data prompts`.")]
+ImagesIn = Annotated[Path | None, typer.Option("--images", help="Second folder with the images.")]
+PromptSetName = "folder of a checkpoint or a prompt set, or tinyworld:"
+Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of requests.")]
 Index = Annotated[Path, typer.Option(help="Benchmark index, made by `data guard add`.")]
-guard_app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Keep benchmark items out of training data."
-)
+guard_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep benchmarks out of the data.")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -72,9 +62,7 @@ def prompts(
     out: Annotated[Path, typer.Option(help=f"Output folder for {PROMPTS} and its report.")],
     category: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Weight of a category or subcategory as NAME=WEIGHT, such as cooking=3. 0 leaves it out."
-        ),
+        typer.Option(help="Weight of a category, such as cooking=3. 0 leaves it out."),
     ] = None,
     guard: GuardIndex = None,
     settings: PromptsData,
@@ -121,8 +109,7 @@ def guard_add(
         typer.Argument(help="Name of the benchmark: ueval, wise, rise, specv, comm or another."),
     ],
     path: Annotated[
-        Path,
-        typer.Argument(help="Your copy of the benchmark: a JSON, JSONL or Parquet file, or a folder."),
+        Path, typer.Argument(help="Your copy of it: a JSON, JSONL or Parquet file, or a folder.")
     ],
     index: Index = Path("guard.sqlite"),
     images: ImagesIn = None,
@@ -193,9 +180,7 @@ def trajectories(
     images: ImagesIn = None,
     generator: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Image model, such as diffusers:FOLDER or http:URL. Repeat to distribute the requests by id."
-        ),
+        typer.Option(help="Image model, such as http:URL. Repeat to distribute the requests by id."),
     ] = None,
     parallel: Parallel = 1,
     ray: RayAddress = None,
@@ -224,23 +209,15 @@ def trajectories(
 @with_model_options
 def planner_rows(
     *,
-    runs: Annotated[
-        list[Path] | None, typer.Argument(help="Run folders, or published folders with execution records.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Output folder for planner_sft.json, its images and report.json.")
-    ],
+    runs: Annotated[list[Path] | None, typer.Argument(help="Run folders, or published folders.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder of planner_sft.json, its images and a report.")],
     prompts: Annotated[
         str | None,
         typer.Option(
-            "--planner-prompts",
-            help="Prompt set of the planner to train: a folder of a checkpoint or a prompt set, or "
-            "tinyworld:planner. Default: the built-in prompt set.",
+            "--planner-prompts", help=f"Prompt set of the planner to train: {PromptSetName}planner."
         ),
     ] = None,
-    comm: Annotated[
-        Path | None, typer.Option(help="Folder of CoMM, with its train_data.pth and images.")
-    ] = None,
+    comm: Annotated[Path | None, typer.Option(help="CoMM: train_data.pth next to its images.")] = None,
     guard: GuardIndex = None,
     settings: PlannerRowsData,
 ) -> None:
@@ -262,16 +239,8 @@ def planner_rows(
 def planner_rl(
     *,
     prompts: PromptRows,
-    out: Annotated[
-        Path, typer.Option(help="Output folder for planner_rl.jsonl, its images and report.json.")
-    ],
-    teacher: Annotated[
-        str,
-        typer.Option(
-            help="Chat model that writes the checklist of each request, such as openai:MODEL@URL. "
-            "Its answers are cached next to --out."
-        ),
-    ],
+    out: Annotated[Path, typer.Option(help="Output folder of planner_rl.jsonl, its images and a report.")],
+    teacher: Annotated[str, typer.Option(help="Chat model that writes the checklists; it is cached.")],
     images: ImagesIn = None,
     limit: Limit = None,
     parallel: Annotated[int, typer.Option(min=1, max=256, help="Questions at the same time.")] = 8,
@@ -292,15 +261,9 @@ def planner_rl(
 def sequences(
     *,
     runs: RunFolders,
-    out: Annotated[
-        Path, typer.Option(help="Output folder for sequences_easy.json, sequences_hard.json and images.")
-    ],
+    out: Annotated[Path, typer.Option(help="Output folder of the sequences, their images and a report.")],
     published_quirks: Annotated[
-        bool,
-        typer.Option(
-            "--published-quirks",
-            help="As the published data: close <plan> with <plan>, and leave out the request's images.",
-        ),
+        bool, typer.Option("--published-quirks", help="Close <plan> with <plan>; no images of the request.")
     ] = False,
     guard: GuardIndex = None,
 ) -> None:
@@ -317,29 +280,16 @@ def sequences(
 @with_model_options
 def pack(
     *,
-    folders: Annotated[
-        list[Path], typer.Argument(help="Folders of rows, made by filter, planner-rows or sequences.")
-    ],
+    folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],
     out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
     form: Annotated[
         Literal["hf", "webdataset", "published"],
-        typer.Option(
-            "--as",
-            help="Format. hf: Parquet files for load_dataset; webdataset: tar shards; published: the folder "
-            "tree of the published dataset, with the trajectories of --runs.",
-        ),
+        typer.Option("--as", help="Parquet for load_dataset, tar shards, or the published tree with --runs."),
     ] = "hf",
-    runs: Annotated[
-        list[Path] | None,
-        typer.Option(help="Run folders that the rows were made from. The card names their models."),
-    ] = None,
+    runs: Annotated[list[Path] | None, typer.Option(help="Runs that the rows were made from.")] = None,
     guard: GuardIndex = None,
     skip_bad: Annotated[
-        bool,
-        typer.Option(
-            "--skip-bad",
-            help="Skip rows with missing or damaged images instead of stopping. They are listed.",
-        ),
+        bool, typer.Option("--skip-bad", help="List rows with bad images instead of stopping.")
     ] = False,
     about: CardData,
 ) -> None:

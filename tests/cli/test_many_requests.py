@@ -36,8 +36,7 @@ def test_from_prompts_to_packed_rows(tmp_path: Path, prompts: Path) -> None:
     for stage, more in (("filter", []), ("planner-rows", ["--kinds", "text,count"]), ("sequences", [])):
         made = call("data", stage, runs, "--out", tmp_path / stage, *more)
         assert made.exit_code == 0, made.output
-    shown = call("data", "inspect", tmp_path / "planner-rows")
-    assert shown.exit_code == 0 and "| planner_sft.json | 2 | 0 |" in shown.output
+    assert len(json.loads((tmp_path / "planner-rows" / "planner_sft.json").read_text())) == 2
     packed = call("data", "pack", tmp_path / "filter", "--out", tmp_path / "packed", "--as", "webdataset")
     assert packed.exit_code == 0, packed.output
 
@@ -47,5 +46,5 @@ def test_failed_requests_give_exit_code_3(tmp_path: Path, prompts: Path) -> None
     models = [*scripts.planner("nonsense", "nonsense"), *scripts.critic("x"), "--generator", "fake:16"]
     done = call("data", "trajectories", prompts, "--out", tmp_path / "runs", *models)
     assert done.exit_code == 3 and "failed at planner" in done.output
-    for wrong in (["--shard", "3/2"], ["--stop-after", "soon"], ["--budget", "5"]):
+    for wrong in (["--shard", "3/2"], ["--stop-after", "4h"]):
         assert call("data", "trajectories", prompts, "--out", tmp_path / "b", *models, *wrong).exit_code == 2
