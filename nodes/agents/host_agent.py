@@ -20,10 +20,10 @@ from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from .. import host
 from ..inputs.images import to_batch
-from ..inputs.sockets import CATEGORY, CLIP, AgentSocket, check_connected
+from ..inputs.sockets import CLIP, AgentSocket, check_connected, node_schema
 from ..inputs.validation import FROM_THE_AGENT, only_text
 from ..sampling.identity import weights_identity
-from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
+from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
 
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
@@ -83,13 +83,7 @@ class HostChat:
             host.explaining_out_of_memory(),
             boundary(ChatError, "The host's text encoder"),
         ):
-            written = host.write_text(
-                self._clip,
-                prompt,
-                images,
-                self._marks,
-                settings,
-            )
+            written = host.write_text(self._clip, prompt, images, self._marks, settings)
         host.stop_if_interrupted()
         if on_token is not None:
             on_token(written.text)
@@ -125,24 +119,11 @@ class HostAgent(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveHostAgent",
-            display_name="Agent from CLIP",
-            category=CATEGORY,
-            description="Uses a loaded Qwen3-VL text encoder as the planner or critic, so no second model is "
-            "loaded. Needs a newer ComfyUI. It reports no probabilities, so the critic's own verdict "
-            "decides.",
+        return node_schema(
+            "InterleaveHostAgent",
             search_aliases=["clip", "text encoder", "generate text", "textgenerate", "planner", "critic"],
-            inputs=[
-                io.Clip.Input(
-                    "clip",
-                    tooltip="A Qwen3-VL text encoder, such as those of Mage-Flow, Krea 2, Boogu, Ideogram 4 "
-                    "or Qwen-Image-2.1. The encoder of FLUX.2 klein (Qwen3, text only) does not work.",
-                ),
-                prompts_input(),
-                *reply_inputs(),
-            ],
-            outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
+            inputs=[io.Clip.Input("clip"), prompts_input(), *reply_inputs()],
+            outputs=[AgentSocket.Output("AGENT")],
         )
 
     @classmethod

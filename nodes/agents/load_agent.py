@@ -44,17 +44,10 @@ from ..inputs.named_models import (
     prompts_stamp,
     weights_stamp,
 )
-from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.validation import (
-    FROM_THE_AGENT,
-    STRICTNESS,
-    STRICTNESS_HELP,
-    check_library,
-    only_text,
-    require_library,
-)
+from ..inputs.sockets import AgentSocket, node_schema
+from ..inputs.validation import FROM_THE_AGENT, STRICTNESS, check_library, only_text, require_library
 from .managed_chat import managed
-from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
+from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
 
 SECONDS_BETWEEN_SIGNS = 0.5
 
@@ -66,10 +59,8 @@ class LoadAgent(io.ComfyNode):
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
         roots = host.agent_roots()
-        return io.Schema(
-            node_id="InterleaveLoadAgent",
-            display_name="Load Agent",
-            category=CATEGORY,
+        return node_schema(
+            "InterleaveLoadAgent",
             description="Loads a vision-language model (Qwen3-VL) as an agent: it plans a story or judges "
             "images. ComfyUI moves it on and off the GPU. Put Qwen3-VL folders, or .gguf files with their "
             f"mmproj file, into {places(roots)}.",
@@ -81,17 +72,7 @@ class LoadAgent(io.ComfyNode):
                     tooltip="The model: a Qwen3-VL folder or a .gguf file (run by llama.cpp) in "
                     f"{places(roots)}. The tiny world agents are built in and understand only the toy world.",
                 ),
-                io.Combo.Input(
-                    "precision",
-                    options=precisions(),
-                    default=AUTO,
-                    optional=True,
-                    tooltip="Precision of the weights. Auto: as stored. An 8B agent takes 17.5 GB in bf16, "
-                    "10.6 GB in 8-bit and 7.5 GB in 4-bit; a 4B agent 8.9, 5.2 and 3.7 GB. If 8-bit and "
-                    "4-bit are missing, install bitsandbytes and accelerate in ComfyUI's Python. Such "
-                    "weights are read from disk again whenever the image model needed the GPU: with 8B on 12 "
-                    "GB at every attempt.",
-                ),
+                io.Combo.Input("precision", options=precisions(), default=AUTO, optional=True),
                 io.Combo.Input(
                     "adapter",
                     options=adapter_names(roots),
@@ -107,24 +88,9 @@ class LoadAgent(io.ComfyNode):
                     default=FROM_THE_AGENT,
                     optional=True,
                     advanced=True,
-                    tooltip=STRICTNESS_HELP,
                 ),
-                io.String.Input(
-                    "hub_id",
-                    default="",
-                    optional=True,
-                    advanced=True,
-                    tooltip="OWNER/NAME of a Qwen3-VL model on the Hugging Face Hub, such as "
-                    "Qwen/Qwen3-VL-4B-Instruct. Replaces the choice in 'agent'. Empty: not used.",
-                ),
-                io.Boolean.Input(
-                    "download",
-                    default=False,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Download the Hugging Face model above into the agents' folder if it is missing "
-                    "(several GB). Off: nothing is downloaded.",
-                ),
+                io.String.Input("hub_id", default="", optional=True, advanced=True),
+                io.Boolean.Input("download", default=False, optional=True, advanced=True),
                 *reply_inputs(),
                 io.Int.Input(
                     "context",
@@ -134,8 +100,6 @@ class LoadAgent(io.ComfyNode):
                     step=1024,
                     optional=True,
                     advanced=True,
-                    tooltip="Context length of a .gguf agent: tokens of question and answer together. Memory "
-                    "for all of them is reserved. Ignored for other agents.",
                 ),
                 io.Int.Input(
                     "gpu_layers",
@@ -144,16 +108,11 @@ class LoadAgent(io.ComfyNode):
                     max=9999,
                     optional=True,
                     advanced=True,
-                    tooltip="Layers of a .gguf agent on the GPU. -1: as many as fit. 0: none, so the GPU "
-                    "stays free for the image model.",
                 ),
-                prompts_input(
-                    "'from the agent': the prompt set in the model's own folder, or the pack's own prompts "
-                    "if it has none."
-                ),
+                prompts_input(),
             ],
             hidden=[io.Hidden.dynprompt],
-            outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
+            outputs=[AgentSocket.Output("AGENT")],
         )
 
     @classmethod

@@ -15,17 +15,10 @@ from ...backend.errors import SettingsError
 from ...backend.prompts.trained_with import say_once
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
 from .. import host
-from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.validation import (
-    FROM_THE_AGENT,
-    STRICTNESS,
-    STRICTNESS_HELP,
-    fault_of,
-    only_text,
-    require_library,
-)
+from ..inputs.sockets import AgentSocket, node_schema
+from ..inputs.validation import FROM_THE_AGENT, STRICTNESS, fault_of, only_text, require_library
 from .managed_chat import ManagedChat
-from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
+from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
 
 LOCAL_SERVER = "http://127.0.0.1:8000/v1"
 
@@ -36,64 +29,26 @@ class RemoteAgent(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveRemoteAgent",
-            display_name="Remote Agent",
-            category=CATEGORY,
-            description="An agent on a server with the OpenAI chat API: LM Studio, Ollama, vLLM, SGLang, "
-            "llama.cpp or a hosted service. Your requests and images are sent to it.",
+        return node_schema(
+            "InterleaveRemoteAgent",
             search_aliases=["openai", "vllm", "lm studio", "ollama", "llama.cpp", "api", "planner", "critic"],
             inputs=[
-                io.String.Input(
-                    "base_url",
-                    default=LOCAL_SERVER,
-                    tooltip="Address of the server, ending in /v1. LM Studio: http://HOST:1234/v1. "
-                    "Ollama: http://HOST:11434/v1. vLLM: http://HOST:8000/v1.",
-                ),
-                io.String.Input(
-                    "model",
-                    default="",
-                    tooltip="Name of the model as the server lists it. The model must accept images.",
-                ),
-                io.String.Input(
-                    "key_variable",
-                    default=DEFAULT_VARIABLE,
-                    optional=True,
-                    tooltip="Only for servers that want an API key: the NAME of the environment variable "
-                    "with your key, never the key itself. LM Studio, Ollama and llama.cpp need none: leave "
-                    "it as it is, or empty. For your own remote server, name its host in "
-                    f"{DEFAULT_VARIABLE}_HOSTS as well.",
-                ),
-                io.Int.Input(
-                    "timeout",
-                    default=300,
-                    min=1,
-                    max=3600,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Timeout in seconds: for the connection, and for each part of the answer.",
-                ),
+                io.String.Input("base_url", default=LOCAL_SERVER),
+                io.String.Input("model", default=""),
+                io.String.Input("key_variable", default=DEFAULT_VARIABLE, optional=True),
+                io.Int.Input("timeout", default=300, min=1, max=3600, optional=True, advanced=True),
                 io.Combo.Input(
                     "strictness",
                     options=list(STRICTNESS),
                     default=FROM_THE_AGENT,
                     optional=True,
                     advanced=True,
-                    tooltip=STRICTNESS_HELP,
                 ),
-                io.Int.Input(
-                    "deadline",
-                    default=1800,
-                    min=1,
-                    max=86400,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Deadline in seconds for a whole answer, retries included.",
-                ),
+                io.Int.Input("deadline", default=1800, min=1, max=86400, optional=True, advanced=True),
                 prompts_input(),
                 *reply_inputs(),
             ],
-            outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
+            outputs=[AgentSocket.Output("AGENT")],
         )
 
     @classmethod

@@ -12,16 +12,14 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
+from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.chat.protocol import ChatModel, ReplySettings
 from ...backend.prompts import PromptSet
 from .. import host
+from ..inputs.loop_inputs import HIDDEN, setting_input
 from ..inputs.named_models import FROM_THE_AGENT, prompt_set_named, prompt_set_names
 from ..inputs.validation import checked
 
-AGENT_OUTPUT = "Connect it to a Planner, or to the critic input of a Critic Loop, Attempt End or Judge."
-HIDDEN: dict[str, Any] = {"optional": True, "advanced": True}
-NO_OWN_SET = "'from the agent' uses the pack's own prompts."
 FIELD_OF = {"sampling_seed": "seed"}
 """Fields of ReplySettings whose inputs have another name."""
 
@@ -29,73 +27,23 @@ FIELD_OF = {"sampling_seed": "seed"}
 def reply_inputs() -> list[Any]:
     """Return the inputs, which follow a node's own."""
     return [
-        io.Int.Input(
-            "max_tokens",
-            default=0,
-            min=0,
-            max=65536,
-            tooltip="Maximum length of an answer in tokens. 0 = automatic: 16384 for a plan, 4096 for a "
-            "verdict, never more than the model's context allows.",
-            **HIDDEN,
-        ),
-        io.Float.Input(
-            "temperature",
-            default=0.0,
-            min=0.0,
-            max=2.0,
-            step=0.05,
-            tooltip="Sampling temperature of the agent's answers. 0: greedy decoding, always the same "
-            "answer.",
-            **HIDDEN,
-        ),
-        io.Float.Input(
-            "top_p",
-            default=1.0,
-            min=0.01,
-            max=1.0,
-            step=0.01,
-            tooltip="Nucleus sampling (top-p) of the agent's answers. Used above temperature 0.",
-            **HIDDEN,
-        ),
-        io.Int.Input(
-            "top_k",
-            default=0,
-            min=0,
-            max=1000,
-            tooltip="Sample from this number of most likely tokens; 0 = all. Used above temperature 0. Of "
-            "servers, vLLM, SGLang and llama.cpp accept it.",
-            **HIDDEN,
-        ),
-        io.Int.Input(
-            "sampling_seed",
-            default=0,
-            min=0,
-            max=2**53,
-            tooltip="Sampling seed of the agent's answers. Used above temperature 0.",
-            **HIDDEN,
-        ),
-        io.Int.Input(
-            "max_pixels",
-            default=MAX_PIXELS,
-            min=1024,
-            max=MAX_PIXELS_BOUND,
-            tooltip="Largest image that the agent sees, in pixels (1048576 = one megapixel). Larger images "
-            "are scaled down for the agent. The default uses the size that the agent was trained with, if "
-            "known.",
-            **HIDDEN,
-        ),
+        setting_input(ReplySettings, "max_tokens", default=0, min=0, **HIDDEN),
+        setting_input(ReplySettings, "temperature", step=0.05, **HIDDEN),
+        setting_input(ReplySettings, "top_p", min=0.01, step=0.01, **HIDDEN),
+        setting_input(ReplySettings, "top_k", **HIDDEN),
+        setting_input(ReplySettings, "seed", id="sampling_seed", **HIDDEN),
+        setting_input(ReplySettings, "max_pixels", **HIDDEN),
     ]
 
 
-def prompts_input(without: str = NO_OWN_SET) -> Any:
-    """Return the input that chooses a prompt set. `without`: sentence about the default."""
+def prompts_input() -> Any:
+    """Return the input that chooses a prompt set."""
     return io.Combo.Input(
         "prompts",
         options=prompt_set_names(host.agent_roots()),
         default=FROM_THE_AGENT,
         optional=True,
         advanced=True,
-        tooltip=f"Prompt set that the model was trained with: a folder in the agents' folder. {without}",
     )
 
 

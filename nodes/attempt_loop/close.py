@@ -26,17 +26,9 @@ from ...backend.types import RunSettings
 from .. import host
 from ..host import running_graph
 from ..host.internals import settle_changes
-from ..inputs.loop_inputs import (
-    accept_at_input,
-    candidates_input,
-    critic_input,
-    keep_input,
-    max_attempts_input,
-    pause_between_nodes_input,
-    strictness_input,
-)
+from ..inputs.loop_inputs import HIDDEN, attempts_inputs, setting_input, strictness_input
 from ..inputs.run_folder import RUNS, run_folder
-from ..inputs.sockets import AGENT, CATEGORY, check_connected, check_optional
+from ..inputs.sockets import AGENT, check_connected, check_optional, node_schema
 from ..inputs.validation import CUSTOM, accept_at_of, only_text
 from ..loop.critic_loop import workflow_of
 from .next_attempt import (
@@ -63,13 +55,8 @@ class AttemptClose(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveTryClose",
-            display_name="Attempt End",
-            category=CATEGORY,
-            description="Shows the image made since Attempt Start to the critic and runs those nodes again "
-            "with the refined prompt, until the image is accepted or the attempts are used up. Attempts are "
-            "kept in output/interleave-thinker; with more attempts allowed, only the new ones are generated.",
+        return node_schema(
+            "InterleaveTryClose",
             search_aliases=["loop end", "retry until right", "until accepted", "critic", "judge", "end loop"],
             is_output_node=True,
             is_input_list=True,
@@ -77,24 +64,15 @@ class AttemptClose(io.ComfyNode):
             not_idempotent=True,
             hidden=[io.Hidden.unique_id, io.Hidden.dynprompt],
             inputs=[
-                io.Image.Input(
-                    "image",
-                    lazy=True,
-                    tooltip="The image made by your nodes since Attempt Start. In a batch (up to 16), the "
-                    "critic judges every image and the best one is kept; a batch counts as one attempt.",
-                ),
-                AttemptSocket.Input(
-                    "opened",
-                    display_name="from Attempt Start",
-                    tooltip="From the Attempt Start of these nodes.",
-                ),
-                critic_input(),
-                max_attempts_input(),
-                accept_at_input(),
-                keep_input(),
-                candidates_input(),
+                io.Image.Input("image", lazy=True),
+                AttemptSocket.Input("opened", display_name="from Attempt Start"),
+                *attempts_inputs(),
+                setting_input(RunSettings, "candidates", **HIDDEN),
                 strictness_input(),
-                pause_between_nodes_input(),
+                # The plan comes over a wire and needs no approval.
+                setting_input(
+                    RunSettings, "pause", options=["never", "at rejected steps", "every step"], **HIDDEN
+                ),
             ],
             outputs=closed_outputs(lists=True),
         )
@@ -158,13 +136,7 @@ class AttemptClose(io.ComfyNode):
         began, shown = _asked.pop(name, (time.monotonic(), None))
         first = stories[0]
         carried = Carried(
-            stories,
-            critic[0],
-            body,
-            target,
-            first.wanted,
-            shown or begin(first, critic[0], target),
-            began,
+            stories, critic[0], body, target, first.wanted, shown or begin(first, critic[0], target), began
         )
         output = go_on(cls, carried, first.images, None)
         # For a cached result, the host shows the display of this node only, not of the further attempts.

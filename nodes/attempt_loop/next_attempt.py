@@ -195,33 +195,13 @@ def only_batch(wanted: ExternalDrawRequest, images: Sequence[torch.Tensor | None
 def closed_outputs(lists: bool) -> list[io.Output]:
     """Return the outputs of Attempt End; with `lists` False those of its replacement at later attempts."""
     return [
-        io.Image.Output(
-            "image", is_output_list=lists, tooltip="The kept image; for several steps, one each."
-        ),
-        io.String.Output(
-            "text",
-            is_output_list=lists,
-            tooltip="The result of every attempt, with the critic's reasoning.",
-        ),
-        io.Boolean.Output(
-            "accepted",
-            is_output_list=lists,
-            tooltip="Whether the critic accepted the image (of every step, if there are several).",
-        ),
-        io.Image.Output("attempts", is_output_list=lists, tooltip="The images of all attempts."),
-        io.String.Output("prompt", is_output_list=lists, tooltip="The prompt that generated the kept image."),
-        TrajectorySocket.Output(
-            "TRAJECTORY",
-            is_output_list=lists,
-            tooltip="The whole story, for Storyboard, Save Story or the next Attempt Start.",
-        ),
-        io.String.Output(
-            "image_texts",
-            display_name="image texts",
-            is_output_list=lists,
-            tooltip="One text per image, in the order of 'image'. The text of a text-only step is added to "
-            "that of the image before it.",
-        ),
+        io.Image.Output("image", is_output_list=lists),
+        io.String.Output("text", is_output_list=lists),
+        io.Boolean.Output("accepted", is_output_list=lists),
+        io.Image.Output("attempts", is_output_list=lists),
+        io.String.Output("prompt", is_output_list=lists),
+        TrajectorySocket.Output("TRAJECTORY", is_output_list=lists),
+        io.String.Output("image_texts", display_name="image texts", is_output_list=lists),
     ]
 
 

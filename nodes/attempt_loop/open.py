@@ -24,7 +24,6 @@ from ...backend.types import MAX_STEPS, Trajectory, Value
 from ..host import running_graph
 from ..inputs.images import only_picture, to_batch
 from ..inputs.sockets import (
-    CATEGORY,
     PLAN,
     TRAJECTORY,
     Kind,
@@ -34,6 +33,7 @@ from ..inputs.sockets import (
     asked_request,
     check_optional,
     instance_of,
+    node_schema,
 )
 
 MAX_SEED = 2**48
@@ -54,18 +54,12 @@ ATTEMPT = Kind("an attempt from Attempt Start", instance_of(OpenedAttempt))
 def opened_outputs() -> list[io.Output]:
     """Return the outputs of Attempt Start, and of the node that replaces it at later attempts."""
     return [
-        AttemptSocket.Output("try", tooltip="Connect it to the Attempt End of these nodes."),
-        io.String.Output(
-            "prompt", tooltip="The prompt of this attempt: the step's own, then the critic's refined prompt."
-        ),
-        io.Int.Output("seed", tooltip="The seed of this attempt; another one for every step and attempt."),
-        io.Image.Output(
-            "source_image",
-            display_name="source image",
-            tooltip="The image that this step edits. Empty if the image is generated from text.",
-        ),
-        io.Int.Output("attempt", tooltip="Number of the attempt, from 1."),
-        io.Int.Output("step_number", display_name="step", tooltip="Number of the step in the plan, from 1."),
+        AttemptSocket.Output("try"),
+        io.String.Output("prompt"),
+        io.Int.Output("seed"),
+        io.Image.Output("source_image", display_name="source image"),
+        io.Int.Output("attempt"),
+        io.Int.Output("step_number", display_name="step"),
     ]
 
 
@@ -86,13 +80,8 @@ class AttemptOpen(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveTryOpen",
-            display_name="Attempt Start",
-            category=CATEGORY,
-            description="Begins a part of your graph (your own sampler, ControlNet, upscaler, an API "
-            "node...) that runs again, with a refined prompt and a new seed, until the critic at Attempt End "
-            "accepts its image. Give it a prompt, a plan, or the story of an earlier Attempt End.",
+        return node_schema(
+            "InterleaveTryOpen",
             search_aliases=[
                 "loop start",
                 "retry",
@@ -103,41 +92,18 @@ class AttemptOpen(io.ComfyNode):
                 "begin loop",
             ],
             inputs=[
-                io.String.Input(
-                    "prompt",
-                    multiline=True,
-                    default="",
-                    tooltip="What to generate, or what to change in the source image. Leave it empty if a "
-                    "plan or a story is connected.",
-                ),
-                io.Int.Input(
-                    "step",
-                    default=ALL_STEPS,
-                    min=ALL_STEPS,
-                    max=10 * MAX_STEPS,
-                    tooltip="Number of the step of the plan to generate. 0 = all steps, one after the other, "
-                    "with the same nodes.",
-                ),
+                io.String.Input("prompt", multiline=True, default=""),
+                io.Int.Input("step", default=ALL_STEPS, min=ALL_STEPS, max=10 * MAX_STEPS),
                 io.Int.Input(
                     "seed",
                     default=0,
                     min=0,
                     max=MAX_SEED,
                     control_after_generate=io.ControlAfterGenerate.fixed,
-                    tooltip="Base seed. The seed of every step and attempt is derived from it.",
                 ),
-                PlanSocket.Input("plan", optional=True, tooltip="The plan whose steps are generated."),
-                TrajectorySocket.Input(
-                    "story",
-                    optional=True,
-                    tooltip="The story of an earlier Attempt End: its plan continues from its last image.",
-                ),
-                io.Image.Input(
-                    "source_image",
-                    optional=True,
-                    tooltip="Image to edit. If empty: the last image of the story, else the last image of "
-                    "the request, else the image is generated from text.",
-                ),
+                PlanSocket.Input("plan", optional=True),
+                TrajectorySocket.Input("story", optional=True),
+                io.Image.Input("source_image", optional=True),
             ],
             outputs=opened_outputs(),
         )

@@ -18,11 +18,10 @@ from ...backend.vram.models import pipeline_shape
 from .. import host
 from ..inputs.images import mask_picture
 from ..inputs.named_models import pipeline_spec
-from ..inputs.sockets import CATEGORY, GeneratorSocket
+from ..inputs.sockets import GeneratorSocket, node_schema
 from ..inputs.validation import in_range, only_text, require_library
 from .generator_inputs import (
     ENHANCER,
-    TO_LOOP,
     color_match_input,
     common_inputs,
     common_options,
@@ -48,36 +47,15 @@ class DiffusersNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveDiffusersGenerator",
-            display_name="Diffusers Generator",
-            category=CATEGORY,
-            description="Generates the images with a diffusers pipeline, for models that ComfyUI itself "
-            "cannot load.",
+        return node_schema(
+            "InterleaveDiffusersGenerator",
             search_aliases=["diffusers", "pipeline", "hugging face", "generator"],
             inputs=[
-                io.String.Input(
-                    "pipeline",
-                    default="",
-                    tooltip="A folder in models/diffusers (with its model_index.json), or a Hugging Face id "
-                    "(OWNER/NAME).",
-                ),
-                io.Boolean.Input(
-                    "download",
-                    default=False,
-                    tooltip="Download a Hugging Face id that is not on this machine. Off: nothing is "
-                    "downloaded.",
-                ),
-                *common_inputs("the pipeline"),
+                io.String.Input("pipeline", default=""),
+                io.Boolean.Input("download", default=False),
+                *common_inputs(),
                 io.Float.Input(
-                    "strength",
-                    default=0.6,
-                    min=0.01,
-                    max=1.0,
-                    step=0.01,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Image to image only: how much of the source image is replaced, 0 to 1.",
+                    "strength", default=0.6, min=0.01, max=1.0, step=0.01, optional=True, advanced=True
                 ),
                 io.Combo.Input(
                     "edit",
@@ -85,21 +63,13 @@ class DiffusersNode(io.ComfyNode):
                     default="auto",
                     optional=True,
                     advanced=True,
-                    tooltip="How the pipeline edits an image. Auto: by the pipeline's class.",
                 ),
-                io.Combo.Input(
-                    "dtype",
-                    options=DTYPES,
-                    default="auto",
-                    optional=True,
-                    advanced=True,
-                    tooltip="Precision of the weights. Auto: 16-bit on a GPU, 32-bit on a CPU.",
-                ),
+                io.Combo.Input("dtype", options=DTYPES, default="auto", optional=True, advanced=True),
                 color_match_input(),
                 *changes_inputs(),
                 *enhancer_inputs(),
             ],
-            outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
+            outputs=[GeneratorSocket.Output("GENERATOR")],
         )
 
     @classmethod
@@ -137,29 +107,11 @@ def open_pipeline(name: str, options: dict[str, Any]) -> Any:
 def changes_inputs() -> list[Any]:
     """Return the inputs, which follow a node's own."""
     return [
-        io.Combo.Input(
-            "lora",
-            options=[NO_LORA, *host.lora_names()],
-            default=NO_LORA,
-            optional=True,
-            tooltip="LoRA for the pipeline: a file in models/loras, trained for this model.",
-        ),
+        io.Combo.Input("lora", options=[NO_LORA, *host.lora_names()], default=NO_LORA, optional=True),
         io.Float.Input(
-            "lora_scale",
-            default=1.0,
-            min=-STRONGEST,
-            max=STRONGEST,
-            step=0.05,
-            optional=True,
-            advanced=True,
-            tooltip="Strength of the LoRA. 1: as trained. 0: no effect.",
+            "lora_scale", default=1.0, min=-STRONGEST, max=STRONGEST, step=0.05, optional=True, advanced=True
         ),
-        io.Mask.Input(
-            "mask",
-            optional=True,
-            tooltip="Part of the image that an edit may change (white). Only for inpainting pipelines, such "
-            "as FLUX Fill; others report an error.",
-        ),
+        io.Mask.Input("mask", optional=True),
     ]
 
 

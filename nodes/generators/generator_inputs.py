@@ -14,56 +14,17 @@ from ..inputs.sockets import AGENT, AgentSocket, check_optional
 from ..inputs.validation import in_range, only_text
 
 OWN = -1.0
-TO_LOOP = "Connect it to a Critic Loop."
 ENHANCER = ("enhancer", "enhancer_prompt", "enhancer_edit_prompt")
 
 
-def common_inputs(whose: str) -> list[io.Input]:
-    """Return the inputs of size, steps, guidance and negative prompt.
-
-    `whose` names the owner of the automatic values in the tooltips, such as "the pipeline".
-    """
+def common_inputs() -> list[io.Input]:
+    """Return the inputs of size, steps, guidance and negative prompt."""
     return [
-        io.Int.Input(
-            "width",
-            default=0,
-            min=0,
-            max=8192,
-            step=16,
-            tooltip=f"Width in pixels. 0 = automatic: the source image's width, else the default of {whose}.",
-        ),
-        io.Int.Input(
-            "height",
-            default=0,
-            min=0,
-            max=8192,
-            step=16,
-            tooltip="Height in pixels. 0 = automatic: the source image's height, else the default of "
-            f"{whose}.",
-        ),
-        io.Int.Input(
-            "steps",
-            default=0,
-            min=0,
-            max=1000,
-            tooltip=f"Sampling steps. 0 = automatic: the default of {whose}.",
-        ),
-        io.Float.Input(
-            "guidance",
-            default=OWN,
-            min=OWN,
-            max=100.0,
-            step=0.1,
-            round=0.01,
-            tooltip=f"Guidance scale. -1 = automatic: the default of {whose}.",
-        ),
-        io.String.Input(
-            "negative",
-            default="",
-            optional=True,
-            advanced=True,
-            tooltip="Negative prompt: what must not appear in the image.",
-        ),
+        io.Int.Input("width", default=0, min=0, max=8192, step=16),
+        io.Int.Input("height", default=0, min=0, max=8192, step=16),
+        io.Int.Input("steps", default=0, min=0, max=1000),
+        io.Float.Input("guidance", default=OWN, min=OWN, max=100.0, step=0.1, round=0.01),
+        io.String.Input("negative", default="", optional=True, advanced=True),
     ]
 
 
@@ -92,29 +53,15 @@ def common_options(
 
 def color_match_input() -> io.Combo.Input:
     """Return the input that chooses the image whose colors an edit keeps."""
-    return io.Combo.Input(
-        "color_match",
-        options=list(MATCHES),
-        default=OFF,
-        optional=True,
-        tooltip="Stops color drift, the small color shift that every edit adds. 'to the source' matches the "
-        "image that the step edits; 'to the first image' the request's first image, else the first generated "
-        "one. Large changes, such as from day to night, stay. 'put back' returns all pixels of the source "
-        "image that the edit did not need to change.",
-    )
+    return io.Combo.Input("color_match", options=list(MATCHES), default=OFF, optional=True)
 
 
 def enhancer_inputs() -> list[io.Input]:
     """Return the inputs, which follow a node's own."""
     return [
-        AgentSocket.Input(
-            "enhancer",
-            optional=True,
-            tooltip="An agent that rewrites every prompt for the image model, as the makers of many models "
-            "recommend. The critic judges against the plan's prompt.",
-        ),
-        _template("enhancer_prompt", "images generated from text"),
-        _template("enhancer_edit_prompt", "edits of an image"),
+        AgentSocket.Input("enhancer", optional=True),
+        _template("enhancer_prompt"),
+        _template("enhancer_edit_prompt"),
     ]
 
 
@@ -148,12 +95,5 @@ def with_enhancer(node: str, generator: Generator, given: dict[str, Any]) -> Gen
     return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)
 
 
-def _template(name: str, steps: str) -> io.String.Input:
-    return io.String.Input(
-        name,
-        default="",
-        force_input=True,
-        optional=True,
-        tooltip=f"The enhancer's prompt for {steps}, such as the one that the model's maker published. Not "
-        "connected: the pack's own.",
-    )
+def _template(name: str) -> io.String.Input:
+    return io.String.Input(name, default="", force_input=True, optional=True)

@@ -9,11 +9,11 @@ from comfy_api.latest import io
 from ...backend.errors import SettingsError
 from ...backend.generators import GENERATORS
 from ...backend.generators.wrappers import OFF, color_matched
-from ...backend.remote.api_keys import GENERATOR_URL, check_services
+from ...backend.remote.api_keys import check_services
 from .. import host
-from ..inputs.sockets import CATEGORY, GeneratorSocket
+from ..inputs.sockets import GeneratorSocket, node_schema
 from ..inputs.validation import in_range, require_library
-from .generator_inputs import TO_LOOP, color_match_input, common_inputs, common_options
+from .generator_inputs import color_match_input, common_inputs, common_options
 
 EDIT_SERVICE, IMAGES_API, GEMINI_API = "edit service", "OpenAI Images API", "Gemini API"
 LOCAL_URL = "http://127.0.0.1:8011"
@@ -25,39 +25,22 @@ class ServiceGenerator(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveServiceGenerator",
-            display_name="Service Generator",
-            category=CATEGORY,
-            description="Generates the images with an image service over HTTP. Your prompts and images are "
-            "sent to it.",
+        return node_schema(
+            "InterleaveServiceGenerator",
             search_aliases=[
                 *("http", "api", "remote", "server", "image service", "openai", "generator"),
                 *("gemini", "nano banana"),
             ],
             inputs=[
-                io.String.Input(
-                    "url",
-                    default=LOCAL_URL,
-                    tooltip="Address of the service; several, separated by commas, share the work. An API "
-                    "key is read from the environment variable INTERLEAVE_GENERATOR_KEY; then the addresses "
-                    f"of services on other machines must also be in {GENERATOR_URL}.",
-                ),
-                *common_inputs("the service"),
+                io.String.Input("url", default=LOCAL_URL),
+                *common_inputs(),
                 io.Float.Input(
-                    "timeout",
-                    default=300.0,
-                    min=1.0,
-                    max=86400.0,
-                    step=1.0,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Timeout in seconds for one image.",
+                    "timeout", default=300.0, min=1.0, max=86400.0, step=1.0, optional=True, advanced=True
                 ),
                 color_match_input(),
                 *_protocol_inputs(),
             ],
-            outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
+            outputs=[GeneratorSocket.Output("GENERATOR")],
         )
 
     @classmethod
@@ -118,37 +101,11 @@ def _service_spec(urls: str, protocol: str, model: str, extras: str) -> tuple[st
 def _protocol_inputs() -> list[io.Input]:
     return [
         io.Combo.Input(
-            "protocol",
-            options=[EDIT_SERVICE, IMAGES_API, GEMINI_API],
-            default=EDIT_SERVICE,
-            optional=True,
-            tooltip="API of the services: POST /edit (interleave-thinker serve and the published generator "
-            "services), the OpenAI Images API (other servers and hosted models), or the Gemini API. For the "
-            "Gemini API clear the URL (or enter a proxy's) and set the environment variable GEMINI_API_KEY; "
-            "the provider charges for each image, up to steps x attempts.",
+            "protocol", options=[EDIT_SERVICE, IMAGES_API, GEMINI_API], default=EDIT_SERVICE, optional=True
         ),
-        io.String.Input(
-            "model",
-            default="",
-            optional=True,
-            tooltip="OpenAI Images API and Gemini API only: name of the model on the server, such as "
-            "gemini-3-pro-image.",
-        ),
-        io.String.Input(
-            "extras",
-            default="",
-            optional=True,
-            advanced=True,
-            tooltip="OpenAI Images API only: further fields that the server accepts, such as seed,steps; or "
-            "none. Empty: ask the server. Without seed, results cannot be reproduced.",
-        ),
-        io.Boolean.Input(
-            "mixed",
-            default=False,
-            optional=True,
-            advanced=True,
-            tooltip="Allow services with different models to share the work.",
-        ),
+        io.String.Input("model", default="", optional=True),
+        io.String.Input("extras", default="", optional=True, advanced=True),
+        io.Boolean.Input("mixed", default=False, optional=True, advanced=True),
     ]
 
 
@@ -158,14 +115,10 @@ class TinyWorldNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveTinyWorldGenerator",
-            display_name="Tiny World Generator",
-            category=CATEGORY,
-            description="The built-in toy image model, for learning and testing. Needs no download and no "
-            "GPU.",
+        return node_schema(
+            "InterleaveTinyWorldGenerator",
             search_aliases=["tiny world", "demo", "built-in generator"],
-            outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
+            outputs=[GeneratorSocket.Output("GENERATOR")],
         )
 
     @classmethod
@@ -186,26 +139,14 @@ class PluginGenerator(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleavePluginGenerator",
-            display_name="Plug-in Generator",
-            category=CATEGORY,
-            description="Generates each step with a generator of an installed plug-in package.",
+        return node_schema(
+            "InterleavePluginGenerator",
             search_aliases=["plugin", "extension", "third party", "custom generator"],
             inputs=[
-                io.Combo.Input(
-                    "plugin",
-                    options=GENERATORS.plugins or [NONE_INSTALLED],
-                    tooltip="Generator of a plug-in package that is installed in ComfyUI's Python.",
-                ),
-                io.String.Input(
-                    "argument",
-                    default="",
-                    tooltip="Model, folder or address, as the plug-in's documentation says. Empty uses the "
-                    "plug-in's default.",
-                ),
+                io.Combo.Input("plugin", options=GENERATORS.plugins or [NONE_INSTALLED]),
+                io.String.Input("argument", default=""),
             ],
-            outputs=[GeneratorSocket.Output("GENERATOR", tooltip="Connect it to a Critic Loop.")],
+            outputs=[GeneratorSocket.Output("GENERATOR")],
         )
 
     @classmethod

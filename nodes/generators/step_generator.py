@@ -13,8 +13,8 @@ from comfy_api.latest import io
 from ...backend.generators.wrappers import OFF, color_matched
 from .. import host
 from ..inputs.images import to_pictures
+from ..inputs.loop_inputs import HIDDEN, setting_input
 from ..inputs.sockets import (
-    CATEGORY,
     CLIP,
     MODEL,
     VAE,
@@ -24,6 +24,7 @@ from ..inputs.sockets import (
     check_connected,
     check_optional,
     instance_of,
+    node_schema,
 )
 from ..inputs.validation import checked
 from ..sampling.comfy_generator import ComfyGenerator, LoadedModels
@@ -33,11 +34,6 @@ from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
 from .generator_inputs import ENHANCER, color_match_input, enhancer_inputs, with_enhancer
 
-SIZE_TOOLTIPS = {
-    "width": "Width in pixels of images generated from text. An edit keeps the shape of its source image.",
-    "height": "Height in pixels of images generated from text. An edit keeps the shape of its source image "
-    "and has width x height pixels in total.",
-}
 OPTIONS = Kind("Step Options", instance_of(StepOptions))
 
 
@@ -47,12 +43,8 @@ class StepGenerator(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveStepGenerator",
-            display_name="Step Generator",
-            category=CATEGORY,
-            description="Generates the images with the connected model: the first from text, each later one "
-            "as an edit of an earlier image.",
+        return node_schema(
+            "InterleaveStepGenerator",
             search_aliases=[
                 "sampler",
                 "ksampler",
@@ -64,78 +56,33 @@ class StepGenerator(io.ComfyNode):
                 "reference latent",
             ],
             inputs=[
-                io.Model.Input(
-                    "model", tooltip="Diffusion model. A LoRA goes between its loader and this input."
-                ),
-                io.Clip.Input("clip", tooltip="Text encoder of the diffusion model."),
-                io.Vae.Input("vae", tooltip="VAE of the diffusion model."),
-                *_size_inputs(),
-                io.Int.Input(
-                    "steps",
-                    default=4,
-                    min=1,
-                    max=1000,
-                    tooltip="Sampling steps of one image: 4 for distilled models (klein, Lightning), 20 or "
-                    "more for base models.",
-                ),
-                io.Float.Input(
-                    "cfg",
-                    default=1.0,
-                    min=0.0,
-                    max=100.0,
-                    step=0.1,
-                    round=0.01,
-                    tooltip="Classifier-free guidance: 1 for distilled models (klein, Lightning), 5 for "
-                    "FLUX.2 klein base, 4 for Qwen-Image-Edit, 6 to 7 for SDXL.",
-                ),
-                io.Combo.Input(
-                    "sampler",
-                    options=host.samplers(),
-                    default="euler",
-                    tooltip="Sampler. Use euler for FLUX.2.",
-                ),
-                io.Combo.Input(
-                    "scheduler",
-                    options=[FLUX2, *host.schedulers()],
-                    default=FLUX2,
-                    tooltip="Noise schedule. flux2 is for FLUX.2 only; use simple or normal for other "
-                    "models.",
-                ),
-                io.Combo.Input(
-                    "edit",
-                    options=list(EDIT_CHOICES),
-                    default=AUTO,
-                    extra_dict=model_settings(),
-                    tooltip="How a step edits an image: as the model's official workflow does (FLUX.2: "
-                    "reference latents; newer families: ComfyUI's own encode node), or image to image for "
-                    "models that cannot edit. Auto detects it, or reports what to choose.",
-                ),
-                *_advanced_inputs(),
+                io.Model.Input("model"),
+                io.Clip.Input("clip"),
+                io.Vae.Input("vae"),
+                setting_input(SamplingSettings, "width", step=GRID),
+                setting_input(SamplingSettings, "height", step=GRID),
+                setting_input(SamplingSettings, "steps"),
+                setting_input(SamplingSettings, "cfg", step=0.1, round=0.01),
+                io.Combo.Input("sampler", options=host.samplers(), default="euler"),
+                io.Combo.Input("scheduler", options=[FLUX2, *host.schedulers()], default=FLUX2),
+                io.Combo.Input("edit", options=list(EDIT_CHOICES), default=AUTO, extra_dict=model_settings()),
+                setting_input(SamplingSettings, "denoise", min=0.01, step=0.01, **HIDDEN),
+                setting_input(SamplingSettings, "negative", **HIDDEN),
+                setting_input(SamplingSettings, "guidance", step=0.1, round=0.01, **HIDDEN),
+                color_match_input(),
                 io.Autogrow.Input(
                     "references",
                     template=io.Autogrow.TemplateNames(
-                        io.Image.Input(
-                            "reference",
-                            tooltip="A reference image that the model sees at every step. In prompts, the "
-                            "image that the step edits is image 1 and references follow; without one, "
-                            "references start at image 1.",
-                        ),
+                        io.Image.Input("reference"),
                         names=[f"reference_{number}" for number in range(1, MAX_REFERENCES + 1)],
                         min=0,
                     ),
                     optional=True,
-                    tooltip="Character or style images that the image model sees at every step, for models "
-                    "that edit. The critic does not see them.",
                 ),
-                StepOptionsSocket.Input(
-                    "options",
-                    optional=True,
-                    tooltip="Guider, sampler, sigmas, noise, negative, ControlNet or mask of your own graph. "
-                    "Connect Step Options.",
-                ),
+                StepOptionsSocket.Input("options", optional=True),
                 *enhancer_inputs(),
             ],
-            outputs=[GeneratorSocket.Output("GENERATOR", tooltip="Connect it to a Critic Loop.")],
+            outputs=[GeneratorSocket.Output("GENERATOR")],
         )
 
     @classmethod
@@ -170,50 +117,6 @@ class StepGenerator(io.ComfyNode):
         return io.NodeOutput(with_enhancer("Step Generator", matched, enhancing))
 
 
-def _size_inputs() -> list[io.Input]:
-    return [
-        io.Int.Input(side, default=1024, min=GRID, max=16384, step=GRID, tooltip=tooltip)
-        for side, tooltip in SIZE_TOOLTIPS.items()
-    ]
-
-
-def _advanced_inputs() -> list[io.Input]:
-    return [
-        io.Float.Input(
-            "denoise",
-            default=0.75,
-            min=0.01,
-            max=1.0,
-            step=0.01,
-            optional=True,
-            advanced=True,
-            tooltip="Image to image only: how much of the source image is replaced, 0 to 1. Edit models "
-            "ignore it.",
-        ),
-        io.String.Input(
-            "negative",
-            default="",
-            optional=True,
-            advanced=True,
-            tooltip="Negative prompt: what must not appear. Ignored at cfg 1 (klein, Lightning).",
-        ),
-        io.Float.Input(
-            "guidance",
-            default=0.0,
-            min=0.0,
-            max=100.0,
-            step=0.1,
-            round=0.01,
-            optional=True,
-            advanced=True,
-            tooltip="Second guidance of some models: distilled guidance of FLUX dev models, image guidance "
-            "of OmniGen2. 0 = the model's default: 2.5 for Kontext, 3.5 for FLUX.1 dev, 4 for FLUX.2 dev, 2 "
-            "for OmniGen2.",
-        ),
-        color_match_input(),
-    ]
-
-
 MODEL_SETTINGS = "interleave_model_settings"
 """Key in the definition of the widget `edit`; the browser reads it (web/model_settings.js)."""
 
@@ -243,51 +146,19 @@ class StepOptionsNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveStepOptions",
-            display_name="Step Options",
-            category=CATEGORY,
-            description="Replaces parts of the Step Generator with parts of your own graph: guider, sampler, "
-            "sigmas, noise, negative, ControlNet, mask.",
+        return node_schema(
+            "InterleaveStepOptions",
             search_aliases=["guider", "sigmas", "noise", "controlnet", "inpaint", "mask", "negative"],
             inputs=[
-                io.Guider.Input(
-                    "guider",
-                    optional=True,
-                    tooltip="Guides every step instead of cfg. Its prompts are replaced by those of the "
-                    "step. With cfg 1, the negative is empty.",
-                ),
-                io.Sampler.Input("sampler", optional=True, tooltip="Replaces 'sampler'."),
-                io.Sigmas.Input(
-                    "sigmas",
-                    optional=True,
-                    tooltip="Replaces 'scheduler' and 'steps'. Image to image uses the last part of them, by "
-                    "'denoise'.",
-                ),
-                io.Noise.Input(
-                    "noise",
-                    optional=True,
-                    tooltip="Kind of noise. Its seed is ignored: every attempt has its own.",
-                ),
-                io.Conditioning.Input(
-                    "negative",
-                    optional=True,
-                    tooltip="Negative conditioning. Replaces the text 'negative'.",
-                ),
-                io.Conditioning.Input(
-                    "conditioning",
-                    optional=True,
-                    tooltip="ControlNet and the like: what is applied to this conditioning is applied to "
-                    "every step. Its text is ignored.",
-                ),
-                io.Mask.Input(
-                    "mask",
-                    optional=True,
-                    tooltip="White: the part that an edit may change. All other pixels stay exactly the "
-                    "same. Steps generated from text are not masked.",
-                ),
+                io.Guider.Input("guider", optional=True),
+                io.Sampler.Input("sampler", optional=True),
+                io.Sigmas.Input("sigmas", optional=True),
+                io.Noise.Input("noise", optional=True),
+                io.Conditioning.Input("negative", optional=True),
+                io.Conditioning.Input("conditioning", optional=True),
+                io.Mask.Input("mask", optional=True),
             ],
-            outputs=[StepOptionsSocket.Output("OPTIONS", tooltip="Connect it to a Step Generator.")],
+            outputs=[StepOptionsSocket.Output("OPTIONS")],
         )
 
     @classmethod

@@ -12,14 +12,17 @@ class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
 
 from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
+from ...backend.files.bounded_reader import read_json
 from ...backend.types import MAX_TEXT, Plan, Request, Text, Trajectory, Value
 from .images import checked_batch, to_pictures
 
@@ -44,6 +47,37 @@ class PlannedRequest(Value):
     plan: Plan
     planner: Text = ""
     prompt_set: Text = ""
+
+
+def node_schema(
+    node_id: str, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), **given: Any
+) -> io.Schema:
+    """Return the schema of a node with its English texts: name, description and tooltips.
+
+    The texts are in `locales/en/nodeDefs.json` alone, beside those of the other languages. An input without a
+    text there keeps its own: the description of a settings field, or one that names a folder of this machine.
+    """
+    words = _words()[node_id]
+    for one in inputs:
+        if tooltip := _tooltip(words, one.id):
+            one.tooltip = tooltip
+        template = getattr(one, "template", None)
+        if template is not None:
+            template.input.tooltip = _tooltip(words, f"{one.id}_{template.names[0]}")
+    for place, one in enumerate(outputs):
+        one.tooltip = words["outputs"][str(place)]["tooltip"]
+    texts = {"display_name": words["display_name"], "description": words.get("description", ""), **given}
+    return io.Schema(node_id=node_id, category=CATEGORY, inputs=list(inputs), outputs=list(outputs), **texts)
+
+
+def _tooltip(words: Mapping[str, Any], name: str) -> str | None:
+    return words.get("inputs", {}).get(name, {}).get("tooltip")
+
+
+@cache
+def _words() -> dict[str, Any]:
+    file = Path(__file__).resolve().parents[2] / "locales" / "en" / "nodeDefs.json"
+    return read_json(file, SettingsError)
 
 
 @dataclass(frozen=True)
@@ -110,11 +144,11 @@ MAX_INPUTS = 16
 MAX_IMAGES = 64
 
 
-def images_input(tooltip: str, most: int = MAX_INPUTS) -> io.Autogrow.Input:
+def images_input(most: int = MAX_INPUTS) -> io.Autogrow.Input:
     """Return the growing input `images` with at most `most` sockets."""
-    image = io.Image.Input("image", tooltip=tooltip)
+    image = io.Image.Input("image")
     template = io.Autogrow.TemplatePrefix(image, prefix="image", min=0, max=most)
-    return io.Autogrow.Input("images", template=template, optional=True, tooltip=tooltip)
+    return io.Autogrow.Input("images", template=template, optional=True)
 
 
 def asked_request(text: str, images: Mapping[str, Any] | None) -> Request:

@@ -85,10 +85,6 @@ STRICTNESS: dict[str, float | None] = {FROM_THE_AGENT: None, "lenient": 0.3, "no
 OWN_VERDICT, CUSTOM = "critic's own verdict", "custom"
 CHOICES: dict[str, float | None] = {OWN_VERDICT: None, "lenient": 0.3, "normal": 0.5, "strict": 0.8}
 """Acceptance threshold (0..1) of each choice of a node that judges, `CUSTOM` aside."""
-STRICTNESS_HELP = (
-    "Kept for old workflows. Set the strictness in the Critic Loop, Attempt End or Judge instead. This value "
-    "is used only if theirs is 'custom' with 'accept at' 0."
-)
 
 
 def accept_at_of(critic: Any, strictness: str, accept_at: float) -> float | None:

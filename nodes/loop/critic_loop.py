@@ -30,22 +30,17 @@ from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
 from .. import host
 from ..inputs.images import to_batch
 from ..inputs.loop_inputs import (
+    HIDDEN,
     OWN_SETTINGS,
-    accept_at_input,
-    candidates_input,
+    attempts_inputs,
     check_story_input,
-    critic_input,
-    derive_checklist_input,
-    keep_input,
-    max_attempts_input,
-    pause_input,
     published_input,
+    setting_input,
     strictness_input,
 )
 from ..inputs.run_folder import RUNS, RunWatch, run_folder
 from ..inputs.sockets import (
     AGENT,
-    CATEGORY,
     GENERATOR,
     PLAN,
     GeneratorSocket,
@@ -54,6 +49,7 @@ from ..inputs.sockets import (
     TrajectorySocket,
     check_connected,
     check_optional,
+    node_schema,
 )
 from ..inputs.validation import CUSTOM, accept_at_of, checked, in_range, only_text
 from ..plan.edit_plan import step_text
@@ -69,100 +65,36 @@ class CriticLoop(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveCriticLoop",
-            display_name="Critic Loop",
-            category=CATEGORY,
-            description="Generates every step of the plan, has the critic judge the image, and tries again "
-            "with a refined prompt until it is accepted. Results are kept in output/interleave-thinker: "
-            "queue again after a crash or a change, and only what is missing or changed is generated.",
+        return node_schema(
+            "InterleaveCriticLoop",
             search_aliases=["critic", "judge", "refine", "retry until right", "story", "interleave", "loop"],
             is_output_node=True,
             not_idempotent=True,
             hidden=[io.Hidden.unique_id],
             inputs=[
-                PlanSocket.Input("plan", tooltip="From a Planner or Edit Plan."),
-                GeneratorSocket.Input(
-                    "generator",
-                    optional=True,
-                    tooltip="The image model: any of the Generator nodes. A plan of text-only steps needs "
-                    "none.",
+                PlanSocket.Input("plan"),
+                GeneratorSocket.Input("generator", optional=True),
+                *attempts_inputs(),
+                setting_input(RunSettings, "source"),
+                setting_input(RunSettings, "on_failure"),
+                setting_input(RunSettings, "seed", control_after_generate=io.ControlAfterGenerate.fixed),
+                setting_input(RunSettings, "seed_rule", options=["every try", "every step"], **HIDDEN),
+                setting_input(
+                    RunSettings, "time_budget", default=NO_LIMIT, min=0.0, max=1e6, step=10.0, **HIDDEN
                 ),
-                critic_input(),
-                max_attempts_input(),
-                accept_at_input(),
-                keep_input(),
-                io.Combo.Input(
-                    "source",
-                    options=["previous", "first", "anchor", "all"],
-                    default="previous",
-                    tooltip="Image that each step edits. previous: that of the step before. first: the first "
-                    "generated image. anchor: the first image of the request. all: like previous, and the "
-                    "model also sees the request's other images and the earlier ones, if it takes several.",
-                ),
-                io.Combo.Input(
-                    "on_failure",
-                    options=["keep", "stop"],
-                    default="keep",
-                    tooltip="If no attempt of a step was accepted. keep: continue with the kept image. stop: "
-                    "end the run there.",
-                ),
-                io.Int.Input(
-                    "seed",
-                    default=0,
-                    min=0,
-                    max=2**48,
-                    control_after_generate=io.ControlAfterGenerate.fixed,
-                    tooltip="Base seed. The seed of every step and attempt is derived from it.",
-                ),
-                io.Combo.Input(
-                    "seed_rule",
-                    options=["every try", "every step"],
-                    default="every try",
-                    optional=True,
-                    advanced=True,
-                    tooltip="every try: a new seed for every attempt. every step: one seed for all attempts "
-                    "of a step, so that only the prompt changes.",
-                ),
-                io.Float.Input(
-                    "time_budget",
-                    default=NO_LIMIT,
-                    min=0.0,
-                    max=1e6,
-                    step=10.0,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Time limit of the whole run in seconds; 0 = none. No attempt starts after it. "
-                    "Queue again to continue.",
-                ),
-                candidates_input(),
+                setting_input(RunSettings, "candidates", **HIDDEN),
                 strictness_input(),
-                derive_checklist_input(),
-                pause_input(),
+                setting_input(RunSettings, "derive_checklist", **HIDDEN),
+                setting_input(RunSettings, "pause", **HIDDEN),
                 check_story_input(),
                 published_input(),
             ],
             outputs=[
-                io.Image.Output(
-                    "images", is_output_list=True, tooltip="The kept image of every generated step."
-                ),
-                io.String.Output(
-                    "texts", is_output_list=True, tooltip="The text of every step, text-only steps included."
-                ),
-                TrajectorySocket.Output(
-                    "TRAJECTORY",
-                    tooltip="The whole story, for Storyboard, Export, Feedback or Save Story.",
-                ),
-                io.String.Output(
-                    "report", tooltip="The result of every step and attempt, with the critic's reasoning."
-                ),
-                io.String.Output(
-                    "image_texts",
-                    display_name="image texts",
-                    is_output_list=True,
-                    tooltip="One text per image, in the order of 'images'. The text of a text-only step is "
-                    "added to that of the image before it.",
-                ),
+                io.Image.Output("images", is_output_list=True),
+                io.String.Output("texts", is_output_list=True),
+                TrajectorySocket.Output("TRAJECTORY"),
+                io.String.Output("report"),
+                io.String.Output("image_texts", display_name="image texts", is_output_list=True),
             ],
         )
 
@@ -195,10 +127,7 @@ class CriticLoop(io.ComfyNode):
                 "Critic Loop: check_story is set, but no critic is connected that could check the story.",
                 "Connect a critic, or set check_story to 0.",
             )
-        own = {
-            "accept_at": accept_at_of(critic, strictness, accept_at),
-            "time_budget": time_budget or None,
-        }
+        own = {"accept_at": accept_at_of(critic, strictness, accept_at), "time_budget": time_budget or None}
         preset = published_run(as_published, plan, generator, critic)
         policy = checked(RunSettings, "Critic Loop", **{**own, **settings, **preset.settings})
         folder = run_folder(host.output_folder(), plan.request, policy.seed)

@@ -23,7 +23,7 @@ from ..agents.managed_chat import critic_with
 from ..host import running_graph
 from ..inputs.images import only_picture
 from ..inputs.loop_inputs import accept_at_input, strictness_input
-from ..inputs.sockets import AGENT, CATEGORY, AgentSocket, asked_request, check_connected
+from ..inputs.sockets import AGENT, AgentSocket, asked_request, check_connected, node_schema
 from ..inputs.validation import CUSTOM, accept_at_of, fault_of, in_range, only_text
 
 MAX_TEXTS = 80_000
@@ -36,12 +36,8 @@ class JudgeNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveJudge",
-            display_name="Judge",
-            category=CATEGORY,
-            description="Asks a critic for one verdict: does the image show what was asked for, and if not, "
-            "what should the prompt be? Generates nothing.",
+        return node_schema(
+            "InterleaveJudge",
             search_aliases=[
                 "critic",
                 "verdict",
@@ -53,45 +49,20 @@ class JudgeNode(io.ComfyNode):
             ],
             is_output_node=True,
             inputs=[
-                AgentSocket.Input("agent", tooltip="The agent that judges, from one of the agent nodes."),
-                io.Image.Input("after", tooltip="The image to judge."),
-                io.String.Input(
-                    "instruction",
-                    multiline=True,
-                    default="",
-                    tooltip="What the image should show, or what should have changed compared with the image "
-                    "before.",
-                ),
+                AgentSocket.Input("agent"),
+                io.Image.Input("after"),
+                io.String.Input("instruction", multiline=True, default=""),
                 accept_at_input(),
-                io.Image.Input(
-                    "before",
-                    optional=True,
-                    tooltip="The image before the change. Without it, the critic sees a white image, as for "
-                    "an image generated from text.",
-                ),
-                io.String.Input(
-                    "prompt",
-                    multiline=True,
-                    optional=True,
-                    default="",
-                    tooltip="The prompt that generated the image, if it differs from the instruction.",
-                ),
+                io.Image.Input("before", optional=True),
+                io.String.Input("prompt", multiline=True, optional=True, default=""),
                 strictness_input(),
             ],
             outputs=[
-                io.Boolean.Output("success", tooltip="Whether the image is accepted."),
-                io.Float.Output(
-                    "probability", tooltip="Success probability, 0 to 1. Not every agent reports it."
-                ),
-                io.String.Output(
-                    "refined_prompt",
-                    display_name="refined prompt",
-                    tooltip="The prompt for the next attempt; the same prompt if the image is accepted.",
-                ),
-                io.String.Output("reasoning", tooltip="The critic's reasoning."),
-                io.String.Output(
-                    "verdict_text", display_name="verdict as text", tooltip="The whole verdict as text."
-                ),
+                io.Boolean.Output("success"),
+                io.Float.Output("probability"),
+                io.String.Output("refined_prompt", display_name="refined prompt"),
+                io.String.Output("reasoning"),
+                io.String.Output("verdict_text", display_name="verdict as text"),
             ],
         )
 

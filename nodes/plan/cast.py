@@ -25,7 +25,7 @@ from ...backend.journal.records.run_files import PICTURES
 from ...backend.pictures import Picture
 from ...backend.types import StepImage
 from ..inputs.images import checked_batch, to_pictures
-from ..inputs.sockets import CAST, CATEGORY, CastSocket, check_optional, images_input
+from ..inputs.sockets import CAST, CastSocket, check_optional, images_input, node_schema
 from ..inputs.validation import checked, fault_of, only_text
 
 
@@ -35,13 +35,8 @@ class CastNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveCast",
-            display_name="Cast",
-            category=CATEGORY,
-            description="Describes a character, a prop or a place that looks the same in every image of a "
-            "story. Chain one node per member, connect the last one to Edit Plan, and reuse them for the "
-            "next story.",
+        return node_schema(
+            "InterleaveCast",
             search_aliases=[
                 "character",
                 "same character",
@@ -52,44 +47,18 @@ class CastNode(io.ComfyNode):
                 "location",
             ],
             inputs=[
-                io.String.Input(
-                    "name",
-                    default="",
-                    placeholder="Mia",
-                    tooltip="The word that prompts use, such as Mia. Each name once. Without a list in Edit "
-                    "Plan, the member is in each step whose prompt shows it by this name (not 'without Mia' "
-                    "or 'Mia's dog') or marks it with @Mia.",
-                ),
-                io.Combo.Input(
-                    "kind",
-                    options=list(get_args(MemberKind)),
-                    default="character",
-                    tooltip="What it is. Characters are counted in the prompt of a step.",
-                ),
+                io.String.Input("name", default="", placeholder="Mia"),
+                io.Combo.Input("kind", options=list(get_args(MemberKind)), default="character"),
                 io.String.Input(
                     "traits",
                     multiline=True,
                     default="",
                     placeholder="girl of seven\nshort black hair\nred coat",
-                    tooltip=f"Visual facts that never change, one per line, at most {MAX_TRAITS}. They are "
-                    "added to the prompt of every step with this member.",
                 ),
-                images_input(
-                    "Reference images, for models that accept several images. Only those of the members in a "
-                    "step are shown to the model, the newest first: connect it last.",
-                    MAX_MEMBER_IMAGES,
-                ),
-                CastSocket.Input(
-                    "cast",
-                    optional=True,
-                    tooltip=f"From another Cast: the members before, at most {MAX_CAST} in all.",
-                ),
+                images_input(MAX_MEMBER_IMAGES),
+                CastSocket.Input("cast", optional=True),
             ],
-            outputs=[
-                CastSocket.Output(
-                    "CAST", tooltip="The members before and this one, for Edit Plan or the next Cast."
-                )
-            ],
+            outputs=[CastSocket.Output("CAST")],
         )
 
     @classmethod

@@ -29,7 +29,6 @@ from ...backend.types import MAX_STYLE, MAX_TEXT, Plan, Request, Step
 from .. import host
 from ..inputs.sockets import (
     CAST,
-    CATEGORY,
     PLAN,
     CastSocket,
     PlannedRequest,
@@ -37,6 +36,7 @@ from ..inputs.sockets import (
     asked_request,
     check_optional,
     images_input,
+    node_schema,
 )
 from .cast import is_connected
 
@@ -58,12 +58,8 @@ class EditPlan(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveEditPlan",
-            display_name="Edit Plan",
-            category=CATEGORY,
-            description="Change, add, delete, move or lock steps before images are generated, or write a "
-            "plan without a planner. Your edits stay when the planner runs again.",
+        return node_schema(
+            "InterleaveEditPlan",
             search_aliases=[
                 "plan",
                 "steps",
@@ -74,42 +70,13 @@ class EditPlan(io.ComfyNode):
             ],
             is_output_node=True,
             inputs=[
-                PlanSocket.Input(
-                    "plan", optional=True, tooltip="From a Planner; without one, the plan is the text below."
-                ),
-                io.String.Input(
-                    "edits",
-                    multiline=True,
-                    default="",
-                    placeholder=EXAMPLE,
-                    tooltip="The plan as an outline or JSON. Empty: the planner's plan is used. If the "
-                    "planner writes a new plan, steps that you changed, added or locked ([locked] after the "
-                    "name) stay as they are; the others come from the new plan.",
-                ),
-                io.String.Input(
-                    "request",
-                    default="",
-                    optional=True,
-                    tooltip="Without a planner: name of the story, under which its images are kept. Empty: "
-                    "the name of the first step. Ignored with a planner.",
-                ),
-                images_input(
-                    "Without a planner: images that the story starts from, in order. Step 1 edits the last "
-                    "one (the first with source 'anchor')."
-                ),
-                CastSocket.Input(
-                    "cast",
-                    optional=True,
-                    tooltip="From Cast: the characters, props and places that look the same in every image. "
-                    "A member in the text replaces the connected one of the same name.",
-                ),
+                PlanSocket.Input("plan", optional=True),
+                io.String.Input("edits", multiline=True, default="", placeholder=EXAMPLE),
+                io.String.Input("request", default="", optional=True),
+                images_input(),
+                CastSocket.Input("cast", optional=True),
             ],
-            outputs=[
-                PlanSocket.Output("PLAN", tooltip="The edited plan, for Critic Loop or Attempt Start."),
-                io.String.Output(
-                    "plan_text", display_name="plan as text", tooltip="The edited plan as an outline."
-                ),
-            ],
+            outputs=[PlanSocket.Output("PLAN"), io.String.Output("plan_text", display_name="plan as text")],
         )
 
     @classmethod

@@ -21,13 +21,13 @@ from ..agents.reply_inputs import settings_of
 from ..inputs.run_folder import planning_folder
 from ..inputs.sockets import (
     AGENT,
-    CATEGORY,
     AgentSocket,
     PlannedRequest,
     PlanSocket,
     asked_request,
     check_connected,
     images_input,
+    node_schema,
 )
 from ..inputs.validation import checked, fault_of, in_range
 from .edit_plan import plan_text
@@ -45,44 +45,17 @@ class PlannerNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleavePlanner",
-            display_name="Planner",
-            category=CATEGORY,
-            description="Turns a request into a plan: every step with a prompt for the image model and a "
-            "text for the reader.",
+        return node_schema(
+            "InterleavePlanner",
             search_aliases=["plan", "story", "interleave", "prompt writer", "steps"],
             inputs=[
-                AgentSocket.Input("agent", tooltip="The agent that plans, from one of the agent nodes."),
-                io.String.Input(
-                    "request",
-                    multiline=True,
-                    default="",
-                    tooltip="The story in your own words, for example: A red boat leaves the harbor at dawn, "
-                    "meets a storm and comes home at night. <image> marks the place of each connected image.",
-                ),
-                io.Int.Input(
-                    "step_count",
-                    default=0,
-                    min=0,
-                    max=MAX_STEPS,
-                    optional=True,
-                    tooltip="Number of steps of the plan. 0 = the agent decides.",
-                ),
+                AgentSocket.Input("agent"),
+                io.String.Input("request", multiline=True, default=""),
+                io.Int.Input("step_count", default=0, min=0, max=MAX_STEPS, optional=True),
                 io.Combo.Input(
-                    "captions",
-                    options=list(get_args(CaptionStyle)),
-                    default="as asked",
-                    optional=True,
-                    tooltip="Text for the reader at each step. as asked: as the request says. none: no text. "
-                    "short: a caption. paragraph: a paragraph.",
+                    "captions", options=list(get_args(CaptionStyle)), default="as asked", optional=True
                 ),
-                images_input(
-                    "Images of the request, in the order of its image marks. The agent looks at all of "
-                    "them; step 1 edits the last one (the first with source 'anchor'). The image model sees "
-                    "the others only with source 'all', or if you also connect them to a reference of the "
-                    "Step Generator."
-                ),
+                images_input(),
                 io.Int.Input(
                     "seed",
                     default=0,
@@ -90,56 +63,18 @@ class PlannerNode(io.ComfyNode):
                     max=2**48,
                     control_after_generate=io.ControlAfterGenerate.fixed,
                     optional=True,
-                    tooltip="Sampling seed of the plan: another seed gives another plan. 0 uses the agent's "
-                    "own settings, by default greedy decoding.",
                 ),
                 io.Float.Input(
-                    "temperature",
-                    default=0.0,
-                    min=0.0,
-                    max=2.0,
-                    step=0.05,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Sampling temperature: how much plans of different seeds differ. 0 = automatic: "
-                    "the agent's temperature, or 0.7 if that is 0 and a seed is set.",
+                    "temperature", default=0.0, min=0.0, max=2.0, step=0.05, optional=True, advanced=True
                 ),
-                io.String.Input(
-                    "style",
-                    multiline=True,
-                    default="",
-                    optional=True,
-                    tooltip="Text put before every prompt: style, character, or the trigger word of a LoRA. "
-                    "Examples: 'Watercolor on rough paper', 'Mia has red curls and a green coat'. The critic "
-                    "sees it too.",
-                ),
-                io.Boolean.Input(
-                    "exact_count",
-                    default=False,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Fail if the plan has another number of steps than requested. Off: the closer of "
-                    "two plans is used, with a warning.",
-                ),
-                io.Boolean.Input(
-                    "repair_plan",
-                    default=False,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Ask the agent once more if the plan check finds problems, such as a prompt "
-                    "without its subject. The second plan is used if it has fewer.",
-                ),
+                io.String.Input("style", multiline=True, default="", optional=True),
+                io.Boolean.Input("exact_count", default=False, optional=True, advanced=True),
+                io.Boolean.Input("repair_plan", default=False, optional=True, advanced=True),
             ],
             outputs=[
-                PlanSocket.Output(
-                    "PLAN", tooltip="The request with its plan, for Edit Plan, Critic Loop or Attempt Start."
-                ),
-                io.String.Output(
-                    "plan_text",
-                    display_name="plan as text",
-                    tooltip="The plan as an outline, to read or to paste into Edit Plan.",
-                ),
-                io.String.Output("reasoning", tooltip="The planner's reasoning."),
+                PlanSocket.Output("PLAN"),
+                io.String.Output("plan_text", display_name="plan as text"),
+                io.String.Output("reasoning"),
             ],
         )
 

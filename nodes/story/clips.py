@@ -18,7 +18,7 @@ from ...backend.types.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, 
 from .. import host
 from ..inputs.images import checked_batch, to_batch, to_pictures
 from ..inputs.run_folder import run_folder
-from ..inputs.sockets import CATEGORY, TRAJECTORY, TrajectorySocket, check_connected
+from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import in_range
 
 MEGAPIXEL = 1_000_000
@@ -32,13 +32,8 @@ class ClipList(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveClipList",
-            display_name="Clip List",
-            category=CATEGORY,
-            description="Lists what each clip of a story leads from and to, for ComfyUI's own nodes that "
-            "generate a video between a first and a last frame. The nodes behind it run once per clip. Add "
-            "Clips takes their frames.",
+        return node_schema(
+            "InterleaveClipList",
             search_aliases=[
                 "video",
                 "first last frame",
@@ -49,50 +44,23 @@ class ClipList(io.ComfyNode):
                 "animate",
             ],
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
-                io.Combo.Input(
-                    "family",
-                    options=list(FAMILIES),
-                    default=next(iter(FAMILIES)),
-                    tooltip="The video model: Wan 2.1 and 2.2, LTX-Video and LTX-2, or MiniMax H3. It "
-                    "decides the frames per second, and which lengths and sizes are possible.",
-                ),
+                TrajectorySocket.Input("trajectory"),
+                io.Combo.Input("family", options=list(FAMILIES), default=next(iter(FAMILIES))),
+                io.Float.Input("seconds", default=5.0, min=0.1, max=60.0, step=0.1),
+                io.Boolean.Input("only_missing", default=True, optional=True),
                 io.Float.Input(
-                    "seconds",
-                    default=5.0,
-                    min=0.1,
-                    max=60.0,
-                    step=0.1,
-                    tooltip="Duration of each clip, rounded to a length that the model supports.",
-                ),
-                io.Boolean.Input(
-                    "only_missing",
-                    default=True,
-                    optional=True,
-                    tooltip="List only clips that the story does not have yet, or whose images or prompt "
-                    "changed. Off: make all clips again.",
-                ),
-                io.Float.Input(
-                    "megapixels",
-                    default=0.0,
-                    min=0.0,
-                    max=4.0,
-                    step=0.05,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Million pixels of a frame. 0: the usual size of the model. The shape is that of "
-                    "the image.",
+                    "megapixels", default=0.0, min=0.0, max=4.0, step=0.05, optional=True, advanced=True
                 ),
             ],
             outputs=[
-                TrajectorySocket.Output("TRAJECTORY", tooltip="The story, for Add Clips."),
-                io.Image.Output("first_image", is_output_list=True, tooltip="First frame of each clip."),
-                io.Image.Output("last_image", is_output_list=True, tooltip="Last frame of each clip."),
-                io.String.Output("prompt", is_output_list=True, tooltip="What happens in each clip."),
-                io.Int.Output("width", is_output_list=True, tooltip="Width of each clip in pixels."),
-                io.Int.Output("height", is_output_list=True, tooltip="Height of each clip in pixels."),
-                io.Int.Output("length", tooltip="Number of frames of each clip."),
-                io.Float.Output("fps", tooltip="Frames per second of each clip."),
+                TrajectorySocket.Output("TRAJECTORY"),
+                io.Image.Output("first_image", is_output_list=True),
+                io.Image.Output("last_image", is_output_list=True),
+                io.String.Output("prompt", is_output_list=True),
+                io.Int.Output("width", is_output_list=True),
+                io.Int.Output("height", is_output_list=True),
+                io.Int.Output("length"),
+                io.Float.Output("fps"),
             ],
         )
 
@@ -141,42 +109,17 @@ class AddClips(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveAddClips",
-            display_name="Add Clips",
-            category=CATEGORY,
-            description="Adds generated clips to a story and stores them in its run folder. Export writes "
-            "them as a video (MP4), into the page and into the ZIP. If the story has all of its clips, the "
-            "video nodes do not run.",
+        return node_schema(
+            "InterleaveAddClips",
             search_aliases=["video", "movie", "combine clips", "story to video", "mp4"],
             is_input_list=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="The story of Clip List."),
-                io.Float.Input(
-                    "fps",
-                    default=16.0,
-                    min=MIN_FPS,
-                    max=MAX_FPS,
-                    step=0.01,
-                    tooltip="Frames per second of the frames: those of Clip List.",
-                ),
-                io.Image.Input(
-                    "frames",
-                    optional=True,
-                    lazy=True,
-                    tooltip="Frames of each clip, from VAE Decode: one batch per clip.",
-                ),
-                io.Video.Input(
-                    "videos",
-                    optional=True,
-                    lazy=True,
-                    tooltip="One video per clip, instead of frames. Its own frames per second are used.",
-                ),
+                TrajectorySocket.Input("trajectory"),
+                io.Float.Input("fps", default=16.0, min=MIN_FPS, max=MAX_FPS, step=0.01),
+                io.Image.Input("frames", optional=True, lazy=True),
+                io.Video.Input("videos", optional=True, lazy=True),
             ],
-            outputs=[
-                TrajectorySocket.Output("TRAJECTORY", tooltip="The story with its clips, for Export."),
-                io.String.Output("report", tooltip="The clips by step."),
-            ],
+            outputs=[TrajectorySocket.Output("TRAJECTORY"), io.String.Output("report")],
         )
 
     @classmethod

@@ -17,7 +17,7 @@ from ...backend.report.words import ENGLISH, LANGUAGES
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.images import to_batch
-from ..inputs.sockets import CATEGORY, TRAJECTORY, TrajectorySocket, check_connected
+from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import check_library, in_range
 from .saved_runs import incomplete_line, shown_incomplete
 
@@ -54,13 +54,8 @@ class Export(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveExport",
-            display_name="Export",
-            category=CATEGORY,
-            description="Exports a story into the output folder: as a web page, PDF, picture book, EPUB, "
-            "comic, GIF or WebP animation, MP4 video, contact sheet, Markdown, data, or one file to "
-            "share. Nothing is overwritten.",
+        return node_schema(
+            "InterleaveExport",
             search_aliases=[
                 "save story",
                 "pdf",
@@ -78,66 +73,20 @@ class Export(io.ComfyNode):
             ],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
-                io.Combo.Input(
-                    "format",
-                    options=list(formats()),
-                    default="page (HTML)",
-                    tooltip="Pages, PDFs, books and comics are one file each. Markdown and the JSON formats "
-                    "are folders with the images. 'story to share (ZIP)' contains everything: request, input "
-                    "images, plan, all attempts and verdicts, and the workflow. Load Story opens it; Save "
-                    "Story writes the same file.",
-                ),
-                io.String.Input(
-                    "filename_prefix",
-                    default="interleave-thinker/export/story",
-                    tooltip="Name of the file, with subfolders before it; a number is added. "
-                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are replaced.",
-                ),
-                io.Float.Input(
-                    "seconds",
-                    default=2.0,
-                    min=0.1,
-                    max=60.0,
-                    step=0.1,
-                    tooltip="GIF and WebP only: display time of each step in seconds.",
-                ),
-                io.Boolean.Input(
-                    "attempts",
-                    default=False,
-                    tooltip="GIF and WebP only: show all attempts, not just the kept images.",
-                ),
-                io.Boolean.Input(
-                    "audience",
-                    default=False,
-                    optional=True,
-                    tooltip="For readers: hide verdicts, attempts, prompts and step names. The JSON formats "
-                    "and the ZIP always contain everything.",
-                ),
-                io.String.Input(
-                    "title",
-                    default="",
-                    optional=True,
-                    tooltip="Title of a page, PDF, book, comic or Markdown. Empty: the beginning of the "
-                    "request. Sheets, GIF, WebP and videos have a title only if you enter one.",
-                ),
-                io.Int.Input(
-                    "panels",
-                    default=4,
-                    min=1,
-                    max=9,
-                    optional=True,
-                    advanced=True,
-                    tooltip="Comics only: maximum number of images per page.",
-                ),
+                TrajectorySocket.Input("trajectory"),
+                io.Combo.Input("format", options=list(formats()), default="page (HTML)"),
+                io.String.Input("filename_prefix", default="interleave-thinker/export/story"),
+                io.Float.Input("seconds", default=2.0, min=0.1, max=60.0, step=0.1),
+                io.Boolean.Input("attempts", default=False),
+                io.Boolean.Input("audience", default=False, optional=True),
+                io.String.Input("title", default="", optional=True),
+                io.Int.Input("panels", default=4, min=1, max=9, optional=True, advanced=True),
                 io.Combo.Input(
                     "lettering",
                     options=["captions", "balloons", "none", "shots"],
                     default="captions",
                     optional=True,
                     advanced=True,
-                    tooltip="Comics only: text below the images, quoted text in speech balloons, or no text. "
-                    "shots: a storyboard, with number and name of each step above its text.",
                 ),
                 io.Combo.Input(
                     "language",
@@ -145,11 +94,9 @@ class Export(io.ComfyNode):
                     default=AS_THE_INTERFACE,
                     optional=True,
                     advanced=True,
-                    tooltip="Language of the export's own words (Step, accepted, Made by...). The story is "
-                    "not translated.",
                 ),
             ],
-            outputs=[io.String.Output("path", tooltip="The file that was written.")],
+            outputs=[io.String.Output("path")],
         )
 
     @classmethod
@@ -244,42 +191,18 @@ class Storyboard(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveStoryboard",
-            display_name="Storyboard",
-            category=CATEGORY,
-            description="Lays out the story on one sheet: every step's image with its text.",
+        return node_schema(
+            "InterleaveStoryboard",
             search_aliases=["contact sheet", "comic", "grid", "story", "collage"],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
-                io.Combo.Input(
-                    "show",
-                    options=["chosen", "attempts", "audience"],
-                    default="chosen",
-                    tooltip="chosen: the kept image of every step. attempts: all attempts of every step side "
-                    "by side. audience: only kept images and texts, for readers.",
-                ),
-                io.Int.Input(
-                    "columns",
-                    default=0,
-                    min=0,
-                    max=100,
-                    advanced=True,
-                    tooltip="Number of images side by side. 0 = automatic.",
-                ),
-                io.Int.Input(
-                    "cell",
-                    default=320,
-                    min=48,
-                    max=2048,
-                    step=16,
-                    advanced=True,
-                    tooltip="Longer side of each image on the sheet, in pixels.",
-                ),
-                io.Boolean.Input("captions", default=True, tooltip="Show each step's text below its image."),
+                TrajectorySocket.Input("trajectory"),
+                io.Combo.Input("show", options=["chosen", "attempts", "audience"], default="chosen"),
+                io.Int.Input("columns", default=0, min=0, max=100, advanced=True),
+                io.Int.Input("cell", default=320, min=48, max=2048, step=16, advanced=True),
+                io.Boolean.Input("captions", default=True),
             ],
-            outputs=[io.Image.Output("sheet", tooltip="The sheet as an image, for example for Save Image.")],
+            outputs=[io.Image.Output("sheet")],
         )
 
     @classmethod

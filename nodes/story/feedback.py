@@ -18,12 +18,12 @@ from .. import host
 from ..inputs.run_folder import PARENT, run_folder
 from ..inputs.sockets import (
     AGENT,
-    CATEGORY,
     TRAJECTORY,
     AgentSocket,
     TrajectorySocket,
     check_connected,
     check_optional,
+    node_schema,
 )
 from ..inputs.validation import fault_of
 
@@ -41,58 +41,20 @@ class FeedbackNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveFeedback",
-            display_name="Feedback",
-            category=CATEGORY,
-            description="Records your own verdict on an image, which wins over the critic's. It is kept in "
-            "the run's folder, where `interleave-thinker train own-critic` reads it to train your critic.",
+        return node_schema(
+            "InterleaveFeedback",
             search_aliases=["rate", "thumbs up", "thumbs down", "correct critic", "training data", "label"],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
-                io.Int.Input("step", default=1, min=1, max=1_000_000, tooltip="Number of the step."),
-                io.Int.Input(
-                    "attempt",
-                    default=CHOSEN,
-                    min=CHOSEN,
-                    max=1_000,
-                    tooltip="Number of the attempt, from 1 as in the report. 0 = the attempt that was kept.",
-                ),
-                io.Combo.Input(
-                    "word",
-                    options=[ACCEPT, REJECT, BETTER, TAKE_BACK],
-                    default=ACCEPT,
-                    tooltip="Whether the image shows what the step's prompt asks for. 'better prompt' "
-                    "rejects the image and gives the prompt that should be used next. 'take back' removes "
-                    "your earlier verdict.",
-                ),
-                io.String.Input(
-                    "better_prompt",
-                    multiline=True,
-                    default="",
-                    tooltip="The prompt that should be used next. Only read with the verdict 'better "
-                    "prompt'.",
-                ),
-                io.String.Input(
-                    "reason",
-                    multiline=True,
-                    default="",
-                    optional=True,
-                    tooltip="The reason for your verdict. The critic learns it as its reasoning: when you "
-                    "reject an image, it teaches more than the verdict itself.",
-                ),
-                AgentSocket.Input(
-                    "critic",
-                    optional=True,
-                    tooltip="The agent that will be trained: the training row uses its prompt set. Without "
-                    "it, the pack's own.",
-                ),
+                TrajectorySocket.Input("trajectory"),
+                io.Int.Input("step", default=1, min=1, max=1_000_000),
+                io.Int.Input("attempt", default=CHOSEN, min=CHOSEN, max=1_000),
+                io.Combo.Input("word", options=[ACCEPT, REJECT, BETTER, TAKE_BACK], default=ACCEPT),
+                io.String.Input("better_prompt", multiline=True, default=""),
+                io.String.Input("reason", multiline=True, default="", optional=True),
+                AgentSocket.Input("critic", optional=True),
             ],
-            outputs=[
-                io.String.Output("path", tooltip="The file with all collected training rows."),
-                io.Int.Output("rows", tooltip="Number of rows in that file."),
-            ],
+            outputs=[io.String.Output("path"), io.Int.Output("rows")],
         )
 
     @classmethod

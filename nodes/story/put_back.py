@@ -11,7 +11,7 @@ from ...backend.drift.pictures import put_back
 from ...backend.errors import SettingsError
 from .. import host
 from ..inputs.images import to_batch, to_pictures
-from ..inputs.sockets import CATEGORY
+from ..inputs.sockets import node_schema
 
 
 class PutBackNode(io.ComfyNode):
@@ -20,13 +20,8 @@ class PutBackNode(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleavePutBack",
-            display_name="Put Back",
-            category=CATEGORY,
-            description="Puts the pixels of the image before an edit back where the edit did not need to "
-            "change them. Image models shift, tint and soften the whole image at every edit; over many edits "
-            "this adds up. Edits of the whole image (light, style, scene) stay as they are.",
+        return node_schema(
+            "InterleavePutBack",
             search_aliases=[
                 "drift",
                 "restore",
@@ -35,14 +30,8 @@ class PutBackNode(io.ComfyNode):
                 "color match",
                 "keep background",
             ],
-            inputs=[
-                io.Image.Input("before", tooltip="The image before the edit."),
-                io.Image.Input("after", tooltip="The edited image, of the same size."),
-            ],
-            outputs=[
-                io.Image.Output("image", tooltip="The edited image with the pixels put back."),
-                io.String.Output("report", tooltip="How much the edit changed, or why nothing was put back."),
-            ],
+            inputs=[io.Image.Input("before"), io.Image.Input("after")],
+            outputs=[io.Image.Output("image"), io.String.Output("report")],
         )
 
     @classmethod

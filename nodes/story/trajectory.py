@@ -13,7 +13,7 @@ from ...backend.report.outcomes import summarize
 from ...backend.report.text import report
 from ...backend.types import Trajectory
 from .. import host
-from ..inputs.sockets import CATEGORY, TRAJECTORY, TrajectorySocket, check_connected
+from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import fault_of
 from .export import display_of, image_size, write_export
 from .saved_runs import find_choice, incomplete_line, load_choice, shown_incomplete, stamp, trajectory_names
@@ -32,13 +32,8 @@ class SaveTrajectory(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveSaveTrajectory",
-            display_name="Save Story",
-            category=CATEGORY,
-            description="Saves the whole story with all attempts and images in a folder of its own in the "
-            "output folder, or in one ZIP file to share. Load Story and the command line open both. Nothing "
-            "is overwritten.",
+        return node_schema(
+            "InterleaveSaveTrajectory",
             search_aliases=[
                 "save story",
                 "keep run",
@@ -50,28 +45,11 @@ class SaveTrajectory(io.ComfyNode):
             ],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input(
-                    "trajectory", tooltip="The story to save, from Critic Loop or Attempt End."
-                ),
-                io.String.Input(
-                    "filename_prefix",
-                    default="interleave-thinker/saved/story",
-                    tooltip="Name of the folder or file, with subfolders before it; a number is added. "
-                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are replaced.",
-                ),
-                io.Combo.Input(
-                    "form",
-                    options=[FOLDER, ONE_FILE],
-                    default=FOLDER,
-                    optional=True,
-                    tooltip="A folder, or one ZIP file to share. The ZIP contains everything: request, input "
-                    "images, plan, all attempts and verdicts, and the workflow. Load Story opens both.",
-                ),
+                TrajectorySocket.Input("trajectory"),
+                io.String.Input("filename_prefix", default="interleave-thinker/saved/story"),
+                io.Combo.Input("form", options=[FOLDER, ONE_FILE], default=FOLDER, optional=True),
             ],
-            outputs=[
-                TrajectorySocket.Output("TRAJECTORY", tooltip="The same story."),
-                io.String.Output("path", tooltip="The folder or file that was written."),
-            ],
+            outputs=[TrajectorySocket.Output("TRAJECTORY"), io.String.Output("path")],
         )
 
     @classmethod
@@ -102,30 +80,11 @@ class LoadTrajectory(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id="InterleaveLoadTrajectory",
-            display_name="Load Story",
-            category=CATEGORY,
-            description="Loads a story from the output or input folder: a run of the Critic Loop (finished "
-            "or not), a saved story, a shared .zip, a folder with an execution_record.json, or a folder "
-            "with a story.txt and its images.",
+        return node_schema(
+            "InterleaveLoadTrajectory",
             search_aliases=["load story", "open run", "execution record", "resume story", "zip", "import"],
-            inputs=[
-                io.Combo.Input(
-                    "story",
-                    options=trajectory_names(story_roots()),
-                    tooltip="Stories in the output and input folders, newest first. Put a .zip from someone "
-                    "else into the input folder. Press R to refresh the list.",
-                )
-            ],
-            outputs=[
-                TrajectorySocket.Output(
-                    "TRAJECTORY", tooltip="The story, for Storyboard, Export or Feedback."
-                ),
-                io.String.Output(
-                    "report", tooltip="The result of every step and attempt, with the critic's reasoning."
-                ),
-            ],
+            inputs=[io.Combo.Input("story", options=trajectory_names(story_roots()))],
+            outputs=[TrajectorySocket.Output("TRAJECTORY"), io.String.Output("report")],
         )
 
     @classmethod

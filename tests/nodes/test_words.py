@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 
+from interleave_thinker.backend.types import RunSettings
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +37,13 @@ def words(language: str, node: str) -> Words:
 
 
 def definitions(language: str) -> dict[str, Any]:
-    return json.loads((ROOT / "locales" / language / "nodeDefs.json").read_text(encoding="utf-8"))
+    """Texts of all nodes. An English text that is not there is the description of a run setting."""
+    found = json.loads((ROOT / "locales" / language / "nodeDefs.json").read_text(encoding="utf-8"))
+    for entry in found.values() if language == "en" else ():
+        for name, one in entry.get("inputs", {}).items():
+            if name in RunSettings.model_fields:
+                one.setdefault("tooltip", RunSettings.model_fields[name].description)
+    return found
 
 
 def flat(value: Any, place: tuple[str, ...] = ()) -> Any:
