@@ -50,18 +50,25 @@ if TYPE_CHECKING:
     from .loop.replay import load_trajectory
     from .pictures import Picture
     from .pipeline.approval import approve, approve_overdue
-    from .pipeline.pipeline import Pipeline
-    from .pipeline.published import published_settings
-    from .pipeline.story import Story, StoryStream
-    from .prompts import PromptSet
+    from .pipeline.as_published import published_settings
+    from .pipeline.pipeline import Pipeline, Story, StoryStream
+    from .prompts.prompt_set import PromptSet
     from .scorers import open_scorer
     from .scorers.protocol import Scorer
-    from .types.attempt import Attempt, Score, Verdict
     from .types.clip import Clip, ClipMaker, ClipPair, Footage
     from .types.plan import Plan, Request, Step
     from .types.roles import CriticLike, PlannerLike
     from .types.run_settings import RunSettings
-    from .types.trajectory import StepResult, StopReason, StoryCheck, StoryFinding, Trajectory
+    from .types.trajectory import (
+        Attempt,
+        Score,
+        StepResult,
+        StopReason,
+        StoryCheck,
+        StoryFinding,
+        Trajectory,
+        Verdict,
+    )
 
 __all__ = [
     "AnswerError",
@@ -152,18 +159,16 @@ _MODULES = {
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",
     ".pipeline.approval": "approve approve_overdue",
-    ".pipeline.pipeline": "Pipeline",
-    ".pipeline.published": "published_settings",
-    ".pipeline.story": "Story StoryStream",
-    ".prompts": "PromptSet",
+    ".pipeline.pipeline": "Pipeline Story StoryStream",
+    ".pipeline.as_published": "published_settings",
+    ".prompts.prompt_set": "PromptSet",
     ".scorers": "open_scorer",
     ".scorers.protocol": "Scorer",
-    ".types.attempt": "Attempt Score Verdict",
     ".types.clip": "Clip ClipMaker ClipPair Footage",
     ".types.plan": "Plan Request Step",
     ".types.roles": "CriticLike PlannerLike",
     ".types.run_settings": "RunSettings",
-    ".types.trajectory": "StepResult StopReason StoryCheck StoryFinding Trajectory",
+    ".types.trajectory": "Attempt Score StepResult StopReason StoryCheck StoryFinding Trajectory Verdict",
 }
 """Names by the modules that define them; a test compares them with the imports above."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -1,7 +1,7 @@
 """The cast of a story: the characters, props and places that keep their look in every image.
 
 A member has fixed visual traits and images that show it. A step lists who is in it; without a list, its
-prompt tells (presence.py). The loop (loop/images/earlier_images.py) uses these functions for every step.
+prompt tells (presence.py). The loop (loop/policy.py) uses these functions for every step.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 
 from .agents_loops import (
     ALL,

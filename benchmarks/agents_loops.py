@@ -35,7 +35,7 @@ from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import PromptSet, fill
+from interleave_thinker.backend.prompts.prompt_set import PromptSet, fill
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
 from interleave_thinker.tinyworld.lab.models.small_checkpoint import (
     ImageTokens,

@@ -31,7 +31,7 @@ from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import published_fields
 from interleave_thinker.backend.vram.footprint import agent_weights, agent_work
 from interleave_thinker.backend.vram.image_shapes import KNOWN, ImageShape

@@ -32,11 +32,10 @@ from .options.model_options import (
 if TYPE_CHECKING:
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
-    from ..backend.agents.writers.cast_writer import CastWriter
-    from ..backend.agents.writers.step_rewriter import StepRewriter
+    from ..backend.agents.text_writers import CastWriter, StepRewriter
     from ..backend.generators.generator import Generator
     from ..backend.pipeline.story_check import StoryReview
-    from ..backend.prompts import PromptSet
+    from ..backend.prompts.prompt_set import PromptSet
     from ..backend.scorers import Scorer
 
 ENHANCER = ("enhancer_prompt", "enhancer_edit_prompt", "enhancer_max_tokens")
@@ -149,7 +148,7 @@ class Opener:
         if options.enhancer is None:
             return generator
         from ..backend.generators.wrappers import EnhancedGenerator
-        from ..backend.prompts.enhancer import enhancer_prompts, read_template
+        from ..backend.prompts.prompt_set import enhancer_prompts, read_template
 
         files = (options.enhancer_prompt, options.enhancer_edit_prompt)
         prompts = enhancer_prompts(*("" if path is None else read_template(path) for path in files))
@@ -202,7 +201,7 @@ def prompts_in(folder: str | None) -> PromptSet | None:
     Raises:
         SettingsError: The folder does not contain a prompt set.
     """
-    from ..backend.prompts import FOLDER_NAME, PromptSet
+    from ..backend.prompts.prompt_set import FOLDER_NAME, PromptSet
 
     if folder is None:
         return None

@@ -12,9 +12,10 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "": ("parity", "feedback"),
     "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
     **dict.fromkeys(
-        ("demo", "run", "app", "judge", "cast sheets", "evaluate critic"),
+        ("demo", "judge", "evaluate critic"),
         ("--critic-notes",),
     ),
+    **dict.fromkeys(("run", "app", "cast sheets"), ("--critic-notes", "--draw-ahead")),
     **dict.fromkeys(
         ("data trajectories", *(f"benchmark {name}" for name in BENCHMARKS)),
         ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate"),

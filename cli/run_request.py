@@ -22,9 +22,9 @@ from ..backend.journal.waiting import Waiting
 from ..backend.loop.collaborators import Collaborators
 from ..backend.loop.events import Event, Finished, PlanReady
 from ..backend.machine.counters import Counts, counting
-from ..backend.pipeline.cast import PlanCast, cast_next_to, read_cast
+from ..backend.pipeline.as_published import PublishedSystem, not_as_published
+from ..backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
-from ..backend.pipeline.published import PublishedSystem, not_as_published
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import CastMember, Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.run.resume import Before, show_changes

@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..backend.errors import SettingsError
 from ..backend.files.atomic import write_text
 from ..backend.files.bounded_reader import read_json
-from ..backend.pipeline.published import BENCHMARK_SETTINGS
-from ..backend.prompts.published import ENDING
+from ..backend.pipeline.as_published import BENCHMARK_SETTINGS
+from ..backend.prompts.prompt_set import ENDING
 from ..backend.types import RunSettings
 from ..training.data.trajectories.engine import (
     Log,

@@ -22,9 +22,9 @@ from interleave_thinker.backend.checkpoints.checkpoint import check_adapter
 from interleave_thinker.backend.feedback.log import Feedback, read_feedback
 from interleave_thinker.backend.feedback.rows import add_feedback_rows
 from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.journal.choices import read_choices
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.prompts import PromptSet
+from interleave_thinker.backend.prompts.prompt_set import PromptSet
 from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.sft import RowSet, read_rows

@@ -21,12 +21,11 @@ from ..backend.feedback.live.interruptible import InterruptibleGenerator, Listen
 from ..backend.feedback.live.live_run import LiveRun, LiveTarget
 from ..backend.feedback.live.run_folders import known_run, run_folder
 from ..backend.journal.journal import Journal
-from ..backend.journal.records.run_files import RunFiles
+from ..backend.journal.run_files import RunFiles
 from ..backend.loop.collaborators import Collaborators
 from ..backend.loop.events import PlanReady
-from ..backend.loop.step_rules import max_attempts_in
-from ..backend.pipeline.prepared import PreparedRun
-from ..backend.pipeline.request import read_request
+from ..backend.loop.policy import max_attempts_in
+from ..backend.pipeline.prepared import PreparedRun, read_request
 from ..backend.types import Plan, Request, RunSettings
 from ..backend.types.roles import PartStore
 from .models import Chosen, Models, OpenedModels

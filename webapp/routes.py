@@ -22,7 +22,7 @@ from ..backend.errors import InterleaveError, SettingsError
 from ..backend.feedback.live import browser_requests as requests
 from ..backend.feedback.live.messages import EVENT
 from ..backend.feedback.live.run_folders import known_run
-from ..backend.journal.records.run_files import RunFiles
+from ..backend.journal.run_files import RunFiles
 from .board import Board, StoryUnderWay
 from .exports import FILES, Exports, ExportUnderWay
 from .requests import (

@@ -19,15 +19,63 @@ from ..answers.grammar import GrammarName
 from ..answers.reply_text import split_reply
 from ..chat.abilities import Constrains, MaySee, WasTrained
 from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
-from ..errors import AnswerError, SettingsError
-from ..prompts import PromptSet, default_prompt_set
+from ..errors import AnswerError, ChatError, SettingsError
+from ..pictures import Picture
 from ..prompts.agent_card import Role
+from ..prompts.prompt_set import PromptSet, default_prompt_set, fill
 from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
 from .copies import check_copies
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+IMAGE_MARK = "<image>"
+"""Place of an image in a template or a request."""
+
+
+def filled_parts(template: str, **values: str) -> list[str]:
+    """Return the filled template, split at its own image marks. A mark inside a value stays text."""
+    return [fill(part, **values) for part in template.split(IMAGE_MARK)]
+
+
+def message_of(parts: Sequence[str], pictures: Sequence[Picture]) -> Message:
+    """Return a message with images between the parts, or with all images before a single part.
+
+    Raises:
+        SettingsError: A text is too long.
+    """
+    if len(parts) == 1:
+        return _question((*pictures, parts[0]))
+    content: list[str | Picture] = []
+    for index, part in enumerate(parts):
+        if part:
+            content.append(part)
+        if index < len(pictures):
+            content.append(pictures[index])
+    return _question(tuple(content))
+
+
+def bounded(text: str, reader: str, hint: str) -> str:
+    """Return a text of a message to `reader`, such as "the prompt enhancer".
+
+    Raises:
+        ChatError: It is too long.
+    """
+    if len(text) > MAX_TEXT:
+        raise ChatError(f"The message to {reader} is longer than {MAX_TEXT} characters.", hint)
+    return text
+
+
+def _question(content: tuple[str | Picture, ...]) -> Message:
+    if any(isinstance(part, str) and len(part) > MAX_TEXT for part in content):
+        raise SettingsError(
+            f"The message to the agent is longer than {MAX_TEXT} characters.",
+            "Shorten the request or the prompt.",
+        )
+    return Message(role="user", content=content)
+
 
 MAX_CUT_OFF = 2_000
 """Maximum length, in characters, of a cut-off reply that is shown to the model again.

@@ -25,13 +25,12 @@ from ..chat.protocol import THOUGHT, Message, Reply, ReplySettings
 from ..checklist import read_yes_no
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
-from ..prompts import PromptSet
 from ..prompts.agent_card import AgentCard
+from ..prompts.prompt_set import PromptSet
 from ..prompts.trained_with import NO_CARD
 from ..types import CheckedItem, ChecklistItem, Verdict
 from ..types.roles import CriticLike
-from .asking import Agent, AnswerForm, OnToken, sampled_again
-from .messages import IMAGE_MARK, filled_parts, message_of
+from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, message_of, sampled_again
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
 FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST, "verdict")

@@ -20,8 +20,7 @@ from pydantic import Field, ValidationError
 from ..errors import AnswerError, ChatError, InterleaveError, SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, UnusedSetting, Value
 from ..types.roles import PartStore, PlannerLike
-from .asking import OnToken
-from .messages import IMAGE_MARK
+from .asking import IMAGE_MARK, OnToken
 from .plan_lint.findings import Asked, Finding, asked_in
 from .plan_lint.lint import COUNTED_RULES, PLANNER_WROTE, lint, sentences
 from .planner import IN_ONE_REPLY, Planner
@@ -178,7 +177,7 @@ def _told(findings: tuple[Finding, ...]) -> str:
 
 
 def _was_counted_twice(planner: Planner, asked: Asked) -> bool:
-    """Return whether the steps of the plan's outline were counted, and requested again (long_plan.py)."""
+    """Return whether the steps of the plan's outline were counted, and requested again (`LongPlan`)."""
     return (
         asked.named
         and asked.count is not None

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ..answers.grammar import GrammarName
 from ..pictures import Picture
-from ..prompts import PromptSet
+from ..prompts.prompt_set import PromptSet
 from ..types import Text, Value
 from .image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..errors import ChatError, SettingsError
 from ..files.bounded_reader import parse_json, read_bytes
-from ..prompts import PromptSet
+from ..prompts.prompt_set import PromptSet
 from .protocol import Message, Reply, ReplySettings
 
 MAX_FILE = 16 * 1024 * 1024

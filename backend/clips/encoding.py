@@ -16,8 +16,7 @@ from typing import Any
 from PIL import Image
 
 from ..errors import GeneratorError, JournalError, SettingsError
-from ..types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, Clip, ClipPair, Footage
-from ..types.movie import MAX_BYTES, Movie
+from ..types.clip import MAX_BYTES, MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, Clip, ClipPair, Footage, Movie
 
 CODEC = "libx264"
 QUALITY = {"crf": "16", "preset": "medium"}

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ..answers.plan_shapes import words_of
 from ..errors import JournalError
-from ..journal.records.run_files import first_fault
+from ..journal.run_files import first_fault
 from ..pictures import Picture
 from ..types import (
     Attempt,

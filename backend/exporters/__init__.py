@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ..errors import JournalError, SettingsError
-from ..journal.records.run_files import first_fault
+from ..journal.run_files import first_fault
 from ..machine import registry
 from ..machine.registry import Registry
 from ..report.export_options import ExportOptions

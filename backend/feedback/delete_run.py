@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import JournalError
-from ..journal.lock import NAME, NOTE, FolderLock
-from ..journal.records.run_files import RUN
+from ..journal.journal import NAME, NOTE, FolderLock
+from ..journal.run_files import RUN
 
 HELD = {NAME, NOTE}
 

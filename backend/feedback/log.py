@@ -20,8 +20,8 @@ from ..errors import JournalError
 from ..files.atomic import append_line
 from ..files.bounded_reader import parse_json
 from ..files.lock import SystemLock
-from ..journal.picks import planned_prompt
-from ..journal.records.run_files import RUN, TRAJECTORY, RunFiles, first_fault
+from ..journal.choices import planned_prompt
+from ..journal.run_files import RUN, TRAJECTORY, RunFiles, first_fault
 from ..pictures import DIGEST
 from ..types import MAX_ATTEMPTS, MAX_STEPS, Several, Value
 

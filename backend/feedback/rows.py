@@ -21,10 +21,10 @@ from ..answers.reading import write_verdict
 from ..checklist import named_failures
 from ..errors import JournalError, SettingsError
 from ..files.bounded_reader import parse_json
-from ..journal.lock import FolderLock
-from ..journal.records.run_files import RunFiles, first_fault
+from ..journal.journal import FolderLock
+from ..journal.run_files import RunFiles, first_fault
 from ..pictures import Picture
-from ..prompts import PromptSet, default_prompt_set
+from ..prompts.prompt_set import PromptSet, default_prompt_set
 from ..types import Attempt, Step, Trajectory, Value, Verdict
 from .corrected_prompts import CorrectedPrompt, Label, corrected_prompt_for, refined_range
 from .log import Feedback

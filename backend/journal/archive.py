@@ -18,9 +18,9 @@ from ..files.atomic import writing_folder
 from ..files.bounded_reader import opened
 from ..files.zip_archive import LOCAL, LOCAL_MARK, ZipBounds, ZipReader, write_zip
 from ..pictures import MAX_BYTES
-from ..types.movie import MAX_BYTES as MAX_MOVIE
+from ..types.clip import MAX_BYTES as MAX_MOVIE
 from .clips import CLIPS
-from .records.run_files import MAX_JSON, PART, PICTURES, RUN, RunFiles
+from .run_files import MAX_JSON, PART, PICTURES, RUN, RunFiles
 
 ENDING = ".zip"
 WORKFLOW = "workflow.json"

@@ -15,10 +15,8 @@ from functools import partial
 from pydantic import BaseModel
 
 from ..errors import JournalError
-from ..types.clip import Clip, ClipPair
-from ..types.movie import MAX_BYTES, Movie
-from .records.calls import Digest
-from .records.run_files import RunFiles
+from ..types.clip import MAX_BYTES, Clip, ClipPair, Movie
+from .run_files import Digest, RunFiles
 
 CLIPS = "clips"
 MAX_CLIPS = 1_000

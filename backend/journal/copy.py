@@ -22,11 +22,10 @@ from ..types import (
     Trajectory,
     step_identity,
 )
+from .choices import let_pass, pick, skip_step
 from .journal import Journal
-from .picks import let_pass, pick, skip_step
-from .records.calls import score_key
-from .records.run_files import RunFiles
-from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, checked_key
+from .run_files import RunFiles
+from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, checked_key, score_key
 
 
 def save_trajectory(trajectory: Trajectory, folder: Path) -> Path:

@@ -13,38 +13,192 @@ one.
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
     clips/                   clips between the images (clips.py)
-    choices.json             the attempts that the user picked (picks.py), and the further attempts that the
-                             user (redraws.py) or the story check requested; skipped steps, the approved plan,
+    choices.json             the attempts that the user picked, and the further attempts that the
+                             user or the story check requested; skipped steps, the approved plan,
                              what a time-out let pass
     story_checks.json        what the story checks found, if there were any
     waiting.json             what a paused run waits for (waiting.py)
-    planning/<key>.json      finished parts of a long plan until the plan is complete (plan_parts.py)
-    in-use.lock, in-use.txt  exist while a run writes into the folder (lock.py)
+    planning/<key>.json      finished parts of a long plan until the plan is complete
+    in-use.lock, in-use.txt  exist while a run writes into the folder
     trajectory.json          the whole run except its clips, once it has ended
 """
 
 from __future__ import annotations
 
+import os
+import platform
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from ..clips.pairs import clip_pairs, with_clips
 from ..errors import JournalError
 from ..files.atomic import is_left_over
+from ..files.bounded_reader import read_text
+from ..files.lock import SystemLock
 from ..files.step_images import with_step_images
+from ..pictures import Picture
 from ..types import Identities, Plan, Request, RunSettings, Step, StoryCheck, Trajectory
 from ..types.clip import Clip
 from .archive import run_files
+from .choices import RedrawRequest, add_request, choices_in, fitting, is_skipped
 from .clips import CLIPS, clips_in, keep_clip
-from .lock import NAME as LOCK
-from .lock import NOTE, FolderLock
-from .picks import RedrawRequest, add_request, choices_in, fitting, is_skipped
-from .records.call_records import CallRecords
-from .records.run_files import ATTEMPTS, PICTURES, PLAN, RUN, TRAJECTORY, VERDICTS
-from .records.run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
-from .store import PlanKey, RunStore, with_check
+from .run_files import (
+    ATTEMPTS,
+    CHECKS,
+    PICTURES,
+    PLAN,
+    RUN,
+    TRAJECTORY,
+    VERDICTS,
+    Planned,
+    RunFiles,
+    RunRecord,
+    StoryChecks,
+    plan_digest,
+    request_record,
+)
+from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey, RunStore, with_check
 from .waiting import Waiting, keep_waiting
+
+NAME = "in-use.lock"
+NOTE = "in-use.txt"
+MAX_NOTE = 1000
+
+
+class FolderLock:
+    """The lock of a run folder: `take` before writing, `release` after."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = RunFiles(folder)
+        self._lock: SystemLock | None = None
+
+    def take(self) -> None:
+        """Take the lock.
+
+        Raises:
+            JournalError: Another run has the lock. The message names its process.
+        """
+        lock = SystemLock(self._files.path(NAME))
+        if not lock.take():
+            raise JournalError(
+                f"Another run is using {str(self._files.folder)!r}{self._whose()}.",
+                "Wait until it has ended, or choose another folder.",
+            )
+        self._lock = lock
+        try:
+            self._files.write(f"{_this_process()}\n".encode(), NOTE)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Release the lock. Does nothing if it is not held."""
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        try:
+            # In a folder that was deleted, or on a disk that was removed, there is no note to delete.
+            with suppress(JournalError):
+                self._files.remove(NOTE)
+        finally:
+            lock.release()
+
+    def _whose(self) -> str:
+        with suppress(JournalError):
+            words = read_text(self._files.path(NOTE), MAX_NOTE, JournalError, "Note").split()
+            owner = "".join(one for one in " ".join(words) if one.isprintable())
+            return f" ({owner[:200]})" if owner else ""
+        return ""
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {platform.node()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+Keyed = TypeVar("Keyed", DrawRecord, JudgementRecord)
+
+
+class _MissingPicture(JournalError):
+    """A record names an image that is not in the folder."""
+
+
+class CallRecords:
+    """Reads and writes the records of a folder, with their images."""
+
+    def __init__(self, files: RunFiles) -> None:
+        self.folder = files.folder
+        self._files = files
+        self._pictures: dict[str, Picture] = {}
+
+    def drawn(self, key: DrawKey) -> DrawRecord | None:
+        """Return the cached images of a generator call; a failed call is not returned."""
+        drawn = self.draw_record(key)
+        return drawn if drawn and drawn.image else None
+
+    def draw_record(self, key: DrawKey) -> DrawRecord | None:
+        """Return the record of a generator call, also of a failed one.
+
+        `None` if it does not exist, or if its image was deleted.
+        """
+        try:
+            return self._read_keyed(DrawRecord, key, ATTEMPTS)
+        except _MissingPicture:
+            return None
+
+    def keep_drawn(self, drawn: DrawRecord) -> None:
+        """Write the record of a generator call and its images."""
+        self._files.remove(TRAJECTORY)
+        for image in (*drawn.images, drawn.draft):
+            if image is not None:
+                self._keep_picture(image)
+        self._files.write_model(drawn, ATTEMPTS, f"{drawn.key.digest}.json")
+
+    def judged(self, key: JudgeKey) -> JudgementRecord | None:
+        """Return the cached verdict or score; a failed judgement is not returned."""
+        judged = self.judge_record(key)
+        return judged if judged and judged.succeeded else None
+
+    def judge_record(self, key: JudgeKey) -> JudgementRecord | None:
+        """Return the record of a judgement, also of a failed one."""
+        return self._read_keyed(JudgementRecord, key, VERDICTS)
+
+    def keep_judged(self, judged: JudgementRecord) -> None:
+        """Write the record of a judgement."""
+        self._files.remove(TRAJECTORY)
+        self._files.write_model(judged, VERDICTS, f"{judged.key.digest}.json")
+
+    def _read_keyed(self, model: type[Keyed], key: DrawKey | JudgeKey, folder: str) -> Keyed | None:
+        name = f"{key.digest}.json"
+        hint = "Delete it and run again; its result is then made again."
+        found = self._files.read_model(model, folder, name, hint=hint, context={"pictures": self._picture})
+        if found is not None and found.key != key:
+            raise JournalError(
+                f"{str(self.folder / folder / name)!r} does not match its name: it is another record.", hint
+            )
+        return found
+
+    def _keep_pictures_of(self, plan: Plan) -> None:
+        for picture in plan.pictures:
+            self._keep_picture(picture)
+
+    def _keep_picture(self, picture: Picture) -> None:
+        self._files.write_picture(picture)
+        self._pictures[picture.digest] = picture
+
+    def _picture(self, digest: str) -> Picture:
+        if digest not in self._pictures:
+            picture = self._files.read_picture(digest)
+            if picture is None:
+                raise _MissingPicture(
+                    f"Image {digest!r} is not in {str(self.folder / PICTURES)!r}.",
+                    "Run the same command again to generate what is missing.",
+                )
+            self._pictures[digest] = picture
+        return self._pictures[digest]
+
 
 EXPORTED = "images"
 """Folder for the images of exports into the run folder."""
@@ -72,7 +226,7 @@ class Journal(CallRecords, RunStore):
         """
         try:
             found = {path.name: path for path in self.folder.iterdir()}
-            entries = found.keys() - SYSTEM_FILES - {LOCK, NOTE}
+            entries = found.keys() - SYSTEM_FILES - {NAME, NOTE}
         except FileNotFoundError:
             return
         except OSError as error:

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from ..pictures import DIGEST
 from ..types import StopReason, Value
-from .picks import choices_in
-from .records.run_files import RunFiles
+from .choices import choices_in
+from .run_files import RunFiles
 
 WAITING = "waiting.json"
 HINT = "Delete it, and run the same command again."

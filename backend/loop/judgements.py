@@ -15,7 +15,7 @@ Recorded verdicts count too, but only a new one stops the run: records can alway
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..checklist import ChecklistItem
 from ..errors import AnswerError, ChatError
@@ -42,7 +42,6 @@ class CachedJudgements:
         critic: CriticLike,
         original: str,
         attempts: Sequence[Attempt],
-        before_asking: Callable[[], None],
     ) -> list[tuple[JudgementRecord, bool]]:
         """Judge the images of one attempt's candidates against the step's original prompt.
 
@@ -52,7 +51,6 @@ class CachedJudgements:
             critic: The critic.
             original: The step's prompt from the plan.
             attempts: The candidates. Each has an image, and all have the same source image and prompt.
-            before_asking: Called once before the critic is called; not called if all verdicts are cached.
 
         Returns:
             For each attempt the record of its judgement, and whether it came from the cache.
@@ -64,9 +62,7 @@ class CachedJudgements:
         known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
         count(judgements_kept=sum(key in known for key in keys))
         new = {key: attempt for key, attempt in zip(keys, attempts, strict=True) if key not in known}
-        if new:
-            before_asking()
-            count(judgements=len(new))
+        count(judgements=len(new))
         made: dict[JudgeKey, JudgementRecord] = {}
         together = critic.judges_together
         for some in [list(new)] if together and new else [[key] for key in new]:

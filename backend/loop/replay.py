@@ -18,7 +18,7 @@ from ..execution_record.text_and_images import text_in
 from ..execution_record.trajectory import record_trajectory
 from ..generators.generator import Generator
 from ..journal.journal import Journal
-from ..journal.records.run_files import RUN
+from ..journal.run_files import RUN
 from ..journal.store import RunStore
 from ..pictures import Picture
 from ..types import (

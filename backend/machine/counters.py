@@ -52,12 +52,6 @@ class Counts:
     """Images that the loop requested from a generator."""
     draws_kept: int = 0
     """Images that were cached: same prompt, source image and seed."""
-    draws_ahead: int = 0
-    """Images that were started while the critic judged the image before."""
-    draws_ahead_used: int = 0
-    """Images generated ahead that were used, which saves the time of a judgement or of a generation."""
-    draws_ahead_wasted: int = 0
-    """Images generated ahead that were discarded: the critic rejected the image before, or the run ended."""
     judgements: int = 0
     """Verdicts that the loop requested from a critic."""
     judgements_kept: int = 0

@@ -1,6 +1,6 @@
 """The user's decision at a pause of a run: approve, generate again, use another attempt, or skip the step.
 
-Every decision is data in the run folder (journal/picks.py), so the command line, a program and the nodes
+Every decision is data in the run folder (journal/choices.py), so the command line, a program and the nodes
 decide in the same way. The next run in the folder continues from there.
 """
 
@@ -9,9 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import SettingsError
+from ..journal.choices import (
+    DecidedMeanwhile,
+    approve_plan,
+    ask_redraw,
+    let_pass,
+    pick,
+    read_choices,
+    skip_step,
+)
 from ..journal.journal import Journal
-from ..journal.picks import DecidedMeanwhile, approve_plan, let_pass, pick, read_choices, skip_step
-from ..journal.redraws import ask_redraw
 from ..journal.waiting import Waiting, waited, waiting_for
 from ..loop.replay import load_trajectory
 

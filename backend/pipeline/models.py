@@ -13,14 +13,11 @@ if TYPE_CHECKING:
     from ..agents.asking import ConstrainedDecoding
     from ..agents.critic import Critic
     from ..agents.planner import Planner
-    from ..agents.writers.cast_writer import CastWriter
-    from ..agents.writers.enhancer import PromptEnhancer
-    from ..agents.writers.step_rewriter import StepRewriter
+    from ..agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
     from ..chat.protocol import ChatModel, ReplySettings
     from ..generators.generator import Generator
-    from ..prompts import PromptSet
     from ..prompts.agent_card import Role
-    from ..prompts.enhancer import EnhancerPrompts
+    from ..prompts.prompt_set import EnhancerPrompts, PromptSet
     from .story_check import StoryChecker
 
 TINY_WORLD = "tinyworld"
@@ -120,19 +117,19 @@ class ModelOpener:
             SettingsError: The backend is unknown, or an option is not supported.
             ChatError: The model cannot be loaded.
         """
-        from ..agents.writers.enhancer import PromptEnhancer
+        from ..agents.text_writers import PromptEnhancer
 
         return PromptEnhancer(self._chat(spec, None, None), prompts, settings, self._critics)
 
     def cast_writer(self, spec: str) -> CastWriter:
         """Open a chat model that writes the cast of plans, as `enhancer` does."""
-        from ..agents.writers.cast_writer import CastWriter
+        from ..agents.text_writers import CastWriter
 
         return CastWriter(self._chat(spec, None, None), staying=self._critics)
 
     def step_rewriter(self, spec: str) -> StepRewriter:
         """Open a chat model that describes the images of failed steps, as `enhancer` does."""
-        from ..agents.writers.step_rewriter import StepRewriter
+        from ..agents.text_writers import StepRewriter
 
         return StepRewriter(self._chat(spec, None, None), staying=self._critics)
 

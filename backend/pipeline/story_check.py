@@ -23,22 +23,21 @@ from typing import Annotated
 from PIL import Image, ImageDraw, ImageFont
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..agents.messages import filled_parts, message_of
-from ..agents.writers.writer import Writer
+from ..agents.asking import filled_parts, message_of
+from ..agents.text_writers import Writer
 from ..answers.agent_texts import check_text
 from ..answers.answer_models import unfit
 from ..answers.reading import answers_in, only_value
 from ..answers.reply_text import split_reply
-from ..cast import followed_by
 from ..chat.abilities import MayCheckStories, MaySee
 from ..chat.protocol import ChatModel, Message, ReplySettings
 from ..errors import AnswerError, ChatError, SettingsError
-from ..journal.picks import RedrawRequest
+from ..journal.choices import RedrawRequest
 from ..journal.store import RunStore, StoryKey
 from ..loop.events import Event, StoryChecked
+from ..loop.policy import prompt_with_problems, step_to_reopen
 from ..pictures import Picture
-from ..prompts import TEMPLATES
-from ..prompts.enhancer import read_template
+from ..prompts.prompt_set import TEMPLATES, read_template
 from ..report.completeness import is_complete
 from ..types import (
     MAX_FINDINGS,
@@ -47,7 +46,6 @@ from ..types import (
     Plan,
     Request,
     StepResult,
-    StopReason,
     StoryCheck,
     StoryFinding,
     Trajectory,
@@ -147,9 +145,7 @@ class StoryReview:
         check, reused = self._checked(store, request, pages)
         abouts = [one.about for one in requests]
         in_time = time.monotonic() < deadline
-        wrong = [page for page in pages if in_time and _can_be_reopened(page, check)]
-        # An image whose new attempt was rejected has its next turn after the others.
-        reopened = min(wrong, key=lambda page: abouts.count(_digest_of(page)), default=None)
+        reopened = step_to_reopen(pages, check, abouts) if in_time else None
         check = check.model_copy(update={"reopened": reopened.step.number if reopened else None})
         if reopened is not None or not reused:
             store.keep_story_check(check)
@@ -192,27 +188,13 @@ def _digest_of(page: StepResult) -> str:
     return page.image.digest
 
 
-def _can_be_reopened(page: StepResult, check: StoryCheck) -> bool:
-    """Return whether a finding is about this image, and the user did not choose it."""
-    redraw = page.attempts[page.chosen or 0].redraw
-    by_user = page.stop_reason is StopReason.picked or (redraw is not None and redraw.by == "user")
-    found = any(one.step == page.step.number for one in check.findings)
-    return found and not by_user and len(_prompt_of(page, check)) <= MAX_TEXT
-
-
-def _prompt_of(page: StepResult, check: StoryCheck) -> str:
-    """Return the prompt of a step followed by what the check says about its image."""
-    problems = dict.fromkeys(one.problem for one in check.findings if one.step == page.step.number)
-    return followed_by(page.step.prompt or "", " ".join(problems))
-
-
 def _request_of(page: StepResult, check: StoryCheck, plan: Plan, story: str) -> RedrawRequest:
     planned = next(step.prompt for step in plan.steps if step.number == page.step.number)
     assert planned, "a step with an image has a prompt"
     return RedrawRequest(
         by="story check",
         planned=planned,
-        prompt=_prompt_of(page, check),
+        prompt=prompt_with_problems(page, check),
         about=_digest_of(page),
         story=story,
     )

@@ -15,18 +15,19 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from ..answers.answer_models import reason_of
 from ..answers.plan_shapes import shift_of, words_of
 from ..types import MAX_STEPS
-from .cast_lines import checked_cast, written_items
 from .edited_plan import (
     DIGEST,
     EditedPlan,
     EditedStep,
     PlanTextError,
+    checked_cast,
     checked_style,
     checked_text,
     line_at,
     make_step,
     rising,
     too_many_steps,
+    written_items,
 )
 
 STEPS, MADE_FROM, STYLE, CAST = "execution_plan", "made_from", "style", "cast"

@@ -17,8 +17,8 @@ from typing import Any
 from ..errors import SettingsError
 from ..files.bounded_reader import read_json
 from ..shown_text import shown_text
-from . import FOLDER_NAME, PromptSet, prompt_set_of, recorded
 from .agent_card import CARD, MAX_BYTES, MAX_PIXELS, MIN_PIXELS, AgentCard, Role, read_card
+from .prompt_set import FOLDER_NAME, PromptSet, prompt_set_of, recorded
 from .published_checkpoints import (
     HUB_FOLDER,
     REPOSITORY,

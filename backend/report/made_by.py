@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..prompts import shown_prompt_sets
+from ..prompts.prompt_set import shown_prompt_sets
 from ..types import Trajectory
 
 

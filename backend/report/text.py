@@ -5,7 +5,7 @@ All places use the same text, and it is created from the recorded attempts alone
 
 from __future__ import annotations
 
-from ..prompts import shown_prompt_sets
+from ..prompts.prompt_set import shown_prompt_sets
 from ..types import Attempt, RunSettings, Trajectory
 from .drift import drift_of_steps
 from .outcomes import AttemptOutcome, outcome, probability_words, stop_sentence, story_steps, summarize

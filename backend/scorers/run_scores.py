@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 
 from ..errors import ChatError, PictureError, ScorerError
-from ..journal.records.calls import JudgeKey, JudgementRecord, score_key
-from ..journal.store import RunStore
+from ..journal.store import JudgeKey, JudgementRecord, RunStore, score_key
 from ..types import Attempt, Fault
 from .protocol import Scorer
 

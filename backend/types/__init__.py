@@ -9,22 +9,38 @@ from __future__ import annotations
 from ..cast import CastMember
 from ..checklist import CheckedItem, ChecklistItem
 from ..values import MAX_TEXT, Item, Several, StepImage, StepLora, Text, Value
-from .attempt import Attempt, Enhancement, Fault, Redraw, RequestedBy, Score, Verdict
 from .clip import Clip
 from .plan import MAX_IMAGES, MAX_STEPS, MAX_STYLE, Plan, Request, Rewritten, Step, in_style
-from .run_settings import MAX_ATTEMPTS, MAX_BATCH, RunSettings, UnusedSetting
-from .step_settings import MAX_STEP_IMAGES, CastShown, DrawSettings, StepSettings, shown_beside, step_identity
+from .run_settings import (
+    MAX_ATTEMPTS,
+    MAX_BATCH,
+    MAX_STEP_IMAGES,
+    CastShown,
+    DrawSettings,
+    RunSettings,
+    StepSettings,
+    UnusedSetting,
+    shown_beside,
+    step_identity,
+)
 from .trajectory import (
     FORMAT_VERSION,
     MAX_CHECKS,
     MAX_FINDINGS,
+    Attempt,
+    Enhancement,
+    Fault,
     FindingKind,
     Identities,
+    Redraw,
+    RequestedBy,
+    Score,
     StepResult,
     StopReason,
     StoryCheck,
     StoryFinding,
     Trajectory,
+    Verdict,
 )
 
 __all__ = [

@@ -13,8 +13,7 @@ from ..checklist import Checklist
 from ..pictures import Picture
 from ..values import MAX_TEXT, Several, StepImage, Text, Value, written_without
 from .presence import members_in, without_marks
-from .run_settings import MAX_ATTEMPTS
-from .step_settings import StepSettings
+from .run_settings import MAX_ATTEMPTS, StepSettings
 
 MAX_STEPS = 100
 MAX_STYLE = 2_000

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from ..checklist import CheckedItem, ChecklistItem
 from ..errors import ChatError
 from ..pictures import Picture
-from .attempt import Verdict
 from .plan import Plan, Request
-from .trajectory import UnusedSetting
+from .trajectory import UnusedSetting, Verdict
 
 
 class AgentLike(ABC):

@@ -1,13 +1,179 @@
-"""Settings of a run."""
+"""Settings of a run and of single steps.
+
+`DrawSettings.beside` (images that the model is shown) is not part of a plan. It follows from the cast and the
+source of a step and from the images generated before (loop/policy.py).
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import json
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
-from ..values import DIRECT, Value, written_without
-from .step_settings import MAX_STEP_IMAGES
+from ..pictures import Picture
+from ..values import DIRECT, Several, StepImage, StepLora, Text, Value, bounded_identity, written_without
+
+MAX_STEP_IMAGES = 16
+"""Maximum number of images shown to a model at once, including the one it edits."""
+MIN_SIDE, MAX_SIDE = 16, 8192
+"""Bounds of the sides of an image in pixels."""
+SIZE = re.compile(r"([0-9]{1,5})x([0-9]{1,5})")
+STRONGEST_LORA = 100.0
+"""Largest absolute strength of a LoRA, as in ComfyUI's own loader."""
+
+
+class StepSettings(Value):
+    """Settings of one step that override those of the run and the generator. None means no override.
+
+    Attributes:
+        source: Source image: the number of an earlier step, or one of the names. "text" generates from the
+            prompt alone. "all" edits the image of the step before and shows the model the other earlier
+            images too.
+        seed: Seed of the step's first attempt.
+        tries: Maximum number of attempts.
+        denoise: Denoising strength, 0..1.
+        negative: Negative prompt.
+        mask: Area of the source image that the step may change.
+        reference: Image shown to the model next to the source image.
+        size: Width and height of the image as WIDTHxHEIGHT.
+        lora: LoRA that is applied in this step only, in addition to those of the generator.
+        lora_strength: Its strength. Default: 1.
+    """
+
+    source: Literal["previous", "first", "anchor", "text", "all"] | Annotated[int, Field(ge=1)] | None = None
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**48,
+        description="Seed of the first attempt; later attempts derive theirs from it.",
+    )
+    tries: int | None = Field(default=None, ge=1, le=100, description="Maximum attempts; 1 is not judged.")
+    denoise: float | None = Field(default=None, gt=0.0, le=1.0)
+    negative: Text | None = None
+    mask: StepImage | None = None
+    reference: StepImage | None = None
+    size: str | None = Field(
+        default=None, description=f"WIDTHxHEIGHT in pixels, sides of {MIN_SIDE} to {MAX_SIDE}."
+    )
+    lora: StepLora | None = Field(
+        default=None,
+        description="LoRA of this step only: a .safetensors file in the generator's LoRA folder.",
+    )
+    lora_strength: float | None = Field(
+        default=None,
+        ge=-STRONGEST_LORA,
+        le=STRONGEST_LORA,
+        description="Strength of the step's LoRA. Empty: 1, the strength of the training.",
+    )
+
+    @field_validator("size")
+    @classmethod
+    def _check_size(cls, size: str | None) -> str | None:
+        match = SIZE.fullmatch(size or "")
+        fits = match is not None and all(MIN_SIDE <= int(side) <= MAX_SIDE for side in match.groups())
+        if size is not None and not fits:
+            raise ValueError(
+                f"it must be WIDTHxHEIGHT with sides of {MIN_SIDE} to {MAX_SIDE} pixels, such as 1024x768"
+            )
+        return size
+
+    @model_validator(mode="after")
+    def _has_lora(self) -> StepSettings:
+        if self.lora_strength is not None and self.lora is None:
+            raise ValueError("lora_strength is the strength of a lora, but the step does not have one")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: one for name, one in fields(self).items() if one is not None}
+
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Width and height of `size` in pixels."""
+        if self.size is None:
+            return None
+        width, height = self.size.split("x")
+        return int(width), int(height)
+
+    @property
+    def strength(self) -> float:
+        """Strength of the LoRA."""
+        return 1.0 if self.lora_strength is None else self.lora_strength
+
+    @property
+    def images(self) -> dict[str, StepImage]:
+        """The settings that are images, by field name."""
+        given = {"mask": self.mask, "reference": self.reference}
+        return {name: one for name, one in given.items() if one is not None}
+
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """The settings as a user writes them: images and the LoRA by their file names."""
+        lora = {"lora": self.lora.name} if self.lora else {}
+        return self.model_dump() | {name: image.name for name, image in self.images.items()} | lora
+
+    @property
+    def sentence(self) -> str:
+        """The settings as one line, such as "seed 7, size 64x64"; empty without any."""
+        return ", ".join(f"{name} {value}" for name, value in self.as_written.items())
+
+    @property
+    def of_draw(self) -> dict[str, Any]:
+        """The settings that a generator has to support. Files are represented by their digests."""
+        given: dict[str, Any] = {"denoise": self.denoise, "negative": self.negative, "size": self.size}
+        given["lora"] = [self.lora.digest, self.strength] if self.lora else None
+        given |= {name: one.picture and one.picture.digest for name, one in self.images.items()}
+        return {name: one for name, one in given.items() if one is not None}
+
+
+class CastShown(Value):
+    """What an image model is told about the cast of a step.
+
+    Attributes:
+        text: Traits, head count and facts, added to the prompt.
+        names: Members that the first images of `beside` show, in their order.
+    """
+
+    text: Text = ""
+    names: Several[str] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return written_without(fields(self), self, ("text", "names"))
+
+
+class DrawSettings(StepSettings):
+    """The settings with which the loop generates a step. The loop sets these, and no plan contains them.
+
+    Attributes:
+        beside: Images of the cast and earlier images shown to the model next to the source image, in order.
+        cast: What the model is told about the cast. `None` without a cast.
+    """
+
+    beside: Several[Picture] = Field(default=(), max_length=MAX_STEP_IMAGES - 1)
+    cast: CastShown | None = None
+
+    @property
+    def of_draw(self) -> dict[str, Any]:
+        """Same as in `StepSettings`, with the digests of `beside` and the cast."""
+        beside = {"beside": [one.digest for one in self.beside]} if self.beside else {}
+        return super().of_draw | beside | ({"cast": self.cast.model_dump()} if self.cast else {})
+
+
+def shown_beside(settings: StepSettings) -> tuple[Picture, ...]:
+    """Return the images shown next to the source image: earlier images, then the step's reference."""
+    beside = settings.beside if isinstance(settings, DrawSettings) else ()
+    reference = settings.reference.picture if settings.reference else None
+    return (*beside, *((reference,) if reference else ()))
+
+
+def step_identity(identity: str, settings: StepSettings) -> str:
+    """Return the identity of a generator combined with a step's own settings, if it has any."""
+    given = settings.of_draw
+    return bounded_identity(f"{identity} step={json.dumps(given, sort_keys=True)}") if given else identity
+
 
 MAX_ATTEMPTS = 10_000
 MAX_BATCH = 16
@@ -28,6 +194,8 @@ class RunSettings(Value):
     A field is defined here once: default, range, description, and whether it is one of those that people set
     often (`DIRECT`). The command line, the web app and the reference read it.
     """
+
+    past_fields = frozenset({"draw_ahead"})
 
     max_attempts: int = Field(
         default=5,
@@ -92,12 +260,6 @@ class RunSettings(Value):
         le=MAX_BATCH,
         description="Images generated together, each with its own seed. The one with the highest success "
         "probability is used. Each counts as one attempt.",
-    )
-    draw_ahead: bool = Field(
-        default=False,
-        description="Generate the first image of the next step while the critic judges this one, and discard "
-        "it if this one is rejected. "
-        "For a generator and a critic on two devices, or on one with free VRAM.",
     )
     derive_checklist: bool = Field(
         default=False,

@@ -9,8 +9,7 @@ import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.loop.replay import load_trajectory
-from ...backend.pipeline.cast import read_cast
-from ...backend.pipeline.character_sheets import keep_sheets, sheets_of
+from ...backend.pipeline.cast_file import keep_sheets, read_cast, sheets_of
 from ...backend.types import RunSettings
 from ..options.model_options import (
     NONE,

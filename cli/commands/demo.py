@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
-from ...backend.pipeline.request import read_request
+from ...backend.pipeline.prepared import read_request
 from ...backend.types import RunSettings
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ..options.model_options import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...backend.errors import SettingsError
-from ...backend.pipeline.request import read_picture, read_text
+from ...backend.pipeline.prepared import read_picture, read_text
 from ...backend.report.reasoning import reasoning_shown
 from ..open_models import Opener
 from ..options.model_options import NONE, CriticOptions, LocalOptions

@@ -11,8 +11,8 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.agents.plan_lint.lint import lint as lint_plan
 from ...backend.errors import SettingsError
-from ...backend.pipeline.request import read_request, read_text
-from ...backend.pipeline.scripts.plan_file import read_plan_and_request
+from ...backend.pipeline.plan_file import read_plan_and_request
+from ...backend.pipeline.prepared import read_request, read_text
 from ...backend.shown_text import shown_text
 from ..open_models import Opener
 from ..options.model_options import LocalOptions, PlannerOptions

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ...backend.prompts import named_prompt_set
 from ...backend.prompts.agent_card import Role
 from ...backend.prompts.importer import import_beside, store_beside
+from ...backend.prompts.prompt_set import named_prompt_set
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -11,7 +11,7 @@ import typer
 from ...backend.drift.pictures import put_back
 from ...backend.errors import SettingsError
 from ...backend.files.atomic import write_bytes
-from ...backend.pipeline.request import read_picture
+from ...backend.pipeline.prepared import read_picture
 from ..progress import Lines
 
 

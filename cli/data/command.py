@@ -67,7 +67,7 @@ def from_runs(
     settings: RunsData,
 ) -> None:
     """Make rows for critic-sft and critic-grpo from runs and feedback (accept, reject, better prompt)."""
-    from ...backend.prompts import default_prompt_set, prompt_set_of
+    from ...backend.prompts.prompt_set import default_prompt_set, prompt_set_of
     from ...backend.scorers import open_scorer
     from ...training.data.from_runs.convert import RunConverter
 
@@ -107,7 +107,7 @@ def filter_runs(
 
     Keep those that improved, truncate each at its best image, and balance the verdicts.
     """
-    from ...backend.prompts import default_prompt_set
+    from ...backend.prompts.prompt_set import default_prompt_set
     from ...backend.scorers import open_scorer
     from ...training.data.decontamination.guard import open_guard
     from ...training.data.from_runs.convert import RunConverter
@@ -156,7 +156,7 @@ def feedback(
     from pydantic import ValidationError
 
     from ...backend.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
-    from ...backend.journal.records.run_files import first_fault
+    from ...backend.journal.run_files import first_fault
 
     better, note = better.strip(), note.strip()
     given = [accept, reject or bool(better), take_back]

@@ -225,7 +225,7 @@ def planner_rows(
 
     They are complete plans, continuations, descriptions and plans with a given number of steps.
     """
-    from ...backend.prompts import default_prompt_set
+    from ...backend.prompts.prompt_set import default_prompt_set
     from ...training.data.stages.planner_rows import FILES, make_planner_rows
     from ..open_models import prompts_in
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from ...backend.loop.step_rules import max_attempts_in, max_attempts_of
+from ...backend.loop.policy import max_attempts_in, max_attempts_of
 from ...backend.remote.addresses import hosted_specs
 from ...backend.shown_text import shown_text
 from ...backend.types import Plan, RunSettings
@@ -23,9 +23,7 @@ def most_images(plan: Plan, settings: RunSettings, judged: bool) -> int:
         judged: Whether there is a critic. Without one, each step is generated once.
     """
     steps = [step for step in plan.steps if step.prompt is not None]
-    # With draw_ahead, the first image of each later step may be discarded and generated again.
-    ahead = max(0, len(steps) - 1) if settings.draw_ahead else 0
-    images = sum(max_attempts_of(step, settings) if judged else 1 for step in steps) + ahead
+    images = sum(max_attempts_of(step, settings) if judged else 1 for step in steps)
     return images if settings.max_draws is None else min(images, settings.max_draws)
 
 

@@ -39,7 +39,7 @@ def _sampling(role: str) -> tuple[str, ...]:
 _RUN: Fields = {
     "": ("max_attempts", "accept_at", "seed"),
     CRITIC: ("keep", "judge_last", "derive_checklist"),
-    GENERATOR: ("source", "most_images", "seed_rule", "candidates", "draw_ahead"),
+    GENERATOR: ("source", "most_images", "seed_rule", "candidates"),
     LIMITS: ("on_failure", "time_budget", "max_draws", "pause"),
 }
 _TRAINING: Fields = {

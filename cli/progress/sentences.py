@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import typer
 
-from ...backend.agents.plan_lint.cast import found_casts
+from ...backend.agents.plan_lint.cast_rules import found_casts
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.policy import accepted, is_read, unanswered, unchecked
 from ...backend.report.outcomes import ONLY_FORCED

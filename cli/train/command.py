@@ -74,7 +74,7 @@ class Checked(NamedTuple):
 def _fine_tune(
     model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, checked: Checked
 ) -> Path:
-    from ...backend.prompts import prompt_set_of
+    from ...backend.prompts.prompt_set import prompt_set_of
     from ...training.data.rows.sft import read_row_set, show_balance
     from ...training.gate.gate_rows import refuse_trained
     from ...training.own_critic.own_critic import TRAINED

@@ -17,7 +17,7 @@ from ...backend.chat.image_limits import scaled_down
 from ...backend.chat.protocol import Message, Reply, ReplySettings
 from ...backend.errors import ChatError, boundary
 from ...backend.pictures import Picture
-from ...backend.prompts import PromptSet
+from ...backend.prompts.prompt_set import PromptSet
 from .. import host
 from ..inputs.images import to_batch
 from ..inputs.sockets import CLIP, AgentSocket, check_connected, node_schema

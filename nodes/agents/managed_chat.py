@@ -26,7 +26,7 @@ from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, Repl
 from ...backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
 from ...backend.generators.generator import Generator
 from ...backend.pictures import Picture
-from ...backend.prompts import PromptSet
+from ...backend.prompts.prompt_set import PromptSet
 from ...backend.prompts.trained_with import TrainedWith
 from ...backend.types import Plan
 from ...backend.vram.agent_shapes import AgentShape, agent_shape

@@ -14,7 +14,7 @@ from comfy_api.latest import io
 
 from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.chat.protocol import ChatModel, ReplySettings
-from ...backend.prompts import PromptSet
+from ...backend.prompts.prompt_set import PromptSet
 from .. import host
 from ..inputs.loop_inputs import HIDDEN, setting_input
 from ..inputs.named_models import FROM_THE_AGENT, prompt_set_named, prompt_set_names

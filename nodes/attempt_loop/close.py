@@ -20,8 +20,8 @@ from pydantic import ValidationError
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.feedback.live.live_run import LiveTarget
-from ...backend.journal.records.run_files import first_fault
-from ...backend.loop.external_run.attempts import ExternalAttempts
+from ...backend.journal.run_files import first_fault
+from ...backend.loop.external import ExternalAttempts
 from ...backend.types import RunSettings
 from .. import host
 from ..host import running_graph

@@ -21,7 +21,7 @@ from ...backend.errors import GeneratorError, SettingsError
 from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
 from ...backend.feedback.live.messages import EVENT
 from ...backend.feedback.live.shown import waiting_in_display
-from ...backend.journal.records.run_files import PICTURES
+from ...backend.journal.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.events import (
     AttemptDrawn,
@@ -32,8 +32,13 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from ...backend.loop.external_run.attempts import ExternalAttempts, first_events
-from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawRequest, ExternalDrawResult
+from ...backend.loop.external import (
+    DrawNeeded,
+    ExternalAttempts,
+    ExternalDrawRequest,
+    ExternalDrawResult,
+    first_events,
+)
 from ...backend.report.completeness import is_complete
 from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report

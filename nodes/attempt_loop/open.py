@@ -11,11 +11,11 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
-from ...backend.loop.external_run.attempts import first_draw
-from ...backend.loop.external_run.requests import (
+from ...backend.loop.external import (
     ALL_STEPS,
     ExternalDrawRequest,
     ExternalRun,
+    first_draw,
     run_from_plan,
     run_from_prompt,
 )

@@ -87,9 +87,9 @@ def with_enhancer(node: str, generator: Generator, given: dict[str, Any]) -> Gen
                 "Connect an agent to the input 'enhancer', or disconnect the text.",
             )
         return generator
-    from ...backend.agents.writers.enhancer import PromptEnhancer
+    from ...backend.agents.text_writers import PromptEnhancer
     from ...backend.generators.wrappers import EnhancedGenerator
-    from ...backend.prompts.enhancer import enhancer_prompts
+    from ...backend.prompts.prompt_set import enhancer_prompts
 
     enhancer = PromptEnhancer(chat, enhancer_prompts(*texts.values()), settings_of(chat))
     return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)

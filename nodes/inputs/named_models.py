@@ -19,7 +19,7 @@ from ...backend.chat.llamacpp.gguf_files import SUFFIX, is_model
 from ...backend.checkpoints.checkpoint import looks_like_an_agent
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
-from ...backend.prompts import FOLDER_NAME, PromptSet
+from ...backend.prompts.prompt_set import FOLDER_NAME, PromptSet
 from .validation import FROM_THE_AGENT, check_library
 
 BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}

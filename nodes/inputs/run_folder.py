@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from ...backend.feedback.live import run_folders
-from ...backend.journal.picks import CHOICES
+from ...backend.journal.choices import CHOICES
 from ...backend.types import Request
 
 PARENT = "interleave-thinker"

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ...backend.errors import InterleaveError, SettingsError
-from ...backend.journal.records.run_files import first_fault
+from ...backend.journal.run_files import first_fault
 from ...backend.machine.libraries import is_too_old, least
 
 Settings = TypeVar("Settings", bound=BaseModel)

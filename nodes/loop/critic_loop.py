@@ -13,9 +13,9 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
 from ...backend.feedback.live.shown import waiting_in_display
 from ...backend.generators.generator import Generator
-from ...backend.journal.records.run_files import PICTURES
+from ...backend.journal.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
-from ...backend.pipeline.published import (
+from ...backend.pipeline.as_published import (
     REPLY_SETTINGS,
     STORY_SETTINGS,
     PublishedSystem,

@@ -13,7 +13,8 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import AnswerError, SettingsError
-from ...backend.loop.policy import accepted, unused_at
+from ...backend.loop.policy import accepted
+from ...backend.loop.setting_checks import unused_at
 from ...backend.report.outcomes import ONLY_FORCED, UNUSED, percent
 from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import RunSettings, Verdict

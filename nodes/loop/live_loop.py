@@ -22,7 +22,7 @@ from ...backend.generators.generator import Generator
 from ...backend.loop.collaborators import Collaborators, PlannedBefore
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run
-from ...backend.loop.step_rules import max_attempts_in
+from ...backend.loop.policy import max_attempts_in
 from ...backend.types import RunSettings
 from .. import host
 from ..agents.managed_chat import critic_with, interruptible, offload_others, review_with

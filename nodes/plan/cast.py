@@ -21,7 +21,7 @@ from ...backend.cast import (
     check_cast,
 )
 from ...backend.errors import SettingsError
-from ...backend.journal.records.run_files import PICTURES
+from ...backend.journal.run_files import PICTURES
 from ...backend.pictures import Picture
 from ...backend.types import StepImage
 from ..inputs.images import checked_batch, to_pictures

@@ -14,14 +14,19 @@ from typing import Any
 from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.agents.plan_lint.cast import found_casts
+from ...backend.agents.plan_lint.cast_rules import found_casts
 from ...backend.agents.plan_lint.lint import step_findings
 from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
 from ...backend.feedback.live.thumbnails import small_webp
 from ...backend.files.step_images import image_files, with_step_images
-from ...backend.plan_editor.cast_lines import checked_cast
-from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, EditedStep, PlanTextError
+from ...backend.plan_editor.edited_plan import (
+    MAX_PLAN_TEXT,
+    EditedPlan,
+    EditedStep,
+    PlanTextError,
+    checked_cast,
+)
 from ...backend.plan_editor.json_form import plan_object, write_json
 from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
 from ...backend.plan_editor.outline import write_outline

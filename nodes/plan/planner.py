@@ -14,7 +14,7 @@ from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, co
 from ...backend.agents.plan_lint.lint import remaining
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
-from ...backend.journal.plan_parts import PlanParts
+from ...backend.journal.run_files import PlanParts
 from ...backend.types import MAX_STEPS
 from .. import host
 from ..agents.reply_inputs import settings_of

@@ -12,7 +12,7 @@ from ...backend.clips.families import FAMILIES
 from ...backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
 from ...backend.errors import SettingsError
 from ...backend.journal.journal import Journal
-from ...backend.journal.records.run_files import RUN
+from ...backend.journal.run_files import RUN
 from ...backend.types import Trajectory
 from ...backend.types.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
 from .. import host

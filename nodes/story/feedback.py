@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.feedback.log import Feedback, read_feedback, record_feedback
-from ...backend.journal.records.run_files import RUN, first_fault
-from ...backend.prompts import PromptSet
+from ...backend.journal.run_files import RUN, first_fault
+from ...backend.prompts.prompt_set import PromptSet
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.run_folder import PARENT, run_folder

@@ -16,7 +16,7 @@ from ...backend.errors import SettingsError
 from ...backend.execution_record.reader import FILE_NAME as RECORD
 from ...backend.execution_record.text_and_images import TEXTS, text_in
 from ...backend.journal.archive import ENDING, is_story_archive
-from ...backend.journal.records.run_files import RUN
+from ...backend.journal.run_files import RUN
 from ...backend.loop.replay import load_trajectory
 from ...backend.report.completeness import only_waits
 from ...backend.report.outcomes import summarize

@@ -21,8 +21,8 @@ from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.exporters.markdown import escape
 from interleave_thinker.backend.plan_editor.json_form import read_json
 from interleave_thinker.backend.plan_editor.outline import read_outline
-from interleave_thinker.backend.prompts import fill
 from interleave_thinker.backend.prompts.importer import string_constants
+from interleave_thinker.backend.prompts.prompt_set import fill
 from interleave_thinker.backend.remote.api_keys import KeyMask
 from interleave_thinker.backend.report.prompt_diff import changes
 from interleave_thinker.backend.scorers import open_scorer

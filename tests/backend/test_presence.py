@@ -9,8 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from interleave_thinker.backend.cast import CastMember
-from interleave_thinker.backend.loop.images.earlier_images import drawn_settings
-from interleave_thinker.backend.loop.policy import checklist_of
+from interleave_thinker.backend.loop.policy import checklist_of, drawn_settings
 from interleave_thinker.backend.types import DrawSettings, Plan, Request, RunSettings, Step
 from interleave_thinker.backend.types.presence import members_in, without_marks
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interleave_thinker.backend.chat.protocol import Message, Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.execution_record.reader import read_record
-from interleave_thinker.backend.journal.redraws import ask_redraw
+from interleave_thinker.backend.journal.choices import ask_redraw
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.importer import CONSTANTS, import_official
 from interleave_thinker.backend.scorers.judge import ChatJudge

@@ -102,7 +102,7 @@ def test_fp8_is_rejected_on_a_device_without_it(checkpoint: Path) -> None:
 
 
 def test_each_agent_has_its_own_reply_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.backend.prompts import default_prompt_set
+    from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
     from interleave_thinker.cli.open_models import Opener
     from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions, PlannerOptions
 

@@ -9,7 +9,7 @@ import pytest
 from support.cli_calls import Scripts, call, start
 from support.journal_runs import edit
 
-from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.journal.choices import read_choices
 from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import StopReason

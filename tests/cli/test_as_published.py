@@ -10,13 +10,13 @@ from support.cli_calls import Scripts, call
 
 from interleave_thinker import Pipeline, published_settings
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pipeline.published import (
+from interleave_thinker.backend.pipeline.as_published import (
     BENCHMARK_SETTINGS,
     STORY_SETTINGS,
     not_as_published,
     with_published_size,
 )
-from interleave_thinker.backend.prompts.published import WORDINGS
+from interleave_thinker.backend.prompts.prompt_set import WORDINGS
 from interleave_thinker.backend.types import Plan, Step, StepSettings
 from interleave_thinker.cli.commands.run.published import with_published_models
 from interleave_thinker.cli.options.model_options import CriticOptions, GeneratorOptions, PlannerOptions

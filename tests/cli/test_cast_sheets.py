@@ -10,7 +10,7 @@ import yaml
 from support.cli_calls import Scripts, call, verdict_reply
 
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pipeline.cast import read_cast
+from interleave_thinker.backend.pipeline.cast_file import read_cast
 
 CAST = """# my heroes
 cast:

@@ -118,7 +118,6 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         on_failure="stop",
         judge_last=False,
         candidates=2,
-        draw_ahead=True,
         time_budget=99.5,
         max_draws=20,
         derive_checklist=True,

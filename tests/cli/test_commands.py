@@ -14,9 +14,8 @@ from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdi
 
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import ChatError, boundary
+from interleave_thinker.backend.journal.choices import ask_redraw, read_choices
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.picks import read_choices
-from interleave_thinker.backend.journal.redraws import ask_redraw
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run as run_loop

@@ -25,7 +25,6 @@ GEMINI = "gemini:gemini-3-pro-image"
         (RunSettings(max_attempts=4), True, 4 * STEPS),
         (RunSettings(max_attempts=4), False, STEPS),
         (RunSettings(max_attempts=4, max_draws=5), True, 5),
-        (RunSettings(max_attempts=2, draw_ahead=True), True, 2 * STEPS + STEPS - 1),
     ],
 )
 def test_most_images_of_a_plan(settings: RunSettings, judged: bool, images: int) -> None:

@@ -13,7 +13,7 @@ from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.execution_record.reader import FILE_NAME
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.pipeline.scripts.plan_file import read_plan_and_request, read_plan_file
+from interleave_thinker.backend.pipeline.plan_file import read_plan_and_request, read_plan_file
 from interleave_thinker.backend.types import Plan, Step
 
 OURS = Plan(

@@ -21,8 +21,8 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import GeneratorError, SettingsError
 from interleave_thinker.backend.files.lock import SystemLock
-from interleave_thinker.backend.journal.lock import NAME as LOCK
-from interleave_thinker.backend.journal.records.run_files import RUN
+from interleave_thinker.backend.journal.journal import NAME as LOCK
+from interleave_thinker.backend.journal.run_files import RUN
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.evaluation import scores as scores_module

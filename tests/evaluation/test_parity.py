@@ -32,9 +32,9 @@ from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.machine.environment import restricted
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.pipeline.published import BENCHMARK_SETTINGS, STORY_SETTINGS
+from interleave_thinker.backend.pipeline.as_published import BENCHMARK_SETTINGS, STORY_SETTINGS
 from interleave_thinker.backend.prompts.importer import import_official
-from interleave_thinker.backend.prompts.published import ENDING
+from interleave_thinker.backend.prompts.prompt_set import ENDING
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict
 from interleave_thinker.evaluation.benchmark import ItemAnswer
 

@@ -18,7 +18,7 @@ from support.tiny_checkpoint import PLAIN, build_adapter, build_checkpoint, ques
 
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.remote import api_keys as keys
 from interleave_thinker.nodes.inputs import named_models, validation
 

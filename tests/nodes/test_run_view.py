@@ -19,7 +19,7 @@ from interleave_thinker.backend.feedback.live.progress import MOVES_PER_STEP, Al
 from interleave_thinker.backend.feedback.live.replayed import replayed
 from interleave_thinker.backend.feedback.live.run_folders import known_run
 from interleave_thinker.backend.feedback.live.thumbnails import Thumbnails
-from interleave_thinker.backend.journal.records.run_files import RunFiles
+from interleave_thinker.backend.journal.run_files import RunFiles
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,

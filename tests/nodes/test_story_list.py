@@ -15,7 +15,7 @@ from interleave_thinker.backend.feedback.live import story_list
 from interleave_thinker.backend.feedback.live.story_list import list_stories
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.records.run_files import RUN
+from interleave_thinker.backend.journal.run_files import RUN
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import Request
 

@@ -20,10 +20,10 @@ from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.feedback.log import read_feedback
 from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.journal.choices import read_choices
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pipeline.scripts.plan_file import read_plan_file
+from interleave_thinker.backend.pipeline.plan_file import read_plan_file
 from interleave_thinker.backend.plan_editor.merge import read_edits
 from interleave_thinker.backend.prompts.importer import import_official
 from interleave_thinker.backend.types import Identities, Plan, Request, RunSettings, Step, Trajectory

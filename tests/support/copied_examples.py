@@ -12,14 +12,12 @@ from PIL import Image
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.agents.writers.cast_writer import CastWriter
-from interleave_thinker.backend.agents.writers.enhancer import PromptEnhancer
-from interleave_thinker.backend.agents.writers.step_rewriter import StepRewriter
+from interleave_thinker.backend.agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.story_check import StoryChecker
-from interleave_thinker.backend.prompts import TEMPLATES, PromptSet, named_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import TEMPLATES, PromptSet, named_prompt_set
 from interleave_thinker.backend.types import Attempt, Plan, Request, Step, StepResult, StopReason
 
 PICTURE = Picture(Image.new("RGB", (8, 8), (10, 0, 0)))

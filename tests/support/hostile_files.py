@@ -26,7 +26,7 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict
 from interleave_thinker.tinyworld.runtime import checkpoint
 

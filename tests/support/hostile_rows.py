@@ -14,7 +14,7 @@ import torch
 from interleave_thinker.backend.exporters.record import export
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import (
     Attempt,
     Plan,

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from support.cli_calls import call
 from support.web_app import CHOSEN, Client, app_of, served
 
-from interleave_thinker.backend.journal.records.run_files import RunFiles
+from interleave_thinker.backend.journal.run_files import RunFiles
 from interleave_thinker.cli.options.model_options import (
     CriticOptions,
     GeneratorOptions,

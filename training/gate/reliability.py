@@ -18,7 +18,7 @@ from ...backend.agents.critic import EVEN
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
 from ...backend.files.image_places import ImagePlaces
-from ...backend.journal.records.run_files import first_fault
+from ...backend.journal.run_files import first_fault
 from ...backend.pictures import Picture
 from ...backend.prompts.agent_card import KindReliability
 from ...backend.prompts.trained_with import critic_card

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...backend.agents.critic import critic_message
-from ...backend.agents.planner_question import planner_message
+from ...backend.agents.planner import planner_message
 from ...backend.answers.reading import read_plan, read_verdict
 from ...backend.chat import open_chat
 from ...backend.chat.abilities import OnDevice
@@ -19,7 +19,7 @@ from ...backend.chat.llamacpp.chat import LlamaCppChat
 from ...backend.chat.protocol import ChatModel, Message, ReplySettings
 from ...backend.errors import AnswerError
 from ...backend.pictures import Picture
-from ...backend.prompts import default_prompt_set
+from ...backend.prompts.prompt_set import default_prompt_set
 from ...backend.prompts.trained_with import TrainedWith
 from ...backend.types import Request
 from ..gate.made_items import made_items

@@ -17,8 +17,8 @@ from ...backend.chat.llamacpp.server_program import find_server
 from ...backend.checkpoints.checkpoint import check_checkpoint, joined_patches, read_json, runs_in_llamacpp
 from ...backend.errors import ChatError, SettingsError, TrainingError
 from ...backend.files.atomic import scratch_folder, writing_folder
-from ...backend.prompts import FOLDER_NAME
 from ...backend.prompts.agent_card import CARD
+from ...backend.prompts.prompt_set import FOLDER_NAME
 from ...backend.prompts.trained_with import FILE
 from .child_process import run_program
 from .programs import CONVERTER, QUANTIZER, find_converter, find_python, find_quantizer

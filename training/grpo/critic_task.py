@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ...backend.machine.libraries import require
-from ...backend.prompts import PromptSet
+from ...backend.prompts.prompt_set import PromptSet
 from ..data.rows.lengths import ShownRow
 from ..data.rows.rl import CriticRlRow, as_question, shown_of
 from ..gate.held_out import Check, summarise

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...backend.prompts import PromptSet
+from ...backend.prompts.prompt_set import PromptSet
 from ..data.rows.lengths import ShownRow
 from ..data.rows.rl import PlannerRlRow, planner_question, planner_shown
 from ..gate.plan_checks import PlanCheck, plan_check

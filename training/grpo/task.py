@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from ...backend.prompts import PromptSet
+from ...backend.prompts.prompt_set import PromptSet
 from ..data.rows.lengths import ShownRow
 from ..gate.held_out import HeldOutCheck
 from ..reward.rollout_reward import RolloutReading, RolloutReward

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from ...backend.chat.chat_template import as_read, rendered
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.machine.libraries import require
-from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ...backend.prompts.agent_card import Role
+from ...backend.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
 from ..data.rows.lengths import TokenLimit, fitting
 from ..data.rows.sft import with_images
 from ..gate.checkpoint_selection import CheckpointSelection, ended

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...backend.errors import SettingsError
-from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
 from ...backend.scorers import Scorer
 from ..data.from_runs.attempts import Oracle
 from ..data.from_runs.convert import MadeData, RunConverter

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
-from ...backend.prompts import PromptSet
+from ...backend.prompts.prompt_set import PromptSet
 from ..data.rows.lengths import TokenLimit, fitting, shown_of
 from ..data.rows.sft import RowSet, as_dataset
 from ..trainer.model_loading import (

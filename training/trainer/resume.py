@@ -24,7 +24,7 @@ from typing import Any
 from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import remove, sweep, write_text
 from ...backend.files.bounded_reader import opened, parse_json, read_json
-from ...backend.prompts import FOLDER_NAME
+from ...backend.prompts.prompt_set import FOLDER_NAME
 
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")

@@ -17,8 +17,8 @@ from typing import Any
 from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import replace_folder
-from ...backend.prompts import PromptSet
 from ...backend.prompts.agent_card import AgentCard, Role
+from ...backend.prompts.prompt_set import PromptSet
 from ...backend.prompts.trained_with import TrainedWith
 from .report.model_card import README, CardFacts, write_card
 from .resume import step_of

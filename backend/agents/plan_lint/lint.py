@@ -13,17 +13,10 @@ from collections.abc import Sequence
 from ...types import Plan, Request
 from ..requested.count import asked_images
 from ..requested.images import asks_for_none
-from .cast import cast_changed, cast_count, cast_left_out, cast_missing
-from .colors import color_changed
-from .counts import head_count
-from .endings import unfinished
-from .findings import MAX_READ, Asked, Checked, Finding, Found, Rule, asked_in
-from .goals import missing_goal
-from .lettering import missing_text, unasked_words
-from .meta_words import meta_words
-from .prompt_form import prompt_form
-from .subjects import no_subject
-from .texts import plain
+from .cast_rules import cast_changed, cast_count, cast_left_out, cast_missing, color_changed
+from .findings import MAX_READ, Asked, Checked, Finding, Found, Rule, asked_in, plain
+from .prompt_rules import meta_words, no_subject, prompt_form, unfinished
+from .request_rules import head_count, missing_goal, missing_text, unasked_words
 
 
 def step_count(checked: Checked) -> Found:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ...answers.grammar import GrammarName
 from ...errors import ChatError, SettingsError
 from ...pictures import Picture
-from ...prompts import PromptSet
+from ...prompts.prompt_set import PromptSet
 from ...prompts.trained_with import trained_with
 from ..openai.client import DEADLINE, OpenAIChat
 from ..openai.request_fields import ServerKind

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from ...checkpoints.checkpoint import find_checkpoint
 from ...errors import ChatError, SettingsError, boundary
 from ...pictures import Picture
-from ...prompts import PromptSet
 from ...prompts.agent_card import Role
+from ...prompts.prompt_set import PromptSet
 from ...prompts.trained_with import TrainedWith, trained_with
 from ..chat_template import opens_thought, rendered
 from ..image_limits import scaled_down

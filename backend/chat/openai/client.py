@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from ...errors import ChatError, ServerError, SettingsError
 from ...machine.counters import count
-from ...prompts import PromptSet
+from ...prompts.prompt_set import PromptSet
 from ...prompts.trained_with import TrainedWith, say_once, served
 from ...remote.api_keys import check_variable, key_for, read_key
 from ...remote.call import OnText, RemoteCall, Retryable, moment_of, retry_after, unknown_model

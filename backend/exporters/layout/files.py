@@ -13,7 +13,7 @@ from pathlib import Path
 from ...errors import JournalError
 from ...files import atomic
 from ...pictures import Picture
-from ...types.movie import Movie
+from ...types.clip import Movie
 
 
 def write_whole(path: Path, data: bytes) -> Path:

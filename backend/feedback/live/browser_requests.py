@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...errors import SettingsError
 from ...feedback.log import MAX_NOTE, Feedback, read_feedback, record_feedback
-from ...journal.picks import pick, read_choices
-from ...journal.redraws import ask_redraw, newest_redraws
+from ...journal.choices import ask_redraw, newest_redraws, pick, read_choices
 from ...journal.waiting import waiting_for
 from ...loop.replay import load_trajectory
 from ...pictures import DIGEST

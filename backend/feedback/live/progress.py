@@ -17,7 +17,7 @@ from ...loop.events import (
     StepFinished,
     StoryChecked,
 )
-from ...loop.step_rules import max_attempts_in, max_attempts_of
+from ...loop.policy import max_attempts_in, max_attempts_of
 from ...report.outcomes import stop_sentence, summarize
 from ...report.story_checks import check_line
 from ...report.text import attempt_words

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ...errors import JournalError
 from ...journal.journal import Journal
-from ...journal.records.run_files import RUN, TRAJECTORY
+from ...journal.run_files import RUN, TRAJECTORY
 from ...loop.replay import load_trajectory
 from ...report.outcomes import summarize
 from ..delete_run import run_bytes

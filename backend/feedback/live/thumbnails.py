@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 from ...errors import SettingsError
-from ...journal.records.run_files import RunFiles
+from ...journal.run_files import RunFiles
 from ...machine.byte_lru import ByteLRU
 from ...pictures import Picture
 

@@ -55,7 +55,7 @@ def command(
     from ....backend.clips.pairs import clip_pairs
     from ....backend.clips.pipelines import open_clip_maker
     from ....backend.loop.replay import load_trajectory
-    from ....backend.pipeline.story import Story
+    from ....backend.pipeline.pipeline import Story
 
     story = Story(load_trajectory(run), run)
     count = len(clip_pairs(story.trajectory))

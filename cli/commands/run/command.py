@@ -10,9 +10,9 @@ import typer
 from ....backend.agents.plan_constraints import PlanConstraints
 from ....backend.errors import SettingsError
 from ....backend.pipeline.approval import approve_overdue
-from ....backend.pipeline.published import PublishedSystem
-from ....backend.pipeline.request import read_request
-from ....backend.pipeline.scripts.plan_file import read_plan_file
+from ....backend.pipeline.as_published import PublishedSystem
+from ....backend.pipeline.plan_file import read_plan_file
+from ....backend.pipeline.prepared import read_request
 from ....backend.types import RunSettings
 from ...options.model_options import (
     CastOptions,

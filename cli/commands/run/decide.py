@@ -10,7 +10,7 @@ import typer
 
 from ....backend.errors import SettingsError
 from ....backend.journal.waiting import Waiting
-from ....backend.pipeline.request import read_text
+from ....backend.pipeline.prepared import read_text
 from ...progress import JsonLines
 
 Run = Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)]
@@ -31,8 +31,7 @@ def redraw(
     next. Otherwise run the same command again: it generates the image and the later steps that depend on it.
     The new image becomes the step's result, and the critic's verdict on it is recorded.
     """
-    from ....backend.journal.picks import CHOICES
-    from ....backend.journal.redraws import ask_redraw
+    from ....backend.journal.choices import CHOICES, ask_redraw
 
     if prompt.strip() and attempt:
         raise SettingsError("--prompt and --attempt cannot be combined.", "Remove one of them.")

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from ....backend.agents.plan_constraints import PlanConstraints
 from ....backend.generators import GENERATORS
-from ....backend.pipeline.published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
+from ....backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
 from ....backend.types import RunSettings
 from ...options.model_options import NONE, CriticOptions, GeneratorOptions, PlannerOptions
 from ...progress import JsonLines

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ....backend.agents.plan_constraints import PlanConstraints, constraints_in
 from ....backend.errors import SettingsError
 from ....backend.journal.journal import Journal
-from ....backend.journal.records.run_files import RUN
+from ....backend.journal.run_files import RUN
 from ....backend.loop.loop import GIVEN
 from ....backend.shown_text import one_line
 from ....backend.types import Identities, Request, RunSettings

@@ -14,7 +14,8 @@ from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import PromptSet, default_prompt_set, published
+from interleave_thinker.backend.prompts import prompt_set
+from interleave_thinker.backend.prompts.prompt_set import PromptSet, default_prompt_set
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
 
 PLAN = Plan(steps=(Step(number=1, prompt="a boat"),), reasoning="one step")
@@ -54,7 +55,7 @@ def test_the_published_prompt_set_is_sent_in_its_runners_form(monkeypatch: pytes
     marked = Request(text="From <image> both visually and textually", images=(FIRST,))
     own = [planned(told), planned(marked), planned(Request(text=told.text))]
     before = SET.digest
-    monkeypatch.setattr(published, "WORDINGS", frozenset({SET.digest}))
+    monkeypatch.setattr(prompt_set, "WORDINGS", frozenset({SET.digest}))
     assert planned(told) == ("I Explain it..", FIRST)
     assert planned(marked) == ("I From ", FIRST, ".")
     assert planned(Request(text=told.text)) == ("T Explain it..",)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from interleave_thinker.backend.agents.writers.cast_writer import CastWriter
+from interleave_thinker.backend.agents.text_writers import CastWriter
 from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError

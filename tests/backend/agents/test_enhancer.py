@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from interleave_thinker.backend.agents.writers.enhancer import MAX_ENHANCED, PromptEnhancer
+from interleave_thinker.backend.agents.text_writers import MAX_ENHANCED, PromptEnhancer
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError, SettingsError
-from interleave_thinker.backend.prompts import MAX_TEMPLATE
-from interleave_thinker.backend.prompts.enhancer import enhancer_prompts
+from interleave_thinker.backend.prompts.prompt_set import MAX_TEMPLATE, enhancer_prompts
 from interleave_thinker.backend.types import MAX_TEXT, Enhancement
 
 CUT_OFF = Reply(text="A red hou", tokens=3, finish="length")

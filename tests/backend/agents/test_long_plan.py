@@ -15,7 +15,7 @@ from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Plan, Request, Step
 
 PICTURE = Picture(Image.new("RGB", (8, 6), (10, 0, 0)))

@@ -21,7 +21,7 @@ from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Request
 
 PICTURE = Picture(Image.new("RGB", (32, 32), (200, 60, 60)))

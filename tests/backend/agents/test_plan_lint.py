@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from support.plan_faults import GOOD, FaultyPlan, other_phrasings, planted_faults
 
-from interleave_thinker.backend.agents.plan_lint.cast import cast_left_out, found_casts
+from interleave_thinker.backend.agents.plan_lint.cast_rules import cast_left_out, found_casts
 from interleave_thinker.backend.agents.plan_lint.findings import Checked, asked_in
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint, remaining
 from interleave_thinker.backend.types import CastMember, Plan, Request, Step, StepSettings

@@ -12,7 +12,7 @@ from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError
-from interleave_thinker.backend.prompts import PromptSet
+from interleave_thinker.backend.prompts.prompt_set import PromptSet
 from interleave_thinker.backend.types import Plan, Request, Step
 
 PLAN = Plan(steps=(Step(number=1, prompt="a boat"),))

@@ -14,7 +14,7 @@ from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.verdict_watch import VerdictWatch
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import (
+from interleave_thinker.backend.prompts.prompt_set import (
     FORM_BEGINS,
     NAMES,
     default_prompt_set,

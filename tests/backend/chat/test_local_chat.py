@@ -26,7 +26,7 @@ from interleave_thinker.backend.chat.local.grammar_processor import grammar_is_i
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import PromptSet
+from interleave_thinker.backend.prompts.prompt_set import PromptSet
 from interleave_thinker.backend.types import ChecklistItem
 
 

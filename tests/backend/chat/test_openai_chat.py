@@ -13,7 +13,7 @@ from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 
 KEY = "sk-very-secret-1234567890"
 TRUE = (

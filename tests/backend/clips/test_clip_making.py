@@ -19,7 +19,7 @@ from interleave_thinker.backend.errors import Cancelled, GeneratorError, Journal
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pipeline.story import Story
+from interleave_thinker.backend.pipeline.pipeline import Story
 from interleave_thinker.backend.types.clip import ClipPair, Footage
 from interleave_thinker.backend.values import MAX_TEXT
 

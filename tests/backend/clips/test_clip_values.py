@@ -12,8 +12,7 @@ from interleave_thinker.backend.clips.encoding import clip_of, frames_of
 from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
 from interleave_thinker.backend.errors import GeneratorError, JournalError
 from interleave_thinker.backend.types import Trajectory
-from interleave_thinker.backend.types.clip import Clip, Footage
-from interleave_thinker.backend.types.movie import Movie
+from interleave_thinker.backend.types.clip import Clip, Footage, Movie
 
 
 def test_pairs_join_successive_images_over_text_and_equal_images() -> None:

@@ -15,7 +15,8 @@ from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import first_image, unused_from_start
+from interleave_thinker.backend.loop.policy import first_image
+from interleave_thinker.backend.loop.setting_checks import unused_from_start
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.drift import drift_of_steps
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory

@@ -28,10 +28,10 @@ from interleave_thinker.backend.feedback.log import (
 )
 from interleave_thinker.backend.feedback.rows import add_feedback_rows, success_of, verdict_of_person
 from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.journal.records.run_files import RunFiles
+from interleave_thinker.backend.journal.run_files import RunFiles
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import PromptSet, default_prompt_set
 from interleave_thinker.cli import main
 from interleave_thinker.training.data.rows.sft import read_rows
 

@@ -11,7 +11,7 @@ from PIL import Image
 from support.color_profiles import gray, printer_cmyk, srgb_like, wide_rgb
 
 from interleave_thinker.backend.files.image_decoding import decoded_mask, reading_image
-from interleave_thinker.backend.journal.records.run_files import PICTURES, RunFiles
+from interleave_thinker.backend.journal.run_files import PICTURES, RunFiles
 from interleave_thinker.backend.pictures import Picture
 
 ORIENTATION = 0x0112

@@ -19,7 +19,7 @@ from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.feedback.rows import add_feedback_rows
 from interleave_thinker.backend.prompts.importer import import_official
 from interleave_thinker.backend.types import Plan, Request, Step, Trajectory
-from interleave_thinker.backend.pipeline.scripts.plan_file import read_plan_file
+from interleave_thinker.backend.pipeline.plan_file import read_plan_file
 story = Trajectory(request=Request(text="x"), plan=Plan(steps=(Step(number=1, prompt="p"),)))
 readers = {{
     "record": read_record,

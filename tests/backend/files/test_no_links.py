@@ -11,7 +11,7 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.exporters import REGISTRY, export_by_name
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Identities, Request, RunSettings
 
 LEFT = ".index.html.0123456789abcdef.tmp"

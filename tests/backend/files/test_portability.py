@@ -16,7 +16,12 @@ from support.cli_calls import ENTRY, TESTS, Scripts, verdict_reply
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.machine import environment
-from interleave_thinker.backend.prompts import NAMES, PromptSet, default_prompt_set, named_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import (
+    NAMES,
+    PromptSet,
+    default_prompt_set,
+    named_prompt_set,
+)
 from interleave_thinker.backend.types import Plan, Step
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())

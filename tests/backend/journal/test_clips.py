@@ -15,10 +15,10 @@ from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.journal import clips
 from interleave_thinker.backend.journal.archive import unpack_run
+from interleave_thinker.backend.journal.choices import ask_redraw
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.records.run_files import RunFiles
-from interleave_thinker.backend.journal.redraws import ask_redraw
+from interleave_thinker.backend.journal.run_files import RunFiles
 from interleave_thinker.backend.loop.replay import load_trajectory
 
 RUN = with_blends(story(*COLORS))

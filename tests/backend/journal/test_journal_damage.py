@@ -18,7 +18,7 @@ from support.small_agents import Counting, OneInThree, OnePlan
 from interleave_thinker.backend.errors import InterleaveError, JournalError, PictureError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.records.run_files import EDITED, MAX_JSON, RunFiles
+from interleave_thinker.backend.journal.run_files import EDITED, MAX_JSON, RunFiles
 from interleave_thinker.backend.journal.waiting import waiting_for
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptDrawn

@@ -20,10 +20,9 @@ from support.killed_runs import REQUEST, SETTINGS, die_at, tell
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
 from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.lock import NAME as LOCK
-from interleave_thinker.backend.journal.lock import FolderLock
-from interleave_thinker.backend.journal.records.run_files import RunFiles
+from interleave_thinker.backend.journal.journal import NAME as LOCK
+from interleave_thinker.backend.journal.journal import FolderLock, Journal
+from interleave_thinker.backend.journal.run_files import RunFiles
 from interleave_thinker.backend.journal.store import DrawRecord, JudgementRecord
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished

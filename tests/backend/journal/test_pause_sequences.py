@@ -24,12 +24,12 @@ from support.paused_runs import REQUEST, Paused, images
 from support.small_agents import OneInThree
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.journal.choices import read_choices
 from interleave_thinker.backend.journal.waiting import waiting_for
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Event, Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.step_rules import redraw_seed
+from interleave_thinker.backend.loop.policy import redraw_seed
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.approval import approve
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason

@@ -12,10 +12,9 @@ from support.small_agents import Counting, GeneratorError, OneInThree, OnePlan, 
 
 from interleave_thinker.backend.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.exporters.page import export
+from interleave_thinker.backend.journal.choices import CHOICES, ask_redraw, pick, read_choices
 from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
-from interleave_thinker.backend.journal.records.run_record import plan_digest
-from interleave_thinker.backend.journal.redraws import ask_redraw
+from interleave_thinker.backend.journal.run_files import plan_digest
 from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
@@ -71,7 +70,7 @@ def test_a_plan_whose_step_is_rewritten_stays_approved(tmp_path: Path) -> None:
 
 
 def test_every_step_waits_before_the_next_one_is_generated(tmp_path: Path) -> None:
-    story = Paused(tmp_path, draw_ahead=True)
+    story = Paused(tmp_path)
     places = []
     for _ in range(5):
         ended = story()

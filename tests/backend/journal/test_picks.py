@@ -9,8 +9,8 @@ import pytest
 
 from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.choices import CHOICES, pick, read_choices
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run

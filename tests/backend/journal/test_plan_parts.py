@@ -17,7 +17,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.backend.journal.plan_parts import PlanParts
+from interleave_thinker.backend.journal.run_files import PlanParts
 from interleave_thinker.backend.types import Plan, Request
 
 COUNT = 50

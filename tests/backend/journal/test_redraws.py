@@ -13,9 +13,16 @@ import pytest
 
 from interleave_thinker.backend.errors import GeneratorError, JournalError
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.choices import (
+    CHOICES,
+    MAX_REDRAWS,
+    Choices,
+    ask_redraw,
+    newest_redraws,
+    pick,
+    read_choices,
+)
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.picks import CHOICES, MAX_REDRAWS, Choices, pick, read_choices
-from interleave_thinker.backend.journal.redraws import ask_redraw, newest_redraws
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,

@@ -19,24 +19,23 @@ import pytest
 from support.killed_runs import tell
 
 from interleave_thinker.backend.errors import InterleaveError, JournalError
-from interleave_thinker.backend.journal import picks as journal_choices
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.lock import NAME, NOTE, FolderLock
-from interleave_thinker.backend.journal.picks import pick, read_choices
+from interleave_thinker.backend.journal import choices as journal_choices
+from interleave_thinker.backend.journal.choices import pick, read_choices
+from interleave_thinker.backend.journal.journal import NAME, NOTE, FolderLock, Journal
 from interleave_thinker.backend.types import Plan, Step
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX")
 
 HOLDER = (
     "import sys; sys.path[:0] = [sys.argv[1]]; import conftest, os; from pathlib import Path\n"
-    "from interleave_thinker.backend.journal.lock import FolderLock\n"
+    "from interleave_thinker.backend.journal.journal import FolderLock\n"
     "lock = FolderLock(Path(sys.argv[2])); lock.take()\n"
     "print('held by', os.getpid(), flush=True); sys.stdin.read()\n"
 )
 TRY = (
     "import sys; sys.path[:0] = [sys.argv[1]]; import conftest, os; from pathlib import Path\n"
     "from interleave_thinker.backend.errors import JournalError\n"
-    "from interleave_thinker.backend.journal.lock import FolderLock\n"
+    "from interleave_thinker.backend.journal.journal import FolderLock\n"
     "lock = FolderLock(Path(sys.argv[2]))\n"
     "try: lock.take(); print('taken')\n"
     "except JournalError as error: print('refused:', error)\n"

@@ -17,9 +17,9 @@ from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished, SettingUnused
-from interleave_thinker.backend.loop.external_run.attempts import ExternalAttempts
-from interleave_thinker.backend.loop.external_run.requests import (
+from interleave_thinker.backend.loop.external import (
     DrawNeeded,
+    ExternalAttempts,
     ExternalDrawResult,
     run_from_plan,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from support.small_agents import Counting, Verdicts
+from support.small_agents import Counting
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
@@ -20,7 +20,7 @@ from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external_run.requests import run_from_plan
+from interleave_thinker.backend.loop.external import run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
@@ -157,16 +157,6 @@ def test_an_execution_record_lists_the_earlier_images(tmp_path: Path) -> None:
     assert ["beside_imgs" in one for one in record["steps"]] == [False, False, True]
     read = record_trajectory(read_record(tmp_path))
     assert shown(read) == shown(whole)
-
-
-def test_attempts_and_images_generated_ahead_get_the_same_earlier_images() -> None:
-    story, critic = plan({}, {}, {}), Verdicts(True, False, True, True)
-    settings = RunSettings(source="all", draw_ahead=True)
-    ahead = drawn(story, settings, critic=critic)
-    plainly = drawn(story, critic=Verdicts(True, False, True, True))
-    assert shown(ahead) == shown(plainly)
-    assert [len(result.attempts) for result in ahead.results] == [1, 2, 1]
-    assert len({one.beside for one in ahead.results[1].attempts}) == 1
 
 
 def test_runs_without_earlier_images_are_written_as_before() -> None:

@@ -11,13 +11,14 @@ from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external_run.attempts import ExternalAttempts, first_draw
-from interleave_thinker.backend.loop.external_run.requests import (
+from interleave_thinker.backend.loop.external import (
     ALL_STEPS,
     DrawNeeded,
+    ExternalAttempts,
     ExternalDrawRequest,
     ExternalDrawResult,
     ExternalRun,
+    first_draw,
     run_from_plan,
     run_from_prompt,
 )

@@ -12,7 +12,7 @@ from support.small_agents import STORY, ChatError, Counting, GeneratorError, One
 from interleave_thinker.backend.errors import AnswerError, Cancelled, SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.journal.store import InMemoryStore
-from interleave_thinker.backend.loop import judgements, loop, step_attempts
+from interleave_thinker.backend.loop import cached_draws, judgements, loop, step_run
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
@@ -23,7 +23,6 @@ from interleave_thinker.backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from interleave_thinker.backend.loop.images import cached_draws
 from interleave_thinker.backend.loop.loop import GIVEN, run
 from interleave_thinker.backend.loop.policy import accepted, attempt_seed, choose, first_image
 from interleave_thinker.backend.pictures import Picture
@@ -341,7 +340,7 @@ def test_the_time_budget_ends_the_run_and_is_reported(monkeypatch: pytest.Monkey
             now[0] += 5.0
             return super().draw(prompt, source, seed)
 
-    for module in (loop, cached_draws, judgements, step_attempts):
+    for module in (loop, cached_draws, judgements, step_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     generator = TakingTime()
     settings = RunSettings(time_budget=2.0)

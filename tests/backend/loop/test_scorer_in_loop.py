@@ -13,7 +13,7 @@ from support.small_agents import Counting, OnePlan, Verdicts
 from interleave_thinker.backend.errors import Cancelled, ScorerError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.records.run_files import TRAJECTORY
+from interleave_thinker.backend.journal.run_files import TRAJECTORY
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptScored, Finished
 from interleave_thinker.backend.loop.loop import run

@@ -13,10 +13,9 @@ from support.small_agents import Counting, OnePlan, Verdicts
 
 from interleave_thinker.backend.errors import Cancelled
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.choices import ask_redraw, pick, skip_step
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.picks import pick, skip_step
-from interleave_thinker.backend.journal.redraws import ask_redraw
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished, StepFinished, StepRewritten

@@ -15,12 +15,10 @@ from interleave_thinker.backend.generators.wrappers import TO_FIRST, TO_SOURCE, 
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external_run.attempts import first_draw
-from interleave_thinker.backend.loop.external_run.requests import run_from_plan
+from interleave_thinker.backend.loop.external import first_draw, run_from_plan
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import attempt_seed
+from interleave_thinker.backend.loop.policy import attempt_seed, redraw_seed
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.loop.step_rules import redraw_seed
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
     Attempt,
@@ -214,13 +212,6 @@ def test_a_plan_without_settings_is_written_as_before() -> None:
     own = plan({"source": 1, "seed": 3, "negative": ""})
     assert own.steps[0].model_dump(mode="json")["settings"] == {"source": 1, "seed": 3, "negative": ""}
     assert Plan.model_validate_json(own.model_dump_json()) == own
-
-
-def test_images_generated_ahead_are_used() -> None:
-    generator = Counting()
-    settings = RunSettings(draw_ahead=True)
-    told(plan({}, {}, {"source": 1, "seed": 9}), generator, Verdicts(True, True, True), settings=settings)
-    assert len(generator.drawn) == 3
 
 
 def test_nodes_of_a_graph_generate_a_step_from_its_source() -> None:

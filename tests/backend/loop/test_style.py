@@ -9,11 +9,9 @@ from support.small_agents import Counting, OnePlan, Verdicts
 
 from interleave_thinker.backend.exporters.record import export, read_record
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external_run.attempts import ExternalAttempts
-from interleave_thinker.backend.loop.external_run.requests import DrawNeeded, run_from_plan
+from interleave_thinker.backend.loop.external import DrawNeeded, ExternalAttempts, run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import (
@@ -84,15 +82,6 @@ def test_external_nodes_also_get_the_style(tmp_path: Path) -> None:
         )
     except DrawNeeded as missing:
         assert missing.wanted.prompt == "Ink on paper. add a sun"
-
-
-def test_images_generated_ahead_are_used() -> None:
-    generator = Counting()
-    settings = RunSettings(draw_ahead=True)
-    list(
-        run(REQUEST, Collaborators(OnePlan(INK), generator, Verdicts(True, True)), settings, InMemoryStore())
-    )
-    assert len(generator.drawn) == 2
 
 
 def test_the_style_ends_with_one_period() -> None:

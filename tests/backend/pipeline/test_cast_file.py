@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.agents.writers.cast_writer import CastWriter
+from interleave_thinker.backend.agents.text_writers import CastWriter
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.pipeline.cast import PlanCast, cast_next_to, read_cast
+from interleave_thinker.backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from interleave_thinker.backend.pipeline.pipeline import Pipeline
 from interleave_thinker.backend.types import CastMember, Plan, Request, Step
 

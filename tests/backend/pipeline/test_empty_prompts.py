@@ -11,7 +11,7 @@ import pytest
 from interleave_thinker.backend.answers.long_plan import read_part
 from interleave_thinker.backend.answers.reading import read_plan
 from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.backend.pipeline.scripts.plan_file import read_plan_file
+from interleave_thinker.backend.pipeline.plan_file import read_plan_file
 
 STEP = {
     "step_number": 1,

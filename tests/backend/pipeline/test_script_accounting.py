@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from support.script_accounting import SCRIPTS, dropped, lost_cells, lost_lines
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.pipeline.scripts import READERS, read_script
-from interleave_thinker.backend.pipeline.scripts.plan_file import read_plan_file
+from interleave_thinker.backend.pipeline.plan_file import READERS, read_plan_file, read_script
 
 STEPS = {
     "fade-in.fountain": 4,

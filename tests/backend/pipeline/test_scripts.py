@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.pipeline.scripts import READERS, read_script
-from interleave_thinker.backend.pipeline.scripts.plan_file import read_plan_file
+from interleave_thinker.backend.pipeline.plan_file import READERS, read_plan_file, read_script
 from interleave_thinker.backend.types import Plan
 
 FOUNTAIN = """Title: The Lighthouse

@@ -23,10 +23,9 @@ from interleave_thinker.backend.errors import (
     GeneratorError,
     SettingsError,
 )
+from interleave_thinker.backend.journal.choices import ask_redraw, newest_redraws, pick, read_choices
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.picks import pick, read_choices
-from interleave_thinker.backend.journal.redraws import ask_redraw, newest_redraws
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Event, Finished, StoryChecked

@@ -21,9 +21,9 @@ from interleave_thinker.backend.chat.local import chat as local_chat
 from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pipeline.models import ModelOpener
-from interleave_thinker.backend.prompts import default_prompt_set, named_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.agent_card import AgentCard, MeasuredStrictness, read_card
 from interleave_thinker.backend.prompts.importer import import_beside, store_beside
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set, named_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.published_checkpoints import import_command, published_checkpoint
 from interleave_thinker.backend.prompts.trained_with import trained_with
 

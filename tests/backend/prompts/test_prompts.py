@@ -12,14 +12,15 @@ from PIL import Image
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.critic import critic_message
-from interleave_thinker.backend.agents.planner_question import planner_message
+from interleave_thinker.backend.agents.planner import planner_message
 from interleave_thinker.backend.answers.long_plan import read_outline, read_part
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict
 from interleave_thinker.backend.chat import Message
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import (
+from interleave_thinker.backend.prompts.importer import MAX_MODULE, import_official, store_beside
+from interleave_thinker.backend.prompts.prompt_set import (
     FORM_BEGINS,
     NAMES,
     PromptSet,
@@ -28,7 +29,6 @@ from interleave_thinker.backend.prompts import (
     named_prompt_set,
     prompt_set_of,
 )
-from interleave_thinker.backend.prompts.importer import MAX_MODULE, import_official, store_beside
 from interleave_thinker.backend.report.text import report
 from interleave_thinker.backend.types import Request, Trajectory
 

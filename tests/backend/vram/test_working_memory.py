@@ -17,7 +17,7 @@ from support.live_bytes import live_bytes, peak_on_meta
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import agent_shape, published_fields
 from interleave_thinker.backend.vram.footprint import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
 from interleave_thinker.backend.vram.image_shapes import KNOWN

@@ -13,8 +13,8 @@ from support.host_home import HostHome
 from support.small_agents import OneInThree, OnePlan
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.choices import read_choices
 from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.picks import read_choices
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, Step

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 
 pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")

@@ -17,7 +17,7 @@ from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Identities
 from interleave_thinker.training.data.decontamination.guard import Guard
 from interleave_thinker.training.data.from_runs.convert import RunConverter

@@ -16,7 +16,7 @@ from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import PromptSet, default_prompt_set
 from interleave_thinker.backend.types import (
     Attempt,
     Plan,

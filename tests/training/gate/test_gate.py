@@ -20,8 +20,8 @@ from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.prompts.agent_card import KindReliability, read_card
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.cli import main
 from interleave_thinker.cli.train import command as cli_train

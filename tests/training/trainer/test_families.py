@@ -14,7 +14,7 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page, q
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.prompts import PromptSet
+from interleave_thinker.backend.prompts.prompt_set import PromptSet
 from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.recipes.estimates.vram import (

@@ -17,8 +17,8 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.prompts import default_prompt_set, named_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.agent_card import AgentCard
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set, named_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.trained_with import trained_with
 from interleave_thinker.cli.open_models import Opener
 from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions

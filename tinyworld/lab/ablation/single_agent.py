@@ -21,7 +21,7 @@ from ....backend.loop.collaborators import Collaborators
 from ....backend.loop.events import Finished
 from ....backend.loop.loop import run
 from ....backend.pictures import Picture
-from ....backend.prompts import fill
+from ....backend.prompts.prompt_set import fill
 from ....backend.types import Plan, Request, RunSettings, Step
 from ....backend.types.roles import CriticLike, PlannerLike
 from ....training.data.rows.sft import SftRow

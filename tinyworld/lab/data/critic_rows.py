@@ -25,7 +25,7 @@ from ....backend.answers.reading import write_verdict
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import writing
 from ....backend.pictures import Picture
-from ....backend.prompts import PromptSet, fill
+from ....backend.prompts.prompt_set import PromptSet, fill
 from ....backend.types import Verdict
 from ....training.data.rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ....training.data.rows.sft import SftMessage, SftRow

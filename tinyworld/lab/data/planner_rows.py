@@ -14,7 +14,7 @@ from random import Random
 from ....backend.answers.reading import write_plan
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_bytes, write_text
-from ....backend.prompts import fill
+from ....backend.prompts.prompt_set import fill
 from ....training.data.rows.sft import SftRow
 from ...runtime.drawing import draw
 from ..world.requests import Split, TinyStory, random_story

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ....backend.answers.reading import write_verdict
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
-from ....backend.prompts import fill
+from ....backend.prompts.prompt_set import fill
 from ....backend.types import Verdict
 from ....training.data.rows.sft import SftRow
 from ...runtime.reading import ImageReading, read_images

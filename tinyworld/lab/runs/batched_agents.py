@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....backend.agents.critic import Critic, critic_message, next_prompt
-from ....backend.agents.planner import Planner
-from ....backend.agents.planner_question import planner_message
+from ....backend.agents.planner import Planner, planner_message
 from ....backend.answers.reading import read_plan
 from ....backend.chat import open_chat
 from ....backend.chat.local.loading import load_processor
@@ -22,7 +21,7 @@ from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.checkpoints.checkpoint import load_whole
 from ....backend.errors import AnswerError
 from ....backend.pictures import Picture
-from ....backend.prompts import default_prompt_set, prompt_set_of
+from ....backend.prompts.prompt_set import default_prompt_set, prompt_set_of
 from ....backend.types import Plan, Request, Verdict
 from ....training.data.rows.rl import CriticRlRow, as_conversation, before_of
 from ....training.gate.held_out import greedy_answers

@@ -23,7 +23,7 @@ from ....backend.feedback.corrected_prompts import (
 )
 from ....backend.feedback.log import Feedback, read_feedback
 from ....backend.feedback.rows import verdict_of_critic, verdict_of_person
-from ....backend.journal.records.run_files import PICTURES
+from ....backend.journal.run_files import PICTURES
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.types import Attempt, Score, StepResult, Trajectory, Verdict

@@ -22,9 +22,9 @@ from ....backend.answers.reading import write_verdict
 from ....backend.errors import AnswerError, SettingsError
 from ....backend.feedback.corrected_prompts import CorrectionSource, refined_range
 from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
-from ....backend.journal.records.run_files import first_fault
+from ....backend.journal.run_files import first_fault
 from ....backend.pictures import Picture
-from ....backend.prompts import PromptSet
+from ....backend.prompts.prompt_set import PromptSet
 from ....backend.scorers import Scorer
 from ...content_cache import ContentCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows

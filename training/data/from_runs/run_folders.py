@@ -20,7 +20,7 @@ from ....backend.feedback.log import Feedback, read_feedback
 from ....backend.files.bounded_reader import read_bytes_if_any
 from ....backend.journal.archive import is_story_archive, unpack_run
 from ....backend.journal.copy import save_trajectory
-from ....backend.journal.records.run_files import RUN
+from ....backend.journal.run_files import RUN
 from ....backend.loop.replay import load_trajectory
 from ....backend.types import Verdict
 

@@ -32,14 +32,14 @@ from pydantic import (
 )
 
 from ....backend.agents.critic import critic_message
-from ....backend.agents.planner_question import planner_message
+from ....backend.agents.planner import planner_message
 from ....backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ....backend.chat.protocol import Message
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import write_bytes, write_text
 from ....backend.loop.policy import hashed_seed
 from ....backend.pictures import Picture
-from ....backend.prompts import PromptSet
+from ....backend.prompts.prompt_set import PromptSet
 from ....backend.types import MAX_IMAGES, MAX_STEPS, Request, Score, Step, Text, Value
 from .lengths import ShownRow
 from .values import RowProblem, parsed_rows, usable_rows

@@ -23,13 +23,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ....backend.agents.planner_question import planner_message
+from ....backend.agents.planner import planner_message
 from ....backend.answers.reading import write_plan
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
 from ....backend.files.image_places import ImagePlaces
 from ....backend.pictures import Picture
-from ....backend.prompts import PromptSet
+from ....backend.prompts.prompt_set import PromptSet
 from ....backend.types import MAX_STEPS, Attempt, Plan, Request, Step, StepResult, StopReason, Trajectory
 from ..decontamination.data_files import TORCH_FILES, rows_of
 from ..decontamination.guard import Guard, Screened, check_training_source, open_guard

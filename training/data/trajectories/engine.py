@@ -39,9 +39,9 @@ from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_bytes_if_any, read_json
 from ....backend.files.lock import SystemLock
 from ....backend.generators.generator import Generator
+from ....backend.journal.journal import NAME as LOCK
 from ....backend.journal.journal import Journal
-from ....backend.journal.lock import NAME as LOCK
-from ....backend.journal.records.run_files import ATTEMPTS, PICTURES, RUN, VERDICTS
+from ....backend.journal.run_files import ATTEMPTS, PICTURES, RUN, VERDICTS
 from ....backend.loop.collaborators import Collaborators
 from ....backend.loop.events import Event, Finished, PlanReady
 from ....backend.loop.loop import run

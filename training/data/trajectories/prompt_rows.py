@@ -20,7 +20,7 @@ from ....backend.errors import PictureError, SettingsError
 from ....backend.files.image_places import ImagePlaces
 from ....backend.loop.collaborators import CastOfPlan
 from ....backend.pictures import Picture
-from ....backend.prompts.published import ENDING
+from ....backend.prompts.prompt_set import ENDING
 from ....backend.types import MAX_IMAGES, MAX_TEXT
 from ..decontamination.guard import Guard, open_guard
 from ..rows.values import RowProblem, read_values

@@ -15,8 +15,8 @@ from typing import Any
 from ....backend.checkpoints.checkpoint import HUB_ID, check_adapter, check_checkpoint
 from ....backend.errors import SettingsError, TrainingError, boundary
 from ....backend.files.bounded_reader import read_json
-from ....backend.prompts import FOLDER_NAME
 from ....backend.prompts.agent_card import CARD, read_card
+from ....backend.prompts.prompt_set import FOLDER_NAME
 from .model_card import ADAPTER, README, CardFacts, Origin, license_of, read_facts, write_card
 
 FILES = (

@@ -15,7 +15,7 @@ from support.tiny_checkpoint import PLAIN, WATCH, question
 from interleave_thinker.backend.agents.asking import ConstrainedDecoding
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.agents.writers.cast_writer import read_cast_answer
+from interleave_thinker.backend.agents.text_writers import read_cast_answer
 from interleave_thinker.backend.answers.grammar import GrammarName, answer_grammar
 from interleave_thinker.backend.answers.long_plan import read_outline
 from interleave_thinker.backend.answers.reading import (

@@ -13,7 +13,7 @@ from support import tiny_checkpoint
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.agents.critic import critic_message
-from interleave_thinker.backend.agents.planner_question import planner_message
+from interleave_thinker.backend.agents.planner import planner_message
 from interleave_thinker.backend.chat import Message, Reply
 from interleave_thinker.backend.chat.engine import prefix_cache
 from interleave_thinker.backend.chat.engine.kv_cache import ROOM
@@ -24,7 +24,7 @@ from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.errors import Cancelled
 from interleave_thinker.backend.machine.counters import counting
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Request
 from interleave_thinker.benchmarks.agents_loops import MODELS, build
 

@@ -12,7 +12,7 @@ import pytest
 from support import tiny_checkpoint
 from support.tiny_checkpoint import question
 
-from interleave_thinker.backend.agents.writers.cast_writer import read_cast_answer
+from interleave_thinker.backend.agents.text_writers import read_cast_answer
 from interleave_thinker.backend.answers.grammar import GrammarName
 from interleave_thinker.backend.answers.long_plan import read_outline
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan

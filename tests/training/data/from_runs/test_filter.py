@@ -16,7 +16,7 @@ from interleave_thinker.backend.errors import ChatError, ScorerError
 from interleave_thinker.backend.exporters.record import export
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.scorers.judge import ChatJudge
 from interleave_thinker.backend.types import Attempt, Identities, Score
 from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter

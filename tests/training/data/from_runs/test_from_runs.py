@@ -21,7 +21,7 @@ from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import AttemptJudged
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.types import Request, RunSettings, Score, Verdict
 from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter, RunsReport
 from interleave_thinker.training.data.from_runs.filter import held_out_of

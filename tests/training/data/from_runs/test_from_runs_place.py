@@ -10,7 +10,7 @@ import pytest
 from support.made_runs import made_run
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter, RunsReport
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.sft import check_rows

@@ -11,7 +11,7 @@ from PIL import Image
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.training.data.rows.rl import (
     as_question,
     before_of,

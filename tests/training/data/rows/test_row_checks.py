@@ -142,7 +142,7 @@ def test_reinforcement_reports_or_skips_bad_rows(name: str, held_out: bool, tmp_
 
 
 def test_the_length_of_a_question_counts_the_models_whole_input(tmp_path: Path) -> None:
-    from interleave_thinker.backend.prompts import prompt_set_of
+    from interleave_thinker.backend.prompts.prompt_set import prompt_set_of
     from interleave_thinker.training.data.rows.rl import as_question
     from interleave_thinker.training.trainer.model_loading import load_processor
 

@@ -24,8 +24,8 @@ from safetensors.torch import load_file
 
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.prompts import prompt_set_of
 from interleave_thinker.backend.prompts.agent_card import read_card
+from interleave_thinker.backend.prompts.prompt_set import prompt_set_of
 from interleave_thinker.cli.train import command as train_commands
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, write_rows
 from interleave_thinker.training.gate import checkpoint_selection

@@ -5,28 +5,45 @@ leaves the old or the new content, and at worst a temporary file that the next r
 
 No file is believed because it exists. Images and movies are named by the digest of their content, and JSON
 files contain a checksum, except those that users edit (`EDITED`). A file without one is of an earlier
-version.
+version. In run.json and story_checks.json, images and the plan are only digests: plan.json is the plan, and
+the user may have edited it. Finished parts of a long plan are stored under a key of everything that led to
+them, until the plan is complete.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
 from collections import OrderedDict
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from PIL.Image import Image
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from ...errors import JournalError
-from ...files import atomic
-from ...files.bounded_reader import parse_json, read_bytes_if_any
-from ...pictures import MAX_BYTES, Picture
-from ...types import FORMAT_VERSION, Text
+from ..errors import JournalError
+from ..files import atomic
+from ..files.bounded_reader import parse_json, read_bytes_if_any
+from ..pictures import MAX_BYTES, Picture
+from ..types import (
+    FORMAT_VERSION,
+    MAX_CHECKS,
+    MAX_IMAGES,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Several,
+    StoryCheck,
+    Text,
+    Value,
+)
+from ..types.roles import PartStore
 
 RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
 ATTEMPTS, VERDICTS, PICTURES = "attempts", "verdicts", "pictures"
@@ -39,6 +56,19 @@ MAX_CHECKED = 10_000
 PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+Digest = Annotated[str, Field(max_length=64)]
+
+
+class Key(Value):
+    """Everything that made a result; images are given by their digests."""
+
+    @property
+    def digest(self) -> str:
+        """40 hex digits of BLAKE2b over the class name and the fields."""
+        content = json.dumps([type(self).__name__, self.model_dump()], sort_keys=True)
+        return hashlib.blake2b(content.encode(), digest_size=20).hexdigest()
 
 
 class _Header(BaseModel):
@@ -293,3 +323,116 @@ def first_fault(error: ValidationError) -> str:
     place = ".".join(str(part)[:200] for part in fault["loc"])
     message = fault["msg"].removeprefix("Value error, ")
     return f", field {place!r}: {message}." if place else f": {message}."
+
+
+FORMAT = "interleave-thinker run"
+CHECKS = "story_checks.json"
+
+
+class Planned(Value):
+    """Identifies the plan that a planner wrote, to detect the user's edits of plan.json."""
+
+    key: Digest
+    digest: Digest
+
+
+class RequestRecord(Value):
+    """A request whose images are named by their digests."""
+
+    text: Text
+    images: Several[Digest] = Field(default=(), max_length=MAX_IMAGES)
+
+    @property
+    def shown(self) -> str:
+        """The text as messages quote it, with at most 60 characters."""
+        return self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
+
+
+class RunRecord(Value):
+    """The content of run.json."""
+
+    format: Literal["interleave-thinker run"] = FORMAT
+    version: int = FORMAT_VERSION
+    request: RequestRecord
+    settings: RunSettings
+    identities: Identities
+    planned: Planned | None = None
+
+
+class StoryChecks(Value):
+    """The content of story_checks.json, oldest first."""
+
+    format: Literal["interleave-thinker story checks"] = "interleave-thinker story checks"
+    version: Literal[1] = 1
+    checks: Several[StoryCheck] = Field(max_length=MAX_CHECKS)
+
+
+def request_record(request: Request) -> RequestRecord:
+    """Return the record of a request."""
+    return RequestRecord(text=request.text, images=tuple(image.digest for image in request.images))
+
+
+def plan_digest(plan: Plan) -> str:
+    """Return 40 hex digits of BLAKE2b over a plan as it was planned: before the run rewrote steps of it."""
+    return hashlib.blake2b(plan.as_planned.model_dump_json().encode(), digest_size=20).hexdigest()
+
+
+FOLDER = "planning"
+"""Name of the sub-folder in the run folder."""
+
+
+class QuestionKey(Key):
+    """A planner (as in `Identities`) and the digest of its input."""
+
+    planner: Text
+    question: Digest
+
+
+class WrittenPart(Value):
+    """A reply that was parsed, or that was cut off so that its steps were requested in halves."""
+
+    key: QuestionKey
+    reply: Text
+
+
+class PlanParts(PartStore):
+    """The stored replies, in a folder that is created with the first."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._files = RunFiles(folder)
+
+    def reply(self, planner: str, question: str) -> str | None:
+        """Return the stored reply to this input, if there is one.
+
+        Raises:
+            JournalError: The file is damaged.
+        """
+        key = QuestionKey(planner=planner, question=question)
+        hint = "Delete it; that part of the plan is then planned again."
+        found = self._files.read_model(WrittenPart, f"{key.digest}.json", hint=hint)
+        return found.reply if found is not None and found.key == key else None
+
+    def keep(self, planner: str, question: str, reply: str) -> None:
+        """Store a reply.
+
+        Raises:
+            JournalError: The file cannot be written.
+        """
+        key = QuestionKey(planner=planner, question=question)
+        self._files.write_model(WrittenPart(key=key, reply=reply), f"{key.digest}.json")
+
+    def clear(self) -> None:
+        """Remove all replies, since the plan is complete.
+
+        Raises:
+            JournalError: A file cannot be deleted.
+        """
+        folder = self._files.folder
+        if not folder.is_dir():
+            return
+        self._files.sweep()
+        for path in sorted(folder.glob("*.json")):
+            self._files.remove(path.name)
+        # The folder stays if the user put other files there.
+        with suppress(OSError):
+            folder.rmdir()

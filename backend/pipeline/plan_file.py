@@ -1,32 +1,77 @@
-"""Reads a plan from a file, in every form that the pack reads or writes.
+"""Reads files as plans: plan.json, text plans, agents' answers, execution records and scripts.
 
 A person's own plan is read strictly, as Edit Plan reads it: an unknown field is an error, since the person
 can correct it. Only a file in the agents' answer format that is not a plan of Edit Plan is read as an agent's
-answer, which ignores other fields.
+answer. Scripts are Fountain screenplays, outlines and shot lists. Each of their lines is in a step of the
+plan, or its notice (`Plan.warning`) names it. A file without any step is an error.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ...answers.plan_shapes import normal_key
-from ...answers.reading import read_plan
-from ...errors import AnswerError, SettingsError
-from ...execution_record.reader import FILE_NAME as RECORD
-from ...files.bounded_reader import parse_json, read_import
-from ...files.step_images import with_step_images
-from ...journal.journal import Journal
-from ...journal.records.run_files import PLAN, RUN, RunFiles, first_fault
-from ...pictures import Picture
-from ...plan_editor.edited_plan import PlanTextError
-from ...plan_editor.json_form import STEPS
-from ...plan_editor.merge import apply_edits, read_edits
-from ...types import MAX_TEXT, Plan
-from . import READERS, read_script
+from ..answers.plan_shapes import normal_key
+from ..answers.reading import read_plan
+from ..errors import AnswerError, SettingsError
+from ..execution_record.reader import FILE_NAME as RECORD
+from ..files.bounded_reader import parse_json, read_import
+from ..files.step_images import with_step_images
+from ..journal.journal import Journal
+from ..journal.run_files import PLAN, RUN, RunFiles, first_fault
+from ..pictures import Picture
+from ..plan_editor.edited_plan import PlanTextError
+from ..plan_editor.json_form import STEPS
+from ..plan_editor.merge import apply_edits, read_edits
+from ..types import MAX_STEPS, MAX_TEXT, Plan
+from .fountain import SCREENPLAY, read_fountain
+from .script_tables import is_table_of_tabs, read_markdown, read_shot_list
+
+MAX_SCRIPT = 1_000_000
+"""Maximum length of a script in characters: a screenplay of 120 pages has about 200,000."""
+READERS: dict[str, Callable[[str], Plan]] = {
+    ".fountain": read_fountain,
+    ".md": read_markdown,
+    ".txt": lambda text: _reader_of_text(text)(text),
+    ".csv": read_shot_list,
+    ".tsv": read_shot_list,
+}
+"""Readers by the ending of the file. They raise ValueError with a sentence if they find no plan."""
+
+
+def _reader_of_text(text: str) -> Callable[[str], Plan]:
+    if is_table_of_tabs(text):
+        return read_shot_list
+    return read_fountain if SCREENPLAY.search(text) else read_markdown
+
+
+def read_script(text: str, ending: str, where: str) -> Plan:
+    """Read a script.
+
+    Args:
+        text: Content of the file.
+        ending: Ending of its name, a key of `READERS`.
+        where: Name of the file for error messages.
+
+    Raises:
+        SettingsError: It has no steps, or more than a plan can have.
+    """
+    if len(text) > MAX_SCRIPT:
+        raise SettingsError(
+            f"{where}: it has {len(text):,} characters; the maximum is {MAX_SCRIPT:,}.", "Divide the script."
+        )
+    try:
+        return READERS[ending](text.replace("\r\n", "\n").replace("\r", "\n"))
+    except ValueError as error:
+        reason = str(error) if type(error) is ValueError else "it has a text that a plan cannot hold"
+        raise SettingsError(
+            f"{where}: {reason}.", f"A plan has 1 to {MAX_STEPS} steps. See the page about scripts."
+        ) from error
+
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
 ONLY_EDITED = re.compile(r'"(?:settings|locked|made_from|style|cast|facts)"\s*:')
@@ -175,8 +220,8 @@ def _plan(content: Any, where: str, path: Path) -> Plan:
 
 
 def _recorded(path: Path) -> PlanFile:
-    from ...execution_record.reader import read_record
-    from ...execution_record.trajectory import record_trajectory
+    from ..execution_record.reader import read_record
+    from ..execution_record.trajectory import record_trajectory
 
     trajectory = record_trajectory(read_record(path))
     return PlanFile(trajectory.plan, trajectory.request.text)

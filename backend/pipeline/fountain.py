@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ...cast import MAX_NAME, named_in
-from ...types import Plan
-from .steps import Script, cast_name, plain
+from ..cast import MAX_NAME, named_in
+from ..types import Plan
+from .script_steps import Script, cast_name, plain
 
 Line = tuple[int, str]
 """Number of a line, and its text."""

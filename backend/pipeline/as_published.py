@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..chat.image_limits import MAX_PIXELS_BOUND
-from ..prompts.published import WORDINGS
+from ..prompts.prompt_set import WORDINGS
 from ..prompts.published_checkpoints import REPOSITORY, import_command
 from ..prompts.trained_with import FLAGS
 from ..types import Plan, RunSettings

@@ -7,10 +7,13 @@ file under a lock, so concurrent picks are not lost. Write the file by hand, wit
 
     {"steps": {"2": "<digest>"}}
 
-Requested attempts (redraws.py) are in the same file, so that requesting one and removing the step's pick is
-one write. The story check requests its attempts there too. So are the steps that the user skipped, and the
-digest of the plan that the user approved. A file without any of these is written in the old form. To approve
-a step is to pick its image. What a time-out let pass is stored separately, since no person decided it.
+A requested attempt is only data too: the loop checks before every generator call, and the next run in the
+folder generates what was requested after a run. The request names a prompt and not the image that it
+replaces, so it stays valid if earlier steps are generated again. Since the newest decision of the user
+counts, it removes the step's pick, in the same write. The story check requests its attempts there too. So are
+the steps that the user skipped, and the digest of the plan that the user approved. A file without any of
+these is written in the old form. To approve a step is to pick its image. What a time-out let pass is stored
+separately, since no person decided it.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..errors import JournalError, SettingsError
 from ..files.lock import SystemLock
 from ..pictures import DIGEST
-from ..types import MAX_STEPS, Plan, RequestedBy, Several, Step, Text, Value, in_style
+from ..types import MAX_BATCH, MAX_STEPS, MAX_TEXT, Plan, RequestedBy, Several, Step, Text, Value, in_style
 from ..values import written_without
-from .records.run_files import PICTURES, PLAN, RunFiles
+from .run_files import ATTEMPTS, PICTURES, PLAN, RUN, RunFiles
 
 CHOICES = "choices.json"
 LOCK = "choices.lock"
@@ -306,3 +309,83 @@ def change_choices(
             )
         files.write_model(choices, CHOICES)
     return choices
+
+
+Name = Annotated[str, Field(max_length=64)]
+
+
+def ask_redraw(
+    folder: str | Path,
+    step: int,
+    prompt: str | None = None,
+    picture: str | None = None,
+    known: str | None = None,
+) -> Choices:
+    """Request one more attempt at a step of a run, with another seed.
+
+    Args:
+        folder: The run folder.
+        step: Number of the step.
+        prompt: The prompt to use. Default: the prompt of `picture`.
+        picture: Digest of an image whose prompt is used. Default: the step's own prompt.
+        known: As in `change_choices`.
+
+    Returns:
+        The choices after the change.
+
+    Raises:
+        JournalError: The folder does not contain a run, its plan does not have the step, the prompt is too
+            long, or choices.json is damaged, full, or changed by other programs all the time.
+    """
+    files = RunFiles(folder)
+    if not files.path(RUN).is_file():
+        raise JournalError(f"{str(folder)!r} does not contain a run.", "Give a run folder.")
+    planned = planned_prompt(files, step)
+    drawn_with = (prompt or "").strip() or (_prompt_of(files, picture) if picture else planned)
+    if len(drawn_with) > MAX_TEXT:
+        raise JournalError(
+            f"The prompt has {len(drawn_with)} characters; the maximum is {MAX_TEXT}.", "Shorten it."
+        )
+    return add_request(files, step, RedrawRequest(planned=planned, prompt=drawn_with), known)
+
+
+def newest_redraws(folder: str | Path) -> dict[int, int]:
+    """Return the number of the user's newest valid request at each step of a run.
+
+    Raises:
+        JournalError: A file of the run is damaged.
+    """
+    choices = read_choices(folder)
+    plan = plan_in(RunFiles(folder)) if choices.redraws else None
+    asked = {
+        step.number: [number for number, one in fitting(choices, step).items() if one.by == "user"]
+        for step in (plan.steps if plan else ())
+    }
+    return {number: max(redraws) for number, redraws in asked.items() if redraws}
+
+
+class _Key(BaseModel):
+    prompt: Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+class _Drawn(BaseModel):
+    """The fields of a generator call's record that are read; its images are not opened."""
+
+    key: _Key
+    image: Name | None = None
+    more: Several[Name] = Field(default=(), max_length=MAX_BATCH)
+
+
+def _prompt_of(files: RunFiles, picture: str) -> str:
+    """Return the prompt with which the image was generated."""
+    folder = files.path(ATTEMPTS)
+    if DIGEST.match(picture) and folder.is_dir():
+        for path in sorted(folder.glob("*.json")):
+            hint = "Delete it and run again to generate its image again."
+            drawn = files.read_model(_Drawn, ATTEMPTS, path.name, hint=hint)
+            if drawn is not None and picture in (drawn.image, *drawn.more):
+                return drawn.key.prompt
+    raise JournalError(
+        f"Image {picture[:60]!r} was not generated in {str(files.folder)!r}.",
+        "Choose one of the step's images.",
+    )

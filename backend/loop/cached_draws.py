@@ -1,27 +1,59 @@
-"""Generator calls of the loop: cached, with failures as values, and optionally started early.
+"""Generator calls of the loop: cached, with failures as values, and several at a time if possible.
 
-An image that is generated ahead has the same cache key as any other, and it is stored only if the loop asks
-for it. If the loop does not ask for it, it is discarded, so a run with this option has the same trajectory as
-a run without it. A generator makes one image at a time; therefore every call first waits for the image that
-was started ahead, even if that image is then discarded.
+A generator with several workers makes the images of a step's candidates at the same time. They are started
+together and fetched one after another, each under its own key. So a run on ten services has the same result
+as a run on one, only faster. Leaving the context stops what is still being generated, and none of it is
+stored.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from ...cast import followed_by
-from ...errors import GeneratorError
-from ...generators.generator import Generator
-from ...journal.store import DrawKey, DrawRecord, RunStore
-from ...machine.counters import count
-from ...pictures import Picture
-from ...types import MAX_BATCH, DrawSettings, Fault, StepSettings, step_identity
-from .parallel_draws import ParallelDraws
+from ..cast import followed_by
+from ..errors import GeneratorError
+from ..generators.generator import Generator
+from ..journal.store import DrawKey, DrawRecord, RunStore
+from ..machine.counters import count
+from ..pictures import Picture
+from ..types import MAX_BATCH, DrawSettings, Fault, StepSettings, step_identity
+
+Key = TypeVar("Key")
+Made = TypeVar("Made")
+
+
+class ParallelDraws(Generic[Key, Made]):
+    """Pending results by key. `over` is set when the rest is no longer needed."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self._begun: dict[Key, Future[Made]] = {}
+
+    def begin(self, make: Callable[[Key], Made], keys: Sequence[Key], at_once: int) -> None:
+        """Start to make all results, `at_once` at a time. `make` should return early once `over` is set."""
+        pool = ThreadPoolExecutor(min(at_once, len(keys)), thread_name_prefix="draws side by side")
+        self._begun = {key: pool.submit(make, key) for key in keys}
+        pool.shutdown(wait=False)
+
+    def take(self, key: Key) -> Made | None:
+        """Return the result for a key, waiting for it; `None` for an unknown key.
+
+        Any exception of `make` is raised again.
+        """
+        begun = self._begun.pop(key, None)
+        return None if begun is None else begun.result()
+
+    def discard(self) -> None:
+        """Stop and discard the results that were not fetched."""
+        self.over.set()
+        for one in self._begun.values():
+            one.cancel()
+        self._begun = {}
 
 
 class WantedDraw(NamedTuple):
@@ -54,8 +86,6 @@ class CachedDraws:
     def __init__(self, generator: Generator, store: RunStore) -> None:
         self._generator = generator
         self._store = store
-        self._ahead: tuple[DrawKey, Future[DrawRecord]] | None = None
-        self._thread: ThreadPoolExecutor | None = None
         self._parallel = ParallelDraws[DrawKey, DrawRecord]()
 
     def has_drawn(self, wanted: WantedDraw) -> bool:
@@ -77,8 +107,6 @@ class CachedDraws:
             self._keep_enhancement(wanted, remembered)
             return remembered, True
         begun = self._parallel.take(key)
-        if begun is None:
-            begun = self._begun_ahead(key)
         drawn = begun if begun is not None else self._draw_now(key, wanted)
         self._store.keep_drawn(drawn)
         return drawn, False
@@ -99,7 +127,6 @@ class CachedDraws:
         if len(new) < 2:
             yield
             return
-        self._begun_ahead(None)
         self._parallel = together = ParallelDraws[DrawKey, DrawRecord]()
         generator = self._generator.stopped_by(together.over)
         together.begin(lambda key: self._draw_now(key, new[key], generator), list(new), at_once)
@@ -107,23 +134,6 @@ class CachedDraws:
             yield
         finally:
             together.discard()
-
-    def draw_ahead(self, wanted: WantedDraw) -> None:
-        """Start to generate an image in another thread. Does nothing if it is cached."""
-        key = self._draw_key(wanted)
-        if self._store.drawn(key) is not None:
-            return
-        self._begun_ahead(None)
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draws ahead")
-        count(draws_ahead=1)
-        self._ahead = key, self._thread.submit(self._draw_now, key, wanted)
-
-    def close(self) -> None:
-        """Wait for the image that was started ahead, and discard it."""
-        self._begun_ahead(None)
-        if self._thread is not None:
-            self._thread.shutdown()
 
     def _draw_key(self, wanted: WantedDraw) -> DrawKey:
         return DrawKey(
@@ -174,19 +184,6 @@ class CachedDraws:
                 f"Set its batch size to {MAX_BATCH} or less.",
             )
         return images
-
-    def _begun_ahead(self, wanted: DrawKey | None) -> DrawRecord | None:
-        """Return the result that was started ahead if its key is `wanted`; otherwise await and discard it."""
-        if self._ahead is None:
-            return None
-        (key, begun), self._ahead = self._ahead, None
-        if key == wanted:
-            count(draws_ahead_used=1)
-            return begun.result()
-        begun.cancel()
-        wait([begun])
-        count(draws_ahead_wasted=1)
-        return None
 
 
 def _prompt_for(generator: Generator, wanted: WantedDraw) -> str:

@@ -1,33 +1,48 @@
-"""Pure functions for what a step's own settings change, and the check that all of them are supported.
+"""Checks of a run before its first step: is every setting of the run and of its steps supported?
 
-An unsupported setting is an error before the first step. Otherwise the user would find the image that ignores
-it at the end of the story.
+An unsupported setting is an error then. Otherwise the user would find the image that ignores it at the end of
+the story. A setting without effect is reported instead. The maximum number of images that a step is shown is
+decided here too and stored with the run's settings. So a run that is replayed from its records selects the
+same images without a generator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ..errors import GeneratorError, SettingsError, SourceMissing
+from ..cast import pictures_of
+from ..errors import GeneratorError, SettingsError
 from ..generators.generator import Generator
-from ..pictures import Picture
 from ..types import (
-    MAX_TEXT,
-    Attempt,
+    MAX_STEP_IMAGES,
     Plan,
     Request,
-    Rewritten,
     RunSettings,
     Step,
     StepLora,
-    StepResult,
     StepSettings,
-    in_style,
+    UnusedSetting,
+    Verdict,
 )
-from .policy import attempt_seed, draws_of, hashed_seed, source_of
+from ..types.roles import AgentLike, CriticLike
+from .policy import ALL, checklist_of
 
 BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
+INSTEAD = "Use source previous, or a generator whose model accepts several images"
+
+
+def check_source(request: Request, settings: RunSettings) -> None:
+    """Raise an error if the source rule needs an image that the request does not have.
+
+    Raises:
+        SettingsError: The source is "anchor", and the request has no image.
+    """
+    if settings.source == "anchor" and not request.images:
+        raise SettingsError(
+            "source=anchor edits the request's first image in every step, but the request has no image.",
+            "Add an image to the request, or use source=first to edit the first generated image.",
+        )
 
 
 def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
@@ -136,104 +151,61 @@ def _of_step(step: Step) -> Iterator[None]:
         raise GeneratorError(f"Step {step.number}: {error.message}", error.hint or BY_EDITING) from error
 
 
-def max_attempts_of(step: Step, settings: RunSettings) -> int:
-    """Return the maximum number of attempts of a step."""
-    return step.settings.tries or settings.max_attempts
+def with_most_images(settings: RunSettings, plan: Plan | None, generator: Generator) -> RunSettings:
+    """Return the settings with the number of images per step, if a step may be shown several.
 
-
-def max_attempts_in(plan: Plan | None, settings: RunSettings) -> int:
-    """Return the largest number of attempts that a step of the plan may use."""
-    return (
-        max((max_attempts_of(step, settings) for step in plan.steps), default=1)
-        if plan
-        else settings.max_attempts
-    )
-
-
-def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
-    """Return the seed of attempt `attempt` (from 0).
-
-    A step's own seed is the seed of its first attempt, so an image can be reproduced from the seed that is
-    shown. The seeds of the other attempts are derived from it, as from a run's base seed.
-    """
-    own = step.settings.seed
-    base = settings.seed if own is None else own
-    place = attempt if settings.seed_rule == "every try" else attempt % settings.candidates
-    if own is not None and place == 0:
-        return own
-    return attempt_seed(base, step.number, attempt, settings.seed_rule, settings.candidates)
-
-
-def redraw_seed(
-    step: Step,
-    settings: RunSettings,
-    number: int,
-    prompt: str,
-    attempts: Sequence[Attempt],
-    turn: int = 0,
-) -> int:
-    """Return the seed of a requested attempt, derived from the run's base seed.
-
-    It differs from the seeds of the step's own attempts, so the same prompt gives another image. Exception:
-    with the seed rule "every step" and a new prompt the step's seed is used, since only the prompt should
-    change.
-
-    Args:
-        step: The step.
-        settings: The run's settings.
-        number: Number of the request, from 1.
-        prompt: Its prompt.
-        attempts: The attempts so far.
-        turn: Number of the request's generator call, from 0.
-    """
-    if settings.seed_rule == "every step" and all(attempt.prompt != prompt for attempt in attempts):
-        return step_seed(step, 0, settings)
-    return hashed_seed(f"{settings.seed}/{step.number}/redraw {number}{f'.{turn}' if turn else ''}")
-
-
-def step_source(
-    step: Step, request: Request, earlier: Sequence[StepResult], settings: RunSettings
-) -> Picture | None:
-    """Return the image that a step edits; `None` means text-to-image.
+    That is if the run or a step has source `all`, or the cast has images.
 
     Raises:
-        SourceMissing: The step that it refers to does not have an image, or the request has none.
+        SettingsError: The generator's model accepts fewer images than `most_images`, or only one although the
+            source is `all`.
     """
-    own = step.settings.source
-    if own == "text":
-        return None
-    if isinstance(own, int):
-        image = next((result.image for result in earlier if result.step.number == own), None)
-        if image is None:
-            raise SourceMissing(
-                f"Step {own}, which this step edits, does not have an image.",
-                "Generate that step first, and connect its story.",
-            )
-        return image
-    rule = settings if own is None else settings.model_copy(update={"source": own})
-    if rule.source == "anchor" and not request.images:
-        raise SourceMissing(
-            f"Step {step.number} edits the request's first image, but the request has none.",
-            "Connect an image to the request of the plan.",
+    steps = plan.steps if plan else ()
+    sources = (settings.source, *(step.settings.source for step in steps))
+    if ALL not in sources and not (plan and pictures_of(plan.cast)):
+        return settings
+    most = min(MAX_STEP_IMAGES, 1 + generator.max_reference_images)
+    if ALL in sources and most == 1:
+        raise SettingsError(
+            "Source 'all' passes several images to the model, but this generator's model accepts one image.",
+            f"{INSTEAD}: FLUX.2, Qwen-Image-Edit-Plus, images:MODEL@URL.",
         )
-    return source_of(request, earlier, rule)
+    if ALL in sources and settings.most_images == 1:
+        raise SettingsError(
+            "Source 'all' passes several images to the model, but most_images is 1.",
+            "Set most_images to 2 or more, or use source previous.",
+        )
+    if settings.most_images is not None and settings.most_images > most:
+        raise SettingsError(
+            f"most_images is {settings.most_images}, but this generator's model accepts {most} images at "
+            "most.",
+            f"Set most_images to {most} or less.",
+        )
+    return settings.model_copy(update={"most_images": settings.most_images or most})
 
 
-def from_text(result: StepResult, plan: Plan, prompt: str) -> Step | None:
-    """Return the step of a result as one of the plan that is generated from text.
+def unused_cast_images(plan: Plan, generator: Generator) -> list[UnusedSetting]:
+    """Return the setting that has no effect if the cast has images and the model accepts none of them."""
+    return ["cast_images"] if pictures_of(plan.cast) and not generator.max_reference_images else []
 
-    Args:
-        result: The result whose attempts were not accepted.
-        plan: The plan.
-        prompt: A prompt for the whole image of the step.
 
-    Returns:
-        The step; `None` if the prompt cannot be used.
-    """
-    if not prompt.strip() or len(in_style(prompt, plan.style)) > MAX_TEXT:
-        return None
-    step = next(one for one in plan.steps if one.number == result.step.number)
-    assert step.prompt, "a step with attempts has a prompt"
-    settings = step.settings.model_copy(update={"source": "text", "mask": None, "denoise": None})
-    before = Rewritten(prompt=step.prompt, settings=step.settings, draws=draws_of(result))
-    return Step(**{**dict(step), "prompt": prompt, "settings": settings, "rewritten": before})
+def unused_from_start(generator: Generator, agents: Iterable[AgentLike | None]) -> list[UnusedSetting]:
+    """Return the settings without effect that are known before anything is generated, without duplicates."""
+    found: list[UnusedSetting] = [] if generator.repeatable else ["seed"]
+    for agent in agents:
+        found += agent.unused_settings if agent else ()
+    return list(dict.fromkeys(found))
+
+
+def unused_checklist(plan: Plan, critic: CriticLike | None, settings: RunSettings) -> list[UnusedSetting]:
+    """Return the checklist as unused if a step has one and the critic cannot answer items."""
+    if critic is None or critic.checks_items:
+        return []
+    return ["checklist"] if any(checklist_of(step, plan, settings) for step in plan.drawn_steps) else []
+
+
+def unused_at(verdict: Verdict | None, settings: RunSettings) -> list[UnusedSetting]:
+    """Return the settings that have no effect on this verdict."""
+    if settings.accept_at is None or verdict is None or verdict.success is None:
+        return []
+    return ["accept_at"] if verdict.probability is None else []

@@ -1,1 +1,0 @@
-"""Agents that write one text about a plan or a prompt, with any chat model."""
