@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import comfy.model_management as memory
@@ -22,38 +22,15 @@ from ...backend.errors import ChatError, is_out_of_memory
 from ...backend.machine.counters import count
 from .internals import unload
 
+if TYPE_CHECKING:
+    from ...backend.chat.llamacpp.chat import SharedServer
+    from ...backend.chat.local.shared_base import SharedBase
+
 EVERYTHING = 1e32
 WHAT_TO_LOWER = (
     "Choose a smaller agent in Load Agent, or the precision 8-bit or 4-bit if it is offered, use smaller "
     "images, or close other programs that use the GPU."
 )
-
-
-class Reloadable(Protocol):
-    """Weights that are read from disk again instead of being moved (shared_base.SharedBase)."""
-
-    model: Any
-
-    def restore(self) -> None:
-        """Load the weights."""
-
-    def release(self) -> None:
-        """Free the weights."""
-
-
-class ServerProcess(Protocol):
-    """A separate process with weights on the GPU (llamacpp.chat.SharedServer).
-
-    It ends when its weights would be moved, and starts again on its own.
-    """
-
-    size: int
-
-    def restore(self) -> None:
-        """Load the weights."""
-
-    def release(self) -> None:
-        """Free the weights."""
 
 
 class AgentModel(torch.nn.Module):
@@ -90,7 +67,7 @@ class _WholePatcher(ModelPatcher):
 class _ReloadingPatcher(_WholePatcher):
     """Handles weights that cannot be moved: unloading frees them, loading reads them again."""
 
-    def __init__(self, weights: Reloadable | ServerProcess, device: torch.device, size: int) -> None:
+    def __init__(self, weights: SharedBase | SharedServer, device: torch.device, size: int) -> None:
         self._weights = weights
         super().__init__(
             AgentModel(None, device), load_device=device, offload_device=torch.device("cpu"), size=size
@@ -136,7 +113,7 @@ class ManagedModel:
         return _managed.get(id(model)) or _managed.setdefault(id(model), cls(model))
 
     @classmethod
-    def of_reloadable(cls, weights: Reloadable) -> ManagedModel:
+    def of_reloadable(cls, weights: SharedBase) -> ManagedModel:
         """Return the only manager of weights on the GPU that can only be freed and read again."""
         managed = _managed.get(id(weights))
         if managed is None:
@@ -150,7 +127,7 @@ class ManagedModel:
         return managed
 
     @classmethod
-    def of_process(cls, process: ServerProcess) -> ManagedModel:
+    def of_process(cls, process: SharedServer) -> ManagedModel:
         """Return the only manager of a server's weights, which are not loaded before the server is needed."""
         managed = _managed.get(id(process))
         if managed is None:

@@ -11,14 +11,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..graphs.attempt_pairs import pair, with_body
+from ..graphs.attempt_pairs import pair
 from ..graphs.replies import verdict
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals, ran_in
-from .attempt_page import CLOSE_UP, opened
+from .attempt_page import opened
 from .page import RUN, screenshot
 
-STARTED = "() => { app.queuePrompt(0, 1) }"
 REOPENED = "async () => { const graph = app.graph.serialize(); await app.loadGraphData(graph) }"
 FORGOTTEN = """async () => {
   const graph = app.graph.serialize();
@@ -71,38 +70,6 @@ def test_a_pair_is_followed_corrected_and_continued(
         page.get_by_text("Attempt 1 picked by hand").first.wait_for()
         assert page.locator(".it-attempt").count() == 2
     assert page.outside == [] and page.faults == []
-
-
-def test_a_batch_is_shown_as_candidates(canvas: tuple[Any, str], tmp_path: Path) -> None:
-    page, how = canvas
-    request = f"batch in {how}"
-    replies = [verdict(False, f"{request}, better", probability) for probability in (0.2, 0.6, 0.1, 0.3)]
-    opened(page, with_body(pair(request, None, 1, replies=replies), "paint", batch=4, vary=True))
-    ran(page)
-    screenshot(page, f"pair-{how}-batch", tmp_path)
-    titles = page.locator(".it-attempt-title").all_inner_texts()
-    assert titles[:2] == ["Attempt 1 · image 1 of 4", "Attempt 2 · image 2 of 4"] and len(titles) == 4
-    assert "kept" in page.locator(".it-attempt").nth(1).inner_text()
-    assert page.faults == []
-
-
-def test_a_cancelled_attempt_is_shown_as_stopped(canvas: tuple[Any, str], tmp_path: Path) -> None:
-    page, how = canvas
-    opened(page, with_body(pair(f"stopped in {how}", None, 3), "paint", seconds=4.0))
-    page.evaluate(STARTED)
-    page.get_by_text("Step 1, attempt 2 of 3: generating").first.wait_for()
-    screenshot(page, f"pair-{how}-drawing", tmp_path)
-    page.evaluate("() => app.api.interrupt()")
-    page.get_by_text("Step 1, attempt 2 of 3: stopped").first.wait_for()
-    page.evaluate(REOPENED)
-    page.get_by_text("Step 1, attempt 2 of 3: stopped").first.wait_for()
-    page.evaluate(CLOSE_UP)
-    page.wait_for_timeout(500)
-    screenshot(page, f"pair-{how}-stopped", tmp_path)
-    assert page.locator(".it-attempt").count() == 2
-    ran(page)
-    assert "reused" in page.locator(".it-attempt").first.inner_text()
-    assert page.faults == []
 
 
 def test_a_pair_in_a_subgraph_runs(page: Any, tmp_path: Path) -> None:

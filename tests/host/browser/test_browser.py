@@ -13,7 +13,7 @@ import pytest
 from ..graphs.examples import KLEIN_AGENT, need_models, requirements, twin
 from ..graphs.template_names import NAMES
 from ..server.comfy_server import ComfyServer
-from .page import opened, photographed, ran, setting
+from .page import opened, photographed, ran
 from .tidy import assert_tidy, comparable
 
 CHANGE = """changes => changes.forEach(([type, title, values]) => app.graph._nodes
@@ -105,21 +105,3 @@ def test_feedback_is_saved_and_shown_again(page: Any, host: ComfyServer, tmp_pat
     photographed(page, f"{name}-round", tmp_path)
     assert page.evaluate(SHOWING).count("InterleaveStoryboard") == 1
     assert BETTER in data.read_text(encoding="utf-8")
-
-
-def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServer) -> None:
-    opened(page, "flux2_klein_4b_story")
-    page.evaluate(
-        "() => app.graph._nodes.find(node => node.type === 'InterleaveLoadAgent').widgets[0].value = "
-        "'Nobody-8B'"
-    )
-    page.evaluate("() => { app.queuePrompt(0, 1) }")
-    # Newer front ends show only the input's name; the message is behind a button.
-    words, details = page.get_by_text("The agent 'Nobody-8B'"), page.get_by_text("View details")
-    words.or_(details).first.wait_for()
-    if details.is_visible():
-        details.click()
-        page.get_by_label("Info for Load Agent - agent").click()
-    words.first.wait_for()
-    # Newer front ends would keep the panel open for the next test.
-    setting(host, "Comfy.RightSidePanel.IsOpen", False)

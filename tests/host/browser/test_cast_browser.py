@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PIL import Image, ImageDraw
 
 from interleave_thinker.backend.plan_editor.merge import read_edits
@@ -204,17 +203,3 @@ def test_the_cast_of_the_text_is_in_the_table_too(canvas: tuple[Any, str], host:
     edits = read_edits(page.evaluate(TEXT))
     assert edits is not None and [member.name for member in edits.cast] == ["mia", "mill"]
     assert edits.steps[2].step.cast == ("mill", "lantern")
-
-
-@pytest.mark.parametrize("locale", ["zh"], indirect=True)
-def test_the_cast_is_shown_in_chinese(locale: str, page: Any, host: ComfyServer, tmp_path: Path) -> None:
-    photo = host.put_input(portrait(), "mia zh.png")
-    page.set_viewport_size({"width": 1600, "height": 1000})
-    page.evaluate(LAID_OUT, connected("Cast zh", photo))
-    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
-    assert [row.split(" | ")[1] for row in table(page)] == ["角色", "道具"]
-    assert page.evaluate(KINDS) == ["角色", "道具"], "the choices of the nodes"
-    chip = page.locator(".itp-chip.itp-proposed").first
-    chip.wait_for()
-    assert chip.get_attribute("title") == "在提示词中找到。点击可移除。"
-    screenshot(page, "cast-zh", tmp_path)

@@ -32,19 +32,6 @@ BOXES = """() => {
 }"""
 GROUPS = "() => app.graph._groups.map(group => ({name: group.title, box: Array.from(group._bounding)}))"
 AT = "() => [app.canvas.ds.scale, ...app.canvas.ds.offset]"
-GROWN = """async kind => {
-  app.graph.clear();
-  const node = LiteGraph.createNode(kind);
-  app.graph.add(node);
-  const grows = () => node.inputs.filter(input => /^(images|references)\\./.test(input.name));
-  for (let number = 0; number < 3; number++) {
-    const image = LiteGraph.createNode('EmptyImage');
-    app.graph.add(image);
-    image.connect(0, node, node.inputs.indexOf(grows().at(-1)));
-    await new Promise(done => setTimeout(done, 300));
-  }
-  return grows().map(input => input.label ?? input.localized_name ?? input.name);
-}"""
 LABELS = """() => app.graph._nodes.flatMap(node => (node.inputs ?? [])
   .filter(input => input.name.startsWith('images.'))
   .map(input => input.label ?? input.localized_name ?? input.name))"""
@@ -113,19 +100,6 @@ def test_a_view_that_a_person_saved_stays(small: tuple[Any, str]) -> None:
     page.evaluate(LOAD, graph)
     page.wait_for_timeout(500)
     assert page.evaluate(AT) == [0.4, 150, 180]
-
-
-@pytest.mark.parametrize(
-    ("locale", "kind", "names"),
-    [
-        ("en", "InterleavePlanner", ["image 1", "image 2", "image 3", "image 4"]),
-        ("en", "InterleaveStepGenerator", ["reference 1", "reference 2", "reference 3", "reference 4"]),
-        ("zh", "InterleaveEditPlan", ["图像 1", "图像 2", "图像 3", "图像 4"]),
-    ],
-    indirect=["locale"],
-)
-def test_growing_inputs_have_consistent_names(locale: str, page: Any, kind: str, names: list[str]) -> None:
-    assert page.evaluate(GROWN, kind) == names
 
 
 def test_a_workflow_that_was_saved_with_ids_as_labels_shows_the_names(page: Any) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..graphs.klein import node
-from ..graphs.pauses import paused, paused_pair, reasons
+from ..graphs.pauses import paused, reasons
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
-from .attempt_page import opened as opened_pair
 from .page import FINISHED, REOPENED, TALL, opened_graph, ran, screenshot
 
 WAITS = "() => document.querySelector('.it-notice')?.innerText.includes('Step {step} waits for you')"
@@ -115,29 +114,6 @@ def test_a_decision_is_not_called_incomplete_while_the_story_is_queued(
     screenshot(page, "pause-queued", tmp_path)
     assert notice.get_by_role("button").count() == 0
     assert page.faults == []
-
-
-def test_a_pair_of_attempt_nodes_waits_for_the_buttons(
-    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
-) -> None:
-    page, how = canvas
-    request = f"pair directed in {how}"
-    opened_pair(page, paused_pair(request, "every step"))
-    ran(page)
-    page.wait_for_function(WAITS.replace("{step}", "1"))
-    (folder,) = journals(host, request)
-    page.wait_for_timeout(500)
-    screenshot(page, f"pause-pair-{how}-waits", tmp_path)
-    notice = page.locator(".it-notice")
-    notice.get_by_text("Approve", exact=True).click()
-    page.wait_for_function(WAITS.replace("{step}", "2"))
-    assert reasons(folder) == ["picked", "accepted"]
-    notice.get_by_text("Skip step", exact=True).click()
-    page.wait_for_selector(FINISHED)
-    assert reasons(folder) == ["picked", "skipped"]
-    page.wait_for_timeout(500)
-    screenshot(page, f"pause-pair-{how}-skipped", tmp_path)
-    assert page.outside == [] and page.faults == []
 
 
 def test_the_rest_of_the_plan_is_edited_from_the_view(

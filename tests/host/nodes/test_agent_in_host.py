@@ -193,34 +193,6 @@ def test_precisions_that_need_a_missing_library_are_not_offered(host: ComfyServe
             host.run(planning(agent="tiny world planner", precision="4-bit"))
 
 
-def broken(agent: Path, name: str) -> Path:
-    folder = agent.parent / name
-    shutil.copytree(agent, folder)
-    return folder
-
-
-def test_an_invalid_checkpoint_reports_its_fault(host: ComfyServer, agent: Path) -> None:
-    (broken(agent, "no-weights") / "model.safetensors").unlink()
-    (broken(agent, "text") / "model.safetensors").write_text("Access denied. Please log in.\n" * 9)
-    (broken(agent, "pointer") / "model.safetensors").write_text(
-        "version https://git-lfs.github.com/spec/v1\n"
-    )
-    pickled = broken(agent, "pickled") / "model.safetensors"
-    pickled.rename(pickled.with_name("pytorch_model.bin"))
-    (broken(agent, "renamed") / "model.safetensors").write_bytes(b"PK\x03\x04" + bytes(99))
-    expected = {
-        "no-weights": r"has no model.safetensors.*may be incomplete",
-        "text": r"it is a text file",
-        "pointer": r"only a git-lfs pointer.*git lfs pull",
-        "pickled": r"pickles, which can run code.*Only safetensors",
-        "renamed": r"it is a pickle",
-    }
-    for name, said in expected.items():
-        with pytest.raises(HostError, match=f"InterleaveLoadAgent: .*{said}") as error:
-            host.run(planning(agent=f"someone/{name}"))
-        assert "\n" not in error.value.details["exception_message"].strip()
-
-
 def need_free_replies(host: ComfyServer) -> None:
     """Skip where the host's llguidance makes even random weights write a verdict."""
     look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('llguidance') is not None)"

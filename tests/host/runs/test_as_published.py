@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from ..graphs.klein import Graph, node, story
 from ..graphs.replies import verdict
 from ..graphs.story_checks import SIZE
-from ..server.comfy_server import ComfyServer, HostError
+from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
 
 
@@ -33,8 +31,3 @@ def test_the_released_settings_replace_those_of_the_node(host: ComfyServer) -> N
     assert '"top_k":20' in told["identities"]["critic"]
     assert "The critic is not asked with the authors' prompts" in str(report)
     assert "This generator keeps its own size" in str(report)
-
-
-def test_another_name_is_an_error(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match="as_published"):
-        host.run(published("told otherwise", "demo"))

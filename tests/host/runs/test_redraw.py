@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from PIL import Image
 
 from ..graphs.attempt_pairs import pair
@@ -103,16 +102,3 @@ def test_thumbnails_are_small_and_cached_by_the_browser(host: ComfyServer) -> No
     for wrong in ({"picture": "f" * 40}, {"run": "../input"}, {"picture": "../x"}, {"size": 5000}):
         refused = httpx.get(f"{host.url}{ROUTE}/thumbnail", params=given | wrong, timeout=60)
         assert refused.status_code in (400, 404) and refused.json()["error"]
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [{"step": 9}, {"picture": "f" * 40}, {"prompt": "x" * 20_001}, {"by": "me"}, {"run": "../../input"}],
-)
-def test_an_impossible_redraw_request_is_rejected(host: ComfyServer, request_: dict[str, Any]) -> None:
-    if not journals(host, "refused redraws"):
-        host.run(judged("refused redraws"))
-    (folder,) = journals(host, "refused redraws")
-    answer = asked(host, folder, **request_)
-    assert answer.status_code == 400 and 0 < len(answer.json()["error"]) < 400
-    assert not (folder / "choices.json").exists()
