@@ -5,6 +5,10 @@ that nothing is generated twice and bit-exact resume all compare digests. In JSO
 alone. The code that reads the JSON says where the pixels are (validation context `{"pictures": digest ->
 Picture}`). An image stored in a file (`kept_by`) can drop its pixels and read them again, so a long story
 needs no more RAM than a short one.
+
+The RAM for pixels has one budget for the whole process (`PixelCache`). A run references every image it
+generated, in its journal, its results and its listeners, but pixels stored in a file need not be in RAM too.
+Code that generates or judges holds its own reference to the pixels, so evicting them here does not affect it.
 """
 
 from __future__ import annotations
@@ -14,7 +18,10 @@ import hashlib
 import io
 import os
 import re
+import threading
+import weakref
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -28,10 +35,51 @@ from pydantic_core import core_schema
 from .errors import PictureError
 from .files.bounded_reader import opened
 from .files.image_decoding import MAX_PIXELS, decoded, decoded_mask, flattened, reading_image
-from .files.pixel_cache import PixelCache
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+BUDGET = 64 * 1024 * 1024
+"""Budget in bytes: twenty images of a megapixel, enough for all attempts of a step."""
+
+
+class PixelCache:
+    """Drops the pixels of the least recently used images."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self.budget = budget
+        self._entries: OrderedDict[int, tuple[weakref.ref[Picture], int]] = OrderedDict()
+        self._bytes = 0
+        # Reentrant, because an image can be garbage-collected while another one is added.
+        self._lock = threading.RLock()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the pixels in RAM."""
+        return self._bytes
+
+    def used(self, picture: Picture) -> None:
+        """Record that the pixels of an image are in RAM and were just used."""
+        key = id(picture)
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                return
+            size = picture.size[0] * picture.size[1] * 3
+            self._entries[key] = weakref.ref(picture, lambda _: self._drop(key)), size
+            self._bytes += size
+            while self._bytes > self.budget and len(self._entries) > 1:
+                oldest, (reference, _) = next(iter(self._entries.items()))
+                self._drop(oldest)
+                if (forgotten := reference()) is not None:
+                    forgotten.forget_pixels()
+
+    def _drop(self, key: int) -> None:
+        with self._lock:
+            _, size = self._entries.pop(key, (None, 0))
+            self._bytes -= size
+
 
 MAX_BYTES = 256 * 1024 * 1024
 DIGEST = re.compile(r"^[0-9a-f]{40}$")

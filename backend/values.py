@@ -77,7 +77,7 @@ def written_without(written: dict[str, Any], value: BaseModel, names: tuple[str,
 class StepImage(Value):
     """An image that a step names by its file.
 
-    `picture` is None until the file is read (files/step_images.py). Serialized as the name alone until then,
+    `picture` is None until the file is read (files/image_places.py). Serialized as the name alone until then,
     and with the image's digest afterwards.
     """
 

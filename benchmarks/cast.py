@@ -80,7 +80,7 @@ from interleave_thinker.tinyworld.runtime.scene import (
 from interleave_thinker.tinyworld.runtime.scorer import expected_scene
 from interleave_thinker.tinyworld.runtime.sprites import CELL
 from interleave_thinker.tinyworld.runtime.wording import Clause, edit_text, read_prompt
-from interleave_thinker.training.statistics.intervals import Share, paired_difference, share
+from interleave_thinker.training.statistics import Share, paired_difference, share
 
 COUNTS = (1, 3, 5)
 STEPS = 6

@@ -43,7 +43,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "data pack": ("--prefix", "--guard-report", "--source"),
     "data guard add": ("--name",),
     "evaluate scorer": ("--list", "--seed"),
-    "train": ("critic-dpo", "planner-dpo", "tinyworld-base"),
+    "train": ("critic-dpo", "planner-dpo", "tinyworld-base", "doctor"),
     "train critic-sft": ("--samples", "--sample-tokens"),
     "train planner-sft": ("--samples", "--sample-tokens"),
     "train own-critic": ("--samples", "--sample-tokens", "--keep-labelled"),

@@ -25,7 +25,7 @@ from ..backend.machine.counters import Counts, counting
 from ..backend.pipeline.as_published import PublishedSystem, not_as_published
 from ..backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
-from ..backend.report.completeness import GOOD, all_accepted, lacks
+from ..backend.report.outcomes import GOOD, all_accepted, lacks
 from ..backend.types import CastMember, Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.run.resume import Before, show_changes
 from .open_models import Opener, opened_scorer

@@ -2,7 +2,7 @@
 
 Images of one run are alike, so the bootstrap resamples runs and not images (steps, if there are fewer than
 `FEW_RUNS` runs). One unit fewer than available is drawn and the interval is widened by Student's t, as in
-`training/statistics/bootstrap.py`. The interval of a figure that no resample changes is Wilson's for the
+`training/statistics.py`. The interval of a figure that no resample changes is Wilson's for the
 rarer verdict. The coverage of the intervals is measured by experiment `scorers` of 0.3.0.
 """
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from ..backend.errors import JournalError, PictureError, SettingsError
 from ..backend.feedback.log import read_feedback
-from ..backend.feedback.rows import success_of
+from ..backend.feedback.sft_rows import success_of
 from ..backend.loop.replay import load_trajectory
 from ..backend.pictures import Picture
 from ..backend.scorers import Scorer
@@ -26,7 +26,7 @@ from ..backend.types import Score, Verdict
 from ..training.content_cache import ContentCache
 from ..training.data.from_runs.run_folders import find_runs
 from ..training.data.from_runs.scoring import CachedScores, in_threads
-from ..training.statistics.intervals import Z, share
+from ..training.statistics import Z, share
 
 CRITIC = "critic of the runs"
 FEW_RUNS = 10

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ..backend.errors import PictureError, SettingsError
-from ..backend.files.atomic import write_text
+from ..backend.files.atomic import name_fault, write_text
 from ..backend.files.bounded_reader import parse_json, read_bytes_if_any, read_json
 from ..backend.files.image_places import ImagePlaces
-from ..backend.files.names import name_fault
 from ..backend.pictures import Picture, mode_of
 from ..backend.types import MAX_TEXT
 from ..training.data.decontamination.data_files import files_of, rows_of

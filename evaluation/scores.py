@@ -17,8 +17,7 @@ from pydantic import BaseModel, ValidationError
 from ..backend.errors import SettingsError
 from ..backend.files.atomic import write_text
 from ..backend.files.bounded_reader import read_json
-from ..training.statistics.bootstrap import OF_DIFFERENCES, UNBOUNDED, Mean, stratified_means
-from ..training.statistics.intervals import paired_difference, share
+from ..training.statistics import OF_DIFFERENCES, UNBOUNDED, Mean, paired_difference, share, stratified_means
 from .benchmark import Benchmark, BenchmarkItem, Values
 from .benchmark_run import BenchmarkSettings, open_folder
 from .submission import SUBMISSION, CollectedItem, read_collected

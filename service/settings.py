@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..backend.errors import SettingsError
-from ..backend.files.bounded_reader import read_bytes
-from ..backend.files.bounded_yaml import bounded_loader, load_yaml
+from ..backend.files.bounded_reader import bounded_loader, load_yaml, read_bytes
 from ..backend.remote.addresses import DEFAULT_PORT
 
 MIB = 1024 * 1024

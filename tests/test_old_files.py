@@ -20,7 +20,7 @@ from support.cli_calls import call
 
 from interleave_thinker.backend.checkpoints.checkpoint import check_adapter
 from interleave_thinker.backend.feedback.log import Feedback, read_feedback
-from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.choices import read_choices
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -28,7 +28,7 @@ from interleave_thinker.backend.prompts.prompt_set import PromptSet
 from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.sft import RowSet, read_rows
-from interleave_thinker.training.sft.train import SftData, SftTraining, train
+from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 
 DATA = Path(__file__).parent / "data"
 PLANNER, CRITIC = (DATA / "agents" / name for name in ("planner", "critic"))

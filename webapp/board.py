@@ -16,10 +16,9 @@ from ..backend.agents.asking import OnToken
 from ..backend.agents.plan_constraints import PlanConstraints
 from ..backend.agents.planner import Planner
 from ..backend.errors import Cancelled, InterleaveError, SettingsError
-from ..backend.feedback.live.browser_requests import state_of
-from ..backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
-from ..backend.feedback.live.live_run import LiveRun, LiveTarget
-from ..backend.feedback.live.run_folders import known_run, run_folder
+from ..backend.feedback.browser_requests import known_run, run_folder, state_of
+from ..backend.feedback.interruptible import InterruptibleGenerator, ListenedCritic
+from ..backend.feedback.live_run import LiveRun, LiveTarget
 from ..backend.journal.journal import Journal
 from ..backend.journal.run_files import RunFiles
 from ..backend.loop.collaborators import Collaborators

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..backend.errors import InterleaveError, JournalError, SettingsError
 from ..backend.exporters import export_by_name
-from ..backend.feedback.live.run_folders import known_run
+from ..backend.feedback.browser_requests import known_run
 from ..backend.files.atomic import writing
 from ..backend.loop.replay import load_trajectory
 from .requests import EXPORT_NAMES, AskExport, Exported, ExportName

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from ..backend.feedback.live.browser_requests import BrowserRequest, RunName
-from ..backend.feedback.live.messages import MessagePart, State
+from ..backend.feedback.browser_requests import BrowserRequest, RunName
+from ..backend.feedback.live_messages import MessagePart, State
 from ..backend.pictures import DIGEST
 from ..backend.types import MAX_TEXT
 from .models import Chosen, Example, Offer, Role

@@ -19,9 +19,9 @@ from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from ..backend.errors import InterleaveError, SettingsError
-from ..backend.feedback.live import browser_requests as requests
-from ..backend.feedback.live.messages import EVENT
-from ..backend.feedback.live.run_folders import known_run
+from ..backend.feedback import browser_requests as requests
+from ..backend.feedback.browser_requests import known_run
+from ..backend.feedback.live_messages import EVENT
 from ..backend.journal.run_files import RunFiles
 from .board import Board, StoryUnderWay
 from .exports import FILES, Exports, ExportUnderWay

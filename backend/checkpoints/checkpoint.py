@@ -52,7 +52,7 @@ WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
 AGENT_CARD = "agent.json"
 """File that the digest leaves out, see prompts/agent_card.py."""
 MODEL_CARD = "model_card.json"
-"""Facts of the model card (training/trainer/report/model_card.py), which the digest leaves out as well."""
+"""Facts of the model card (training/trainer/model_card.py), which the digest leaves out as well."""
 MAX_LEAST_PIXELS = 1024 * 1024
 MAX_JSON = 64 * 1024 * 1024
 PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")

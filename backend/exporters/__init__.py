@@ -7,10 +7,10 @@ calls an agent or a generator, so every readable run can be exported again in an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import Parameter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -28,15 +28,15 @@ REGISTRY = {
     "record": ".record",
     "story": ".story",
     "pdf": ".pdf",
-    "book": ".books.picture_book",
-    "epub": ".books.epub",
+    "book": ".books:export_picture_book",
+    "epub": ".books:export_epub",
     "comic": ".comic:export_archive",
     "comic-pdf": ".comic:export_pdf",
     "comic-png": ".comic:export_pictures",
     "gif": ".animation:export_gif",
     "webp": ".animation:export_webp",
     "mp4": ".video",
-    "zip": ".archive",
+    "zip": ".story:export_zip",
 }
 EXPORTERS = Registry("export", REGISTRY, __name__, registry.EXPORTERS, "export")
 ANIMATIONS = ("gif", "webp")
@@ -48,21 +48,12 @@ OPTIONS = "options"
 __all__ = ["ANIMATIONS", "EXPORTERS", "REGISTRY", "Exporter", "export_by_name", "open_exporter", "options_of"]
 
 
-class Exporter(Protocol):
-    """Writes a trajectory into a folder."""
+Exporter = Callable[..., Path]
+"""Writes a trajectory into a folder, which is created if necessary, and returns the main file.
 
-    def __call__(self, trajectory: Trajectory, folder: Path, **options: Any) -> Path:
-        """Write a trajectory and return the main file.
-
-        Args:
-            trajectory: A run, finished or not.
-            folder: Folder to write into. It is created if necessary.
-            **options: Options of the exporter.
-
-        Raises:
-            JournalError: The folder cannot be written.
-        """
-        ...
+Its arguments are the trajectory (a run, finished or not), the folder and its options. It raises JournalError
+if the folder cannot be written.
+"""
 
 
 def open_exporter(name: str) -> Exporter:

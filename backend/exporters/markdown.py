@@ -10,9 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..report.audience import panels_of
-from ..report.export_options import PLAIN, ExportOptions
-from ..report.made_by import made_by
+from ..report.export_options import PLAIN, ExportOptions, Words, panels_of
 from ..report.outcomes import (
     StoryStep,
     duration,
@@ -23,9 +21,9 @@ from ..report.outcomes import (
     story_steps,
     summarize,
 )
-from ..report.words import Words
+from ..report.run_report import made_by
 from ..types import CastMember, RunSettings, StepResult, Trajectory
-from .layout.files import PictureFolder, write_whole
+from .export_files import PictureFolder, write_whole
 
 FILE_NAME = "story.md"
 SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")

@@ -12,12 +12,11 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..execution_record.proposals import Meaning, drawn_after
 from ..execution_record.reader import FILE_NAME, MEANING, read_record
-from ..execution_record.record import Record, RecordEntry, RecordImage, stated
+from ..execution_record.record import Meaning, Record, RecordEntry, RecordImage, drawn_after, stated
 from ..pictures import Picture
 from ..types import Trajectory
-from .layout.files import PictureFolder, write_whole
+from .export_files import PictureFolder, write_whole
 
 __all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_record"]
 

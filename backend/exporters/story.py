@@ -1,12 +1,16 @@
-"""`story.json`: a story as one plain file for programs, with its images in a folder.
+"""A story as one plain file for programs (`story.json`), and as one file to share (a zip of the run folder).
 
 It contains what a reader sees, in reading order, and how reliable each image is. Training reads the record
 instead (record.py). The models below define the format, and their descriptions are its documentation. A new
-field does not change the version, a field with another meaning does.
+field does not change the version, a field with another meaning does. The zip contains everything (plan, all
+attempts, all images at full quality, settings) and the graph that made it, so its recipient can load the
+story, export it in any format and continue it (journal/archive.py).
 """
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +18,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..cast import MemberKind
 from ..clips.pairs import clips_of
+from ..errors import JournalError
+from ..journal.archive import PAGE, WORKFLOW, pack_run
+from ..journal.copy import save_trajectory
 from ..pictures import Picture
 from ..report.outcomes import (
     AttemptOutcome,
@@ -27,7 +34,8 @@ from ..report.outcomes import (
 from ..types import RunSettings, Text, Trajectory, Value
 from ..types.clip import Clip
 from ..values import written_without
-from .layout.files import PictureFolder, write_whole
+from .export_files import PictureFolder, write_whole
+from .page import export as export_page
 
 FILE_NAME = "story.json"
 FORMAT = "interleave-thinker story"
@@ -249,3 +257,30 @@ def _clip(pictures: PictureFolder, clip: Clip, stem: str) -> StoryClip:
 def _image(pictures: PictureFolder, picture: Picture, stem: str) -> StoryImage:
     width, height = picture.image.size
     return StoryImage(file=pictures.add(picture, stem), width=width, height=height)
+
+
+ZIP_FILE = "story.zip"
+
+
+def export_zip(trajectory: Trajectory, folder: Path, metadata: Mapping[str, str] | None = None) -> Path:
+    """Write `folder`/story.zip and return its path.
+
+    Args:
+        trajectory: A run, finished or not.
+        folder: Folder to write into.
+        metadata: JSON texts by name. The `workflow`, or else the `prompt`, is included.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
+    graph = (metadata or {}).get("workflow") or (metadata or {}).get("prompt")
+    more = {WORKFLOW: graph.encode()} if graph else {}
+    try:
+        with tempfile.TemporaryDirectory(prefix="interleave-story-") as made:
+            more[PAGE] = export_page(trajectory, Path(made)).read_bytes()
+            run = save_trajectory(trajectory, Path(made) / "run")
+            return pack_run(run, Path(folder) / ZIP_FILE, more)
+    except OSError as error:
+        raise JournalError(
+            f"Cannot pack the story ({error.strerror or error}).", "Free disk space."
+        ) from error

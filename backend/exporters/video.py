@@ -23,8 +23,8 @@ from ..files.atomic import writing
 from ..report.export_options import PLAIN, ExportOptions
 from ..types import Trajectory
 from ..types.clip import Clip
-from .layout.frames import Box, Film, Frame, frames_of, picture_boxes, render
-from .layout.pages import PAPER
+from .animation import Box, Film, Frame, frames_of, picture_boxes, render
+from .pdf import PAPER
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,24 +5,131 @@ process, find the old content or the new, never a part of it. On Windows, a rena
 (a virus scanner, an indexer, a viewer) has the file open, mostly for milliseconds. It is retried for about a
 second before it is an error. A link is replaced itself; nothing is written through it. Files that only grow,
 such as ledgers, are appended to line by line.
+
+Names are valid on every system: a story made on Linux may be copied to Windows. An invalid name is rejected
+with a reason and never changed, because two names changed into one would overwrite each other.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import InterleaveError
-from .leftovers import TEMPORARY as TEMPORARY
-from .leftovers import is_left_over as is_left_over
-from .leftovers import remove_left, unlink
-from .leftovers import sweep as sweep
-from .names import name_fault
+
+RESERVED = re.compile(
+    r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\.|$)", re.IGNORECASE
+)
+"""Device names of Windows, also with an extension: aux.png is the serial port."""
+NOWHERE = re.compile(r"[\x00/\ud800-\udfff]")
+"""Characters that no system allows in a name."""
+NOT_ON_WINDOWS = re.compile(r'[\x00-\x1f<>:"|?*\\]')
+MAX_NAME_LENGTH = 255
+"""Maximum length: bytes on Linux, UTF-16 units on Windows and macOS."""
+
+SLUG_LETTERS, SLUG_BYTES = 40, 80
+
+
+def slug(text: str) -> str:
+    """Return the beginning of a text as part of a file name, or "" if no letter or digit is left.
+
+    Letters and digits of any script keep their combining marks, and everything else becomes a hyphen. The
+    result has at most SLUG_LETTERS characters and SLUG_BYTES bytes. It must be followed by something unique,
+    such as a digest: different texts can have the same slug, and alone it can be a reserved name.
+    """
+    plain = unicodedata.normalize("NFC", text.lower())
+    kept = [""]
+    for sign in plain:
+        kind = unicodedata.category(sign)[0]
+        is_kept = kind in "LN" or (kind == "M" and kept[-1] not in ("", "-"))
+        kept.append(sign if is_kept else "-")
+    short = re.sub("-+", "-", "".join(kept))[:SLUG_LETTERS]
+    return short.encode()[:SLUG_BYTES].decode(errors="ignore").strip("-")
+
+
+def name_fault(name: str, windows: bool = True) -> str:
+    """Return why a name is invalid, as the end of a sentence ("is ..."), or "" if it is valid.
+
+    Args:
+        name: Name of a file or folder.
+        windows: Whether to apply the rules of Windows too.
+    """
+    if name in ("", ".", ".."):
+        return "is empty or only dots"
+    if NOWHERE.search(name):
+        return "contains a character that file names cannot have"
+    if len(name.encode()) > MAX_NAME_LENGTH:
+        return f"is longer than {MAX_NAME_LENGTH} bytes"
+    if not windows:
+        return ""
+    if NOT_ON_WINDOWS.search(name):
+        return 'contains one of < > : " | ? * \\ or a control character, which Windows does not allow'
+    if name[-1] in ". ":
+        return "ends with a dot or a space, which Windows removes"
+    if RESERVED.match(name):
+        return "is a device name on Windows"
+    return ""
+
+
+TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
+"""Temporary names. A file with such a name that persists was left behind by a killed process."""
+
+
+def sweep(*folders: str | Path, files_alone: bool = False) -> None:
+    """Remove temporary files and folders of killed processes directly in these folders.
+
+    What is in use stays until the next time.
+
+    Args:
+        *folders: Folders to clean.
+        files_alone: Whether to remove only files. Use it where `writing_folder` is never used, so that a
+            folder with such a name belongs to the user.
+    """
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            continue
+        for path in [path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)]:
+            if not files_alone or is_left_over(path):
+                remove_tree(path)
+
+
+def is_left_over(path: Path) -> bool:
+    """Return whether a file or link may be left over from a killed process."""
+    return TEMPORARY.fullmatch(path.name) is not None and (path.is_symlink() or not path.is_dir())
+
+
+def remove_left(path: Path, mark: str) -> None:
+    """Remove temporary folders of this name and mark that killed processes left behind."""
+    if path.parent.is_dir():
+        left = re.compile(rf"\.{re.escape(path.name + mark)}\.[0-9a-f]{{16}}\.tmp")
+        for found in [found for found in path.parent.iterdir() if left.fullmatch(found.name)]:
+            remove_tree(found)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder without following links.
+
+    Errors are ignored, since the next sweep repeats the attempt.
+    """
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            unlink(path)
+
+
+def unlink(path: Path) -> None:
+    """Delete a file or a link, if it exists."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
 
 WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Seconds between retries of a rename or removal that fails while another process has the file open."""

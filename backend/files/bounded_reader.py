@@ -3,6 +3,7 @@
 A file is opened without blocking and its type is checked before a byte is read. A pipe would block its reader
 forever, a device never ends, and a sparse file costs its sender nothing but fills its reader's RAM. JSON with
 too many values is rejected before it is parsed, since a value of two bytes becomes an object of a hundred.
+YAML has a limit on aliases, because a few lines of nested aliases expand to gigabytes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..errors import InterleaveError
+from ..errors import InterleaveError, SettingsError
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_VALUES = 2_000_000
@@ -264,3 +265,51 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise ValueError(f"the key {twice[:80]!r} occurs twice in one object")
     return found
+
+
+MAX_REPEATED = 8
+
+
+def bounded_loader(base: Any) -> Any:
+    """Return a loader class derived from `base` that limits aliases.
+
+    Args:
+        base: Such as yaml.SafeLoader or yaml.BaseLoader.
+
+    Returns:
+        The class. It raises yaml.YAMLError for more than MAX_REPEATED aliases (`*`).
+    """
+    from yaml import AliasEvent, YAMLError
+
+    class Loader(base):
+        repeated = 0
+
+        def compose_node(self, parent: Any, index: int) -> Any:
+            if self.check_event(AliasEvent):
+                self.repeated += 1
+                if self.repeated > MAX_REPEATED:
+                    raise YAMLError(f"more than {MAX_REPEATED} aliases (*)")
+            return super().compose_node(parent, index)
+
+    return Loader
+
+
+def load_yaml(text: str | bytes, loader: Any, what: str, name: str | Path) -> Any:
+    """Return the value of a YAML text.
+
+    Args:
+        text: YAML text.
+        loader: Loader class, see `bounded_loader`.
+        what: Noun for error messages.
+        name: Name of the text for error messages.
+
+    Raises:
+        SettingsError: The text is invalid.
+    """
+    import yaml
+
+    try:
+        return yaml.load(text, loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SettingsError(f"{what} {str(name)!r} is not valid YAML ({reason}).") from error

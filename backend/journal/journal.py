@@ -37,8 +37,8 @@ from ..clips.pairs import clip_pairs, with_clips
 from ..errors import JournalError
 from ..files.atomic import is_left_over
 from ..files.bounded_reader import read_text
+from ..files.image_places import with_step_images
 from ..files.lock import SystemLock
-from ..files.step_images import with_step_images
 from ..pictures import Picture
 from ..types import Identities, Plan, Request, RunSettings, Step, StoryCheck, Trajectory
 from ..types.clip import Clip

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from ..errors import Cancelled, JournalError
 from ..execution_record.reader import FILE_NAME as RECORD
-from ..execution_record.reader import read_record
-from ..execution_record.text_and_images import text_in
+from ..execution_record.reader import read_record, text_in
 from ..execution_record.trajectory import record_trajectory
 from ..generators.generator import Generator
 from ..journal.journal import Journal
@@ -148,7 +147,7 @@ class _AbsentScorer:
 def is_record(path: str | Path) -> bool:
     """Return whether a path is an execution record: a JSON file, or a folder with one but without a run.
 
-    A folder with a text and images counts as one (execution_record/text_and_images.py).
+    A folder with a text and images counts as one (execution_record/reader.py).
     """
     path = Path(path)
     # Unlike Path.is_file, os.path.isfile does not raise an error for an invalid file name.

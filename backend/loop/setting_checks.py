@@ -48,7 +48,7 @@ def check_source(request: Request, settings: RunSettings) -> None:
 def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
     """Check that every setting of every step is supported.
 
-    Images that steps name must be loaded before (files/step_images.py).
+    Images that steps name must be loaded before (files/image_places.py).
 
     Raises:
         SettingsError: A setting is not supported by the generator, or needs an image that does not exist.

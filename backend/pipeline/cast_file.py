@@ -22,13 +22,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..cast import MAX_MEMBER_IMAGES, Cast, CastMember, check_cast
 from ..errors import SettingsError
-from ..files.atomic import write_bytes, write_text
-from ..files.bounded_reader import read_text
-from ..files.bounded_yaml import bounded_loader, load_yaml
-from ..files.names import slug
-from ..files.step_images import with_cast_images
+from ..files.atomic import slug, write_bytes, write_text
+from ..files.bounded_reader import bounded_loader, load_yaml, read_text
+from ..files.image_places import with_cast_images
 from ..journal.run_files import first_fault
-from ..report.completeness import GOOD
+from ..report.outcomes import GOOD
 from ..types import Plan, Request, Step, StepResult, StepSettings, Trajectory
 
 if TYPE_CHECKING:

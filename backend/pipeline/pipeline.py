@@ -21,7 +21,7 @@ from ..journal.journal import Journal
 from ..journal.waiting import Waiting
 from ..loop.collaborators import Collaborators
 from ..loop.events import Event, Finished
-from ..report.completeness import all_accepted, is_complete
+from ..report.outcomes import all_accepted, is_complete
 from ..scorers import Scorer, open_scorer
 from ..types import CastMember, Plan, RunSettings, StepResult, Trajectory
 from ..types.roles import CriticLike, PlannerLike

@@ -20,7 +20,7 @@ from ..answers.reading import read_plan
 from ..errors import AnswerError, SettingsError
 from ..execution_record.reader import FILE_NAME as RECORD
 from ..files.bounded_reader import parse_json, read_import
-from ..files.step_images import with_step_images
+from ..files.image_places import with_step_images
 from ..journal.journal import Journal
 from ..journal.run_files import PLAN, RUN, RunFiles, first_fault
 from ..pictures import Picture

@@ -38,7 +38,7 @@ from ..loop.events import Event, StoryChecked
 from ..loop.policy import prompt_with_problems, step_to_reopen
 from ..pictures import Picture
 from ..prompts.prompt_set import TEMPLATES, read_template
-from ..report.completeness import is_complete
+from ..report.outcomes import is_complete
 from ..types import (
     MAX_FINDINGS,
     MAX_TEXT,

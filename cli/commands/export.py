@@ -11,7 +11,7 @@ from ...backend.errors import SettingsError
 from ...backend.execution_record.reader import FILE_NAME
 from ...backend.exporters import export_by_name, options_of
 from ...backend.loop.replay import is_record, load_trajectory
-from ...backend.report.words import LANGUAGES
+from ...backend.report.export_options import LANGUAGES
 
 
 def command(

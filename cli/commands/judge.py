@@ -9,7 +9,7 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...backend.pipeline.prepared import read_picture, read_text
-from ...backend.report.reasoning import reasoning_shown
+from ...backend.report.run_report import reasoning_shown
 from ..open_models import Opener
 from ..options.model_options import NONE, CriticOptions, LocalOptions
 from ..options.models import with_model_options

@@ -244,7 +244,7 @@ def tinyworld_critic(
     from ...tinyworld.runtime.generator import load_pipeline
     from ...training.data.from_runs.convert import SFT_FILE
     from ...training.data.rows.sft import write_rows
-    from ...training.trainer.report.progress_line import TimeLeft
+    from ...training.trainer.progress import TimeLeft
 
     pipeline = load_pipeline(generator or checkpoint("generator"))
     made = make_mistakes(out, pipeline, rows, OLD_SEED + seed, TimeLeft("rows", typer.echo))

@@ -42,10 +42,10 @@ def command(
 
     A kind in which it is not better than chance never rejects an image once the result is saved.
     """
-    from ...training.gate.made_items import made_items
     from ...training.gate.reliability import (
         answered_items,
         as_lines,
+        made_items,
         measure_reliability,
         read_labeled,
         store_reliability,
@@ -70,7 +70,7 @@ def command(
         typer.echo(line, err=True)
 
     recorded = answered_items(runs, critic.chat.identity.partition("|")[0], log) if runs else []
-    found = measure_reliability(critic, asked, recorded, log)
+    found = measure_reliability(critic.check, asked, recorded, log)
     for line in as_lines(found):
         typer.echo(line)
     if save and folder is not None:

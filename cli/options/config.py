@@ -6,11 +6,9 @@ one overrides it. A key that is not an option of the command is an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from ...backend.errors import SettingsError
 from ..removed import removed
@@ -27,39 +25,14 @@ def _apply(context: typer.Context, value: str | None) -> str | None:
     command = context.info_name or ""
     stage = SECTIONS.get(command, command)
     values = read_recipe(value, stage)
-    # The recipe's estimate is for this many devices. How many are used is decided by the launcher.
+    # How many devices are used is decided by the launcher.
     values.pop("devices", None)
-    _check_keys(values, [context.command], value, stage)
-    context.default_map = {**(context.default_map or {}), **values}
-    return value
-
-
-def check_recipe(context: typer.Context, recipe: str) -> None:
-    """Check that every key of a recipe is an option of a command that reads its section.
-
-    Args:
-        context: Context of another command in the same group.
-        recipe: Name or file of the recipe.
-
-    Raises:
-        SettingsError: A key is not an option of any command that reads the section.
-    """
-    from ...training.recipes.recipe import read_recipe, stages_in
-
-    assert context.parent is not None and isinstance(context.parent.command, TyperGroup)
-    commands = context.parent.command.commands
-    for stage in stages_in(recipe):
-        readers = [stage, *(name for name, section in SECTIONS.items() if section == stage)]
-        values = read_recipe(recipe, stage)
-        values.pop("devices", None)
-        _check_keys(values, [commands[name] for name in readers], recipe, stage)
-
-
-def _check_keys(values: dict[str, Any], commands: Sequence[Any], recipe: str, stage: str) -> None:
-    known = {parameter.name for command in commands for parameter in command.params} - {"config"}
+    known = {parameter.name for parameter in context.command.params} - {"config"}
     for key in values:
         if key not in known:
-            raise unknown(recipe, stage, key)
+            raise unknown(value, stage, key)
+    context.default_map = {**(context.default_map or {}), **values}
+    return value
 
 
 def unknown(recipe: str, stage: str, key: str) -> SettingsError:

@@ -44,8 +44,8 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Check everything, count tokens, and estimate memory and time from three timed steps. Nothing "
-        "is written; generators and judges are really called.",
+        help="Check everything, count tokens, and make three timed steps, from which time and memory follow. "
+        "Nothing is written; generators and judges are really called.",
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Output folder of the training. Use the same folder to resume.")]
@@ -95,10 +95,9 @@ def dry_run_if(asked: bool) -> Iterator[None]:
     if not asked:
         yield
         return
-    from ...training.recipes.estimates.doctor import memory_lines
-    from ...training.trainer.steps.dry_run import dry_runs
+    from ...training.trainer.run import dry_runs
 
-    with dry_runs(memory_lines):
+    with dry_runs():
         yield
 
 

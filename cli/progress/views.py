@@ -28,7 +28,7 @@ from ...backend.loop.events import (
     StoryChecked,
 )
 from ...backend.loop.policy import accepted
-from ...backend.report.completeness import GOOD
+from ...backend.report.outcomes import GOOD
 from ...backend.shown_text import shown_text
 from ...backend.types import Enhancement
 from .sentences import UNUSED, attempt_line, plan_lines, plural, score_line, step_line, warn

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ...training.gate.gate_rows import GateSettings
-from ...training.sft.train import SftTraining
-from ..options.config import Config, check_recipe
+from ...training.stages.sft import SftTraining
+from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.training import (
     Download,
@@ -22,7 +22,6 @@ from ..options.training import (
     checkpoint_of,
     dry_run_if,
     existing_file,
-    folder_of,
     log,
     refused,
 )
@@ -77,9 +76,9 @@ def _fine_tune(
     from ...backend.prompts.prompt_set import prompt_set_of
     from ...training.data.rows.sft import read_row_set, show_balance
     from ...training.gate.gate_rows import refuse_trained
-    from ...training.own_critic.own_critic import TRAINED
-    from ...training.sft.data import FINAL, SftData
-    from ...training.sft.train import train
+    from ...training.stages.own_critic import TRAINED
+    from ...training.stages.sft import train
+    from ...training.stages.sft_settings import FINAL, SftData
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
@@ -158,7 +157,7 @@ def critic_sft(
     from ...training.data.rows.sft import read_row_set
     from ...training.gate.gate_rows import askable, examination
     from ...training.gate.regression_gate import GateRefused, RegressionGate, enforce, publish
-    from ...training.sft.data import FINAL
+    from ...training.stages.sft_settings import FINAL
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
@@ -183,30 +182,6 @@ app.command("critic-grpo")(critic_grpo)
 app.command("finish")(finish_command)
 app.command("publish")(publish_command)
 app.command("merge")(merge)
-
-
-@app.command("doctor")
-def doctor_command(
-    context: typer.Context,
-    *,
-    config: Annotated[
-        str | None, typer.Option(help="Recipe to estimate. Default: all built-in recipes.")
-    ] = None,
-    devices: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of GPUs. Default: as in the recipe, otherwise those of this machine."
-        ),
-    ] = None,
-    weights: Annotated[bool, typer.Option("--weights", help="List the weights that are trained.")] = False,
-) -> None:
-    """Show the training libraries, the memory of this machine, and an estimate of what each recipe needs."""
-    from ...training.recipes.estimates.doctor import lines
-
-    if config is not None:
-        check_recipe(context, config)
-    for line in lines(config, devices, weights, folder_of):
-        typer.echo(line)
 
 
 for name, tinyworld_command in TINYWORLD.items():

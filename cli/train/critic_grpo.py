@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from ...backend.errors import SettingsError
-from ...training.grpo.settings import GrpoTraining
 from ...training.reward.critic_reward import RewardSettings
-from ...training.reward.redraws.drawing_settings import DrawingSettings
+from ...training.reward.redrawer import DrawingSettings
+from ...training.stages.grpo_settings import GrpoTraining
 from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.runs import SCORERS
@@ -72,11 +72,11 @@ def command(
     from ...backend.scorers import open_scorer
     from ...training.data.rows.rl import other_sources, read_rl_rows
     from ...training.data.rows.sft import show_problems
-    from ...training.grpo.critic_task import CriticTask
-    from ...training.grpo.settings import check_rows_of, split_held_out
-    from ...training.grpo.train import TrainingData, train
     from ...training.reward.base_judge import NAME, BaseJudge
     from ...training.reward.critic_reward import RewardSetup
+    from ...training.stages.grpo import TrainingData, train
+    from ...training.stages.grpo_settings import check_rows_of, split_held_out
+    from ...training.stages.grpo_tasks import CriticTask
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)

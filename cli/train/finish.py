@@ -17,7 +17,7 @@ from ...backend.shown_text import one_line
 from ..options.training import log
 
 if TYPE_CHECKING:
-    from ...training.trainer.steps.ending import Ending, StartedWith
+    from ...training.trainer.ending import Ending, StartedWith
 
 OWN_CRITIC = "own-critic"
 
@@ -27,7 +27,7 @@ class RecordedGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of these arguments."""
-        from ...training.trainer.steps.ending import started_with
+        from ...training.trainer.ending import started_with
 
         found = super().resolve_command(ctx, args)
         token = started_with.set(tuple(args))
@@ -54,8 +54,8 @@ def command(
     OUT/final, through the gate as usual. One that does not run is finished here from its newest checkpoint,
     by running its recorded command again.
     """
+    from ...training.trainer.ending import STAGES, Ending, is_in_use, started
     from ...training.trainer.resume import newest_checkpoint
-    from ...training.trainer.steps.ending import STAGES, Ending, is_in_use, started
 
     folder = next((out / name for name in STAGES if (out / name / "training.json").is_file()), out)
     if not (folder / "training.json").is_file():

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ...backend.errors import InterleaveError, SettingsError
-from ...training.gguf.settings import GgufSettings
+from ...training.trainer.gguf import GgufSettings
 from ..options.models import with_model_options
 from ..options.training import Download, Model, checkpoint_of, log
 
@@ -65,8 +65,7 @@ def command(
         _merged(base, adapter, out, shard)
         return
     from ...backend.prompts.trained_with import trained_with
-    from ...training.gguf.check import check_answers
-    from ...training.gguf.conversion import Conversion
+    from ...training.trainer.gguf import Conversion, check_answers
 
     folder = out.with_name(f"{out.name}-gguf")
     conversion = Conversion.prepared(gguf, base, folder)
@@ -85,7 +84,7 @@ def command(
 
 
 def _merged(base: Path, adapter: Path, out: Path, shard: str) -> Path:
-    from ...training.trainer.merge import merge
+    from ...training.trainer.saving import merge
 
     made = merge(base, adapter, out, shard)
     log(f"checkpoint: {made}")

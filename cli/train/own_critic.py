@@ -10,9 +10,8 @@ import typer
 from ...backend.errors import SettingsError
 from ...training.data.from_runs.settings import RunsData
 from ...training.gate.gate_rows import GateSettings
-from ...training.own_critic.own_critic import ReinforcementStage
-from ...training.own_critic.rehearsal import Rehearsal
-from ...training.sft.train import SftTraining
+from ...training.stages.own_critic import Rehearsal, ReinforcementStage
+from ...training.stages.sft import SftTraining
 from ..options.config import Config, unknown
 from ..options.models import with_model_options
 from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
@@ -42,10 +41,10 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
 
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
-    from ...training.grpo.settings import GrpoTraining
     from ...training.recipes.recipe import read_recipe
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
-    from ...training.reward.redraws.drawing_settings import DrawingSettings
+    from ...training.reward.redrawer import DrawingSettings
+    from ...training.stages.grpo_settings import GrpoTraining
     from ...training.trainer.model_loading import check_options
     from ..options.service import RewarderOptions, ServiceOptions
 
@@ -131,7 +130,7 @@ def command(
     """
     from ...backend.scorers import open_scorer
     from ...training.gate.regression_gate import GateRefused
-    from ...training.own_critic.own_critic import (
+    from ...training.stages.own_critic import (
         OwnCriticAgents,
         OwnCriticData,
         OwnCriticSettings,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...training.grpo.planner_settings import PlannerGrpoTraining
-from ...training.reward.plans.judging import JudgingSettings
-from ...training.reward.plans.terms import PlanRewardSettings
+from ...training.reward.plan_judges import JudgingSettings
+from ...training.reward.plan_reward import PlanRewardSettings
+from ...training.stages.grpo_settings import PlannerGrpoTraining
 from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.training import (
@@ -26,7 +26,7 @@ from ..options.training import (
 )
 
 if TYPE_CHECKING:
-    from ...training.reward.plans.judges import PlanJudge
+    from ...training.reward.plan_judges import PlanJudge
 
 
 @with_model_options
@@ -62,9 +62,9 @@ def command(
     """
     from ...training.data.rows.rl import read_planner_rl
     from ...training.data.rows.sft import show_problems
-    from ...training.grpo.planner_settings import split_planner_rows
-    from ...training.grpo.planner_task import PlannerTask
-    from ...training.grpo.train import TrainingData, train
+    from ...training.stages.grpo import TrainingData, train
+    from ...training.stages.grpo_settings import split_planner_rows
+    from ...training.stages.grpo_tasks import PlannerTask
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
@@ -99,6 +99,6 @@ def opened_judge(judge: str) -> PlanJudge:
 
         return SimulatedWorld()
     from ...backend.chat import open_chat
-    from ...training.reward.plans.judges import ChecklistJudge
+    from ...training.reward.plan_judges import ChecklistJudge
 
     return ChecklistJudge(open_chat(judge))

@@ -40,6 +40,6 @@ def command(
 
     Log in with `hf auth login` before.
     """
-    from ...training.trainer.report.publish import publish
+    from ...training.trainer.model_card import publish
 
     typer.echo(f"uploaded: {publish(folder, repo, license, without_gate, public)}")

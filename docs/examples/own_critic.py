@@ -28,7 +28,7 @@ from interleave_thinker.tinyworld.lab.shifted_generator import feedback_on, shif
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.scorer import faults
-from interleave_thinker.training.statistics.intervals import share
+from interleave_thinker.training.statistics import share
 
 WORK = Path("own-critic")
 

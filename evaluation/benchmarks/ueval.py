@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...backend.errors import SettingsError
-from ...backend.files.names import name_fault
+from ...backend.files.atomic import name_fault
 from ..benchmark import (
     Answers,
     Benchmark,

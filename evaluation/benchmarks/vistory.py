@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from ...backend.errors import SettingsError
+from ...backend.files.atomic import name_fault
 from ...backend.files.bounded_reader import read_json
-from ...backend.files.names import name_fault
 from ...backend.types import MAX_STEPS
 from ..benchmark import (
     Answers,

@@ -23,7 +23,7 @@ from ...backend.chat.abilities import (
 )
 from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings
-from ...backend.feedback.live.interruptible import InterruptibleGenerator, ListenedCritic
+from ...backend.feedback.interruptible import InterruptibleGenerator, ListenedCritic
 from ...backend.generators.generator import Generator
 from ...backend.pictures import Picture
 from ...backend.prompts.prompt_set import PromptSet

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
-from ...backend.feedback.live.live_run import LiveTarget
+from ...backend.feedback.live_run import LiveTarget
 from ...backend.journal.run_files import first_fault
 from ...backend.loop.external import ExternalAttempts
 from ...backend.types import RunSettings

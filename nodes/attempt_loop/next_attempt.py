@@ -18,9 +18,8 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
-from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
-from ...backend.feedback.live.messages import EVENT
-from ...backend.feedback.live.shown import waiting_in_display
+from ...backend.feedback.live_messages import EVENT, waiting_in_display
+from ...backend.feedback.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
 from ...backend.journal.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
 from ...backend.loop.events import (
@@ -39,9 +38,8 @@ from ...backend.loop.external import (
     ExternalDrawResult,
     first_events,
 )
-from ...backend.report.completeness import is_complete
-from ...backend.report.image_texts import image_texts
-from ...backend.report.text import report
+from ...backend.report.outcomes import is_complete
+from ...backend.report.run_report import image_texts, report
 from ...backend.types import Plan, StopReason, Trajectory
 from ...backend.types.roles import CriticLike
 from .. import host

@@ -26,7 +26,7 @@ from comfy.cli_args import args
 from comfy_api.latest import io, ui
 
 from ...backend.errors import JournalError, SettingsError
-from ...backend.files.names import name_fault
+from ...backend.files.atomic import name_fault
 from ..inputs.name_tokens import MARK, NamedNode, named_nodes, with_tokens
 from ..inputs.validation import fault_of
 

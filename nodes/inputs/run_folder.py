@@ -1,7 +1,7 @@
 """Run folders of the host: one per request and seed, in the host's output folder.
 
 A workflow from a stranger cannot choose another path. The rules of their names are in
-`backend/feedback/live/run_folders.py`.
+`backend/feedback/browser_requests.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ...backend.feedback.live import run_folders
+from ...backend.feedback import browser_requests as run_folders
 from ...backend.journal.choices import CHOICES
 from ...backend.types import Request
 

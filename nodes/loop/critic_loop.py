@@ -11,7 +11,7 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
-from ...backend.feedback.live.shown import waiting_in_display
+from ...backend.feedback.live_messages import waiting_in_display
 from ...backend.generators.generator import Generator
 from ...backend.journal.run_files import PICTURES
 from ...backend.journal.waiting import Waiting
@@ -23,9 +23,8 @@ from ...backend.pipeline.as_published import (
     with_published_size,
 )
 from ...backend.pipeline.story_check import MAX_REOPENED
-from ...backend.report.completeness import is_complete
-from ...backend.report.image_texts import image_texts
-from ...backend.report.text import report
+from ...backend.report.outcomes import is_complete
+from ...backend.report.run_report import image_texts, report
 from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
 from .. import host
 from ..inputs.images import to_batch

@@ -16,7 +16,7 @@ from ...backend.errors import AnswerError, SettingsError
 from ...backend.loop.policy import accepted
 from ...backend.loop.setting_checks import unused_at
 from ...backend.report.outcomes import ONLY_FORCED, UNUSED, percent
-from ...backend.report.reasoning import reasoning_shown
+from ...backend.report.run_report import reasoning_shown
 from ...backend.types import RunSettings, Verdict
 from ...backend.types.roles import CriticLike
 from .. import host

@@ -14,10 +14,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.feedback.live import browser_requests as requests
-from ...backend.feedback.live.live_run import LIVE_RUNS, LiveRun, LiveTarget
-from ...backend.feedback.live.messages import EVENT, State
-from ...backend.feedback.live.progress import Allowance
+from ...backend.feedback import browser_requests as requests
+from ...backend.feedback.live_messages import EVENT, State
+from ...backend.feedback.live_run import LIVE_RUNS, Allowance, LiveRun, LiveTarget
 from ...backend.generators.generator import Generator
 from ...backend.loop.collaborators import Collaborators, PlannedBefore
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished

@@ -18,8 +18,8 @@ from ...backend.agents.plan_lint.cast_rules import found_casts
 from ...backend.agents.plan_lint.lint import step_findings
 from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
-from ...backend.feedback.live.thumbnails import small_webp
-from ...backend.files.step_images import image_files, with_step_images
+from ...backend.feedback.browser_requests import small_webp
+from ...backend.files.image_places import image_files, with_step_images
 from ...backend.plan_editor.edited_plan import (
     MAX_PLAN_TEXT,
     EditedPlan,

@@ -10,10 +10,10 @@ from comfy_api.latest import io
 
 from ...backend.errors import JournalError, SettingsError
 from ...backend.exporters import EXPORTERS, export_by_name, options_of
-from ...backend.exporters.layout.typesetting import font_note
 from ...backend.exporters.sheet import contact_sheet
+from ...backend.exporters.typesetting import font_note
 from ...backend.files.atomic import replace_folder, scratch_folder, writing
-from ...backend.report.words import ENGLISH, LANGUAGES
+from ...backend.report.export_options import ENGLISH, LANGUAGES
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.images import to_batch

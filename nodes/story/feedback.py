@@ -28,7 +28,7 @@ from ..inputs.sockets import (
 from ..inputs.validation import fault_of
 
 if TYPE_CHECKING:
-    from ...backend.feedback.rows import FeedbackData
+    from ...backend.feedback.sft_rows import FeedbackData
 
 ACCEPT, REJECT, BETTER, TAKE_BACK = "accept", "reject", "better prompt", "take back"
 CHOSEN = 0
@@ -152,7 +152,7 @@ def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -
         SettingsError: The attempt does not exist.
         JournalError: A file cannot be written.
     """
-    from ...backend.feedback.rows import add_feedback_rows, find_attempt
+    from ...backend.feedback.sft_rows import add_feedback_rows, find_attempt
 
     given = given.model_copy(update={"image": find_attempt(trajectory, given)[2].digest})
     known = record_with_run(

@@ -14,12 +14,11 @@ from typing import Any
 
 from ...backend.errors import SettingsError
 from ...backend.execution_record.reader import FILE_NAME as RECORD
-from ...backend.execution_record.text_and_images import TEXTS, text_in
+from ...backend.execution_record.reader import TEXTS, text_in
 from ...backend.journal.archive import ENDING, is_story_archive
 from ...backend.journal.run_files import RUN
 from ...backend.loop.replay import load_trajectory
-from ...backend.report.completeness import only_waits
-from ...backend.report.outcomes import summarize
+from ...backend.report.outcomes import only_waits, summarize
 from ...backend.types import Trajectory
 
 DEPTH = 4

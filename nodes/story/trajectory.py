@@ -10,7 +10,7 @@ from comfy_api.latest import io
 from ...backend.errors import InterleaveError, SettingsError
 from ...backend.journal.copy import save_trajectory
 from ...backend.report.outcomes import summarize
-from ...backend.report.text import report
+from ...backend.report.run_report import report
 from ...backend.types import Trajectory
 from .. import host
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema

@@ -24,12 +24,12 @@ from interleave_thinker.backend.plan_editor.outline import read_outline
 from interleave_thinker.backend.prompts.importer import string_constants
 from interleave_thinker.backend.prompts.prompt_set import fill
 from interleave_thinker.backend.remote.api_keys import KeyMask
-from interleave_thinker.backend.report.prompt_diff import changes
+from interleave_thinker.backend.report.run_report import changes
 from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.backend.scorers.judge import read_scores
 from interleave_thinker.backend.types import MAX_TEXT, Request, Verdict
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
-from interleave_thinker.training.reward.published import read_published
+from interleave_thinker.training.reward.critic_reward import read_published
 from interleave_thinker.training.reward.terms import format_reward
 
 SECONDS = 1.0

@@ -10,7 +10,7 @@ from support.cli_calls import call
 from support.tiny_checkpoint import taught_checkpoint
 
 from interleave_thinker.backend.prompts.agent_card import CARD, read_card
-from interleave_thinker.training.gate.made_items import made_items
+from interleave_thinker.training.gate.reliability import made_items
 
 
 def scripted(folder: Path, answers: list[str]) -> str:

@@ -22,9 +22,8 @@ from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.drift.measure import Drift
-from interleave_thinker.backend.exporters.layout.typesetting import font_note
-from interleave_thinker.backend.feedback.live.progress import RunView
-from interleave_thinker.backend.feedback.live.replayed import replayed
+from interleave_thinker.backend.exporters.typesetting import font_note
+from interleave_thinker.backend.feedback.live_run import RunView, replayed
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
     AttemptJudged,
@@ -35,7 +34,6 @@ from interleave_thinker.backend.loop.events import (
 )
 from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
-from interleave_thinker.backend.report.drift import StepDrift
 from interleave_thinker.backend.report.outcomes import (
     UNUSED,
     AttemptOutcome,
@@ -43,6 +41,7 @@ from interleave_thinker.backend.report.outcomes import (
     stop_sentence,
     summarize,
 )
+from interleave_thinker.backend.report.run_report import StepDrift
 from interleave_thinker.backend.types import (
     CastMember,
     Fault,

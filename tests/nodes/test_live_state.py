@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.feedback.live.live_run import LiveRun, LiveTarget
-from interleave_thinker.backend.feedback.live.messages import AttemptShown, LiveMessage
+from interleave_thinker.backend.feedback.live_messages import AttemptShown, LiveMessage
+from interleave_thinker.backend.feedback.live_run import LiveRun, LiveTarget
 from interleave_thinker.backend.journal.waiting import Waiting
 from interleave_thinker.backend.loop.events import AttemptStarted, Finished, PlanReady
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory

@@ -17,15 +17,15 @@ from support.small_agents import STORY, OneInThree
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.live.progress import RunView
-from interleave_thinker.backend.feedback.live.run_folders import known_run
+from interleave_thinker.backend.feedback.browser_requests import known_run
+from interleave_thinker.backend.feedback.live_run import RunView
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.text import report
+from interleave_thinker.backend.report.run_report import report
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.nodes.inputs import named_models, validation
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
@@ -275,7 +275,7 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
         "from interleave_thinker.nodes.inputs import images, named_models, run_folder, validation\n"
         "from interleave_thinker.nodes.sampling import identity, settings\n"
         "import interleave_thinker.nodes.story.saved_runs\n"
-        "import interleave_thinker.backend.report.text"
+        "import interleave_thinker.backend.report.run_report"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=WORKFLOWS.parent, capture_output=True, text=True

@@ -12,12 +12,16 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.checklist import MAX_ITEMS
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.live.clipped_text import LINE_BYTES, clip, marked
-from interleave_thinker.backend.feedback.live.live_run import LiveRun, LiveRuns, LiveTarget
-from interleave_thinker.backend.feedback.live.messages import LiveMessage
-from interleave_thinker.backend.feedback.live.progress import MOVES_PER_STEP, Allowance
-from interleave_thinker.backend.feedback.live.replayed import replayed
-from interleave_thinker.backend.feedback.live.thumbnails import Thumbnails
+from interleave_thinker.backend.feedback.browser_requests import Thumbnails
+from interleave_thinker.backend.feedback.live_messages import LINE_BYTES, LiveMessage, clip, marked
+from interleave_thinker.backend.feedback.live_run import (
+    MOVES_PER_STEP,
+    Allowance,
+    LiveRun,
+    LiveRuns,
+    LiveTarget,
+    replayed,
+)
 from interleave_thinker.backend.journal.run_files import RunFiles
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
@@ -27,7 +31,7 @@ from interleave_thinker.backend.loop.events import (
     StoryChecked,
 )
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.completeness import Lack
+from interleave_thinker.backend.report.outcomes import Lack
 from interleave_thinker.backend.types import (
     Attempt,
     CheckedItem,

@@ -9,10 +9,8 @@ import pytest
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.feedback import delete_run as delete
-from interleave_thinker.backend.feedback.delete_run import delete_run
-from interleave_thinker.backend.feedback.live import story_list
-from interleave_thinker.backend.feedback.live.story_list import list_stories
+from interleave_thinker.backend.feedback import browser_requests
+from interleave_thinker.backend.feedback.browser_requests import delete_run, list_stories
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.run_files import RUN
@@ -53,7 +51,7 @@ def test_words_are_searched_in_any_order_and_case(tmp_path: Path) -> None:
 
 
 def test_the_list_comes_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(story_list, "PAGE", 2)
+    monkeypatch.setattr(browser_requests, "PAGE", 2)
     for number in range(5):
         saved(tmp_path, f"run-{number}", "a boat", age=number)
     pages = [list_stories(tmp_path, start=start) for start in (0, 2, 4)]
@@ -110,7 +108,7 @@ def test_a_partly_deleted_run_is_deleted_again(tmp_path: Path, monkeypatch: pyte
         raise PermissionError(13, "in use", str(path))
 
     with monkeypatch.context() as patched:
-        patched.setattr(delete.shutil, "rmtree", failing)
+        patched.setattr(browser_requests.shutil, "rmtree", failing)
         with pytest.raises(JournalError, match="cannot be deleted"):
             delete_run(folder)
     assert (folder / RUN).exists()

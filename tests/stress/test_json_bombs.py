@@ -19,7 +19,7 @@ from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.feedback.log import read_feedback
-from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows
 from interleave_thinker.backend.journal.choices import read_choices
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.replay import load_trajectory

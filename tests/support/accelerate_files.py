@@ -27,7 +27,7 @@ from support.loss_table import settings_of, six_rows
 
 from interleave_thinker.training.data.rows.sft import RowSet
 from interleave_thinker.training.recipes.recipe import FOLDER
-from interleave_thinker.training.sft.data import SftData
+from interleave_thinker.training.stages.sft_settings import SftData
 from interleave_thinker.training.trainer.model_loading import count_parameters
 
 STEPS = 3
@@ -48,7 +48,7 @@ class Trained(NamedTuple):
 
 def trained(checkpoint: Path, images: Path, out: Path, split: tuple[int, int]) -> Trained:
     """Train with the trainer of `train sft`; the last checkpoint is `saved(out)`."""
-    from interleave_thinker.training.sft.train import _FineTuning
+    from interleave_thinker.training.stages.sft import _FineTuning
 
     rows = RowSet(six_rows(), images)
     changes = {"num_train_epochs": float(STEPS), "learning_rate": RATE}

@@ -27,12 +27,12 @@ from interleave_thinker.backend.scorers import open_scorer
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.grpo import train as grpo
-from interleave_thinker.training.grpo.critic_task import CriticTask
-from interleave_thinker.training.grpo.train import TrainingData
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.sft import train as sft
+from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.stages import grpo as grpo
+from interleave_thinker.training.stages import sft as sft
+from interleave_thinker.training.stages.grpo import TrainingData
+from interleave_thinker.training.stages.grpo_tasks import CriticTask
 from interleave_thinker.training.trainer import callbacks  # noqa: F401 - imported before the forks
 
 

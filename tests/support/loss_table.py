@@ -24,8 +24,7 @@ from support.forked import forked
 from support.free_port import free_port
 
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.sft.data import SftData
-from interleave_thinker.training.sft.settings import SftTraining
+from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
 
 ONE_RANK = ((6, 1), (3, 2), (2, 3), (1, 6), (4, 2))
 TWO_RANKS = ((3, 1), (1, 3), (2, 2), (4, 1))
@@ -84,7 +83,7 @@ def measured(
     """Run one optimizer step with the trainer that `train sft` uses."""
     from transformers import TrainerCallback
 
-    from interleave_thinker.training.sft.train import _FineTuning
+    from interleave_thinker.training.stages.sft import _FineTuning
 
     gradient: list[float] = []
 

@@ -11,8 +11,8 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.sft.train import SftData, SftTraining
-from interleave_thinker.training.sft.train import train as train_sft
+from interleave_thinker.training.stages.sft import SftData, SftTraining
+from interleave_thinker.training.stages.sft import train as train_sft
 
 Log = Callable[[str], None]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
@@ -12,11 +13,13 @@ from interleave_thinker.tinyworld.lab.data.critic_rows import ImageFolder, rl_ro
 from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows
-from interleave_thinker.training.grpo.critic_task import CriticTask
-from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
-from interleave_thinker.training.grpo.train import TrainingData, train
+from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.stages.grpo import TrainingData, train
+from interleave_thinker.training.stages.grpo_settings import GrpoTraining, PlannerGrpoTraining, split_held_out
+from interleave_thinker.training.stages.grpo_tasks import CriticTask
+from interleave_thinker.training.stages.sft_settings import SftTraining
 
 SMALL = GrpoTraining(
     learning_rate=1e-4,
@@ -33,6 +36,14 @@ SMALL = GrpoTraining(
     weight_decay=0.01,
     device="cpu",
 )
+
+
+def recipe_settings(name: str, stage: str, **changes: Any) -> Any:
+    """Return the training settings of a recipe's stage, with changes."""
+    kinds = {"critic-grpo": GrpoTraining, "planner-grpo": PlannerGrpoTraining}
+    kind = kinds.get(stage, SftTraining)
+    values = read_recipe(name, stage) | changes
+    return kind(**{key: value for key, value in values.items() if key in kind.model_fields})
 
 
 def make_data(folder: Path, right: int = 12, wrong: int = 12) -> Path:

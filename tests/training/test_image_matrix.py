@@ -21,14 +21,13 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import PlannerRlRow
-from interleave_thinker.training.gate.plan_checks import PlanCheck
-from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining
-from interleave_thinker.training.grpo.planner_task import PlannerTask
-from interleave_thinker.training.grpo.train import TrainingData
-from interleave_thinker.training.grpo.train import train as train_grpo
-from interleave_thinker.training.reward.plans.judges import PlanScore
-from interleave_thinker.training.reward.plans.judging import JudgingSettings
-from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
+from interleave_thinker.training.gate.held_out import PlanCheck
+from interleave_thinker.training.reward.plan_judges import JudgingSettings, PlanScore
+from interleave_thinker.training.reward.plan_reward import PlanRewardSettings
+from interleave_thinker.training.stages.grpo import TrainingData
+from interleave_thinker.training.stages.grpo import train as train_grpo
+from interleave_thinker.training.stages.grpo_settings import PlannerGrpoTraining
+from interleave_thinker.training.stages.grpo_tasks import PlannerTask
 
 MIXED, NONE = (1, 0, 2), (0, 0, 0)
 """Images of the three questions."""

@@ -22,7 +22,7 @@ from ...backend.errors import AnswerError
 from ...backend.loop.collaborators import Collaborators
 from ...backend.loop.loop import run
 from ...backend.types import Plan, RunSettings
-from ...training.statistics.intervals import Share, share
+from ...training.statistics import Share, share
 from ..runtime.generator import TinyWorldGenerator
 from ..runtime.wording import edit_text, prompt_text, read_prompt
 from .runs.stories import StoryMeasure, StoryRuns, measure_stories, request_of, run_stories

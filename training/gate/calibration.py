@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ...backend.errors import SettingsError
-from ...backend.feedback.rows import success_of
+from ...backend.feedback.sft_rows import success_of
 from ...backend.machine.libraries import require
 from ...backend.prompts.agent_card import CALIBRATED, Calibration, log_odds
 from ...backend.prompts.trained_with import critic_card
 from ..data.from_runs.run_folders import annotated_runs
-from ..statistics.bootstrap import OF_DIFFERENCES, Mean, stratified_means
+from ..statistics import OF_DIFFERENCES, Mean, stratified_means
 
 FOLDS, BINS = 5, 10
 LEAST, LEAST_OF_EACH = 40, 8

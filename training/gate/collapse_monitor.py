@@ -7,14 +7,15 @@ while held-out answers get worse.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from transformers import TrainerCallback
 
 from ...backend.errors import TrainingError
+from ..reward.rollout_reward import RolloutReward
 from ..trainer.callbacks import Log
-from ..trainer.report.progress_line import number
-from ..trainer.steps.ending import Ending
+from ..trainer.ending import Ending
+from ..trainer.progress import number
 from .held_out import CheckLog, HeldOutCheck
 
 REFERENCE_KL = 1e-3
@@ -28,39 +29,6 @@ A healthy run has 0.015 and one with outdated weights 0.2 (as reported for trl b
 """
 
 
-class Paced(Protocol):
-    """Settings of a monitored training: the interval of its checks, and their floor."""
-
-    @property
-    def save_steps(self) -> int:
-        """Optimizer steps between checks."""
-        ...
-
-    @property
-    def collapse_threshold(self) -> float:
-        """Value below which the training stops."""
-        ...
-
-
-class Watched(Protocol):
-    """Source of problems: why training must pause, why it cannot finish, and what the user should know."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why training cannot continue for now, else None."""
-        ...
-
-    @property
-    def problem_at_end(self) -> str | None:
-        """Why training cannot be completed at its last step, else None."""
-        ...
-
-    @property
-    def warning(self) -> str | None:
-        """A warning for the user, else None."""
-        ...
-
-
 class CollapseMonitor(TrainerCallback):
     """Checks the agent on held-out rows at every checkpoint, and stops the training if necessary."""
 
@@ -68,8 +36,9 @@ class CollapseMonitor(TrainerCallback):
         self,
         check: Callable[[], HeldOutCheck],
         checks: CheckLog[Any],
-        settings: Paced,
-        reward: Watched,
+        every: int,
+        floor: float,
+        reward: RolloutReward[Any, Any],
         log: Log,
         ending: Ending | None = None,
     ) -> None:
@@ -78,7 +47,8 @@ class CollapseMonitor(TrainerCallback):
         Args:
             check: Runs a check.
             checks: Log of the checks.
-            settings: Interval and floor of the checks.
+            every: Optimizer steps between checks.
+            floor: Value below which the training stops.
             reward: Source of problems between the checks.
             log: Called with every line of progress.
             ending: Request of the user to end the training, on which all ranks agree, as on problems. A rank
@@ -86,8 +56,7 @@ class CollapseMonitor(TrainerCallback):
         """
         self.check = check
         self.checks = checks
-        self.every = settings.save_steps
-        self.floor = settings.collapse_threshold
+        self.every, self.floor = every, floor
         self.reward = reward
         self.log = log
         self.ending = ending

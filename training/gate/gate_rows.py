@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.answers.reading import read_verdict
 from ...backend.errors import AnswerError, SettingsError
-from ...backend.feedback.sft_row import SftRow
+from ...backend.feedback.sft_rows import SftRow
 from ..data.rows.lengths import TokenLimit, fitting, shown_of
 from ..data.rows.sft import RowSet, asked_in_both, question_text
-from ..statistics.intervals import cases_for
+from ..statistics import cases_for
 from ..trainer.model_loading import load_processor
 
 Log = Callable[[str], None]

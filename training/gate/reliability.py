@@ -3,6 +3,9 @@
 An accuracy over all items hides that a critic may see colors and cannot count. So each kind has its own
 balanced accuracy, which is 0.5 for guessing and for a critic that always gives the same answer. The result is
 stored in the agent card, and a kind whose interval reaches 0.5 never rejects an image.
+
+The items are about drawn shapes and texts, which test whether a critic can count, tell colors, places and
+letters at all, without any data. Identity and anatomy need images whose truth a person gave (`read_labeled`).
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from random import Random
+from typing import Annotated
 
+from PIL import Image, ImageDraw, ImageFont
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
 from ...backend.agents.critic import EVEN
@@ -24,9 +29,9 @@ from ...backend.prompts.agent_card import KindReliability
 from ...backend.prompts.trained_with import critic_card
 from ...backend.types import CheckedItem, ChecklistItem
 from ..data.from_runs.run_folders import annotated_runs
-from ..statistics.intervals import share
-from ..trainer.report.model_card import reliability_table
-from ..trainer.report.progress_line import TimeLeft
+from ..statistics import share
+from ..trainer.model_card import reliability_table
+from ..trainer.progress import TimeLeft
 
 MAX_LABELED = 20_000
 FEW = 20
@@ -68,14 +73,8 @@ class AskedItem:
     truth: bool
 
 
-class AnswersItems(Protocol):
-    """The part of a critic that is measured."""
-
-    def check(
-        self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
-    ) -> tuple[CheckedItem, ...]:
-        """Answer each item about an image."""
-        ...
+Answers = Callable[[Picture | None, Picture, str, Sequence[ChecklistItem]], tuple[CheckedItem, ...]]
+"""Answers each item about an image, like `Critic.check`."""
 
 
 def read_labeled(path: Path) -> list[AskedItem]:
@@ -121,7 +120,7 @@ def read_labeled(path: Path) -> list[AskedItem]:
 
 
 def measure_reliability(
-    critic: AnswersItems,
+    check: Answers,
     asked: Sequence[AskedItem],
     recorded: Sequence[tuple[str, bool, bool]] = (),
     log: Log = print,
@@ -132,7 +131,7 @@ def measure_reliability(
     without an answer counts as answered wrongly.
 
     Args:
-        critic: The critic.
+        check: Answers items, like `Critic.check`.
         asked: The items.
         recorded: Answers that were recorded before (`answered_items`).
         log: Receives progress lines.
@@ -145,7 +144,7 @@ def measure_reliability(
         said.setdefault(kind, []).append((truth, hit))
     progress = TimeLeft("items", log)
     for number, one in enumerate(asked, 1):
-        answer = critic.check(one.before, one.after, one.prompt, [one.item])[0]
+        answer = check(one.before, one.after, one.prompt, [one.item])[0]
         said.setdefault(one.item.kind, []).append((one.truth, answers(answer) == one.truth))
         progress(number, len(asked))
     return {kind: reliability_of(outcomes) for kind, outcomes in sorted(said.items())}
@@ -217,3 +216,86 @@ def as_lines(found: dict[str, KindReliability]) -> list[str]:
     if few:
         lines += ["", f"WARNING: fewer than {FEW} true or false items of {', '.join(few)}."]
     return lines
+
+
+SIDE, CELL = 384, 128
+COLORS = {"red": "#d02020", "blue": "#2040d0", "green": "#209030", "yellow": "#e8c020", "purple": "#8030a0"}
+SHAPES = ("circle", "square", "triangle")
+PLACES = {"on the left": (0, 1), "on the right": (2, 1), "at the top": (1, 0), "at the bottom": (1, 2)}
+NUMBERS = ("two", "three", "four", "five", "six")
+WORDS = ("HARBOR", "BAKERY", "GARDEN", "WINTER", "MUSEUM", "TICKET", "ORANGE", "BRIDGE")
+PROMPT = "a flat illustration on a light background"
+
+
+def made_items(count: int, seed: int = 0) -> list[AskedItem]:
+    """Return `count` items of each of the kinds count, color, place and text, half of them true."""
+    makers: tuple[Callable[[Random, bool], AskedItem], ...] = (_count, _color, _place, _text)
+    return [
+        make(Random(f"{make.__name__}/{seed}/{number}"), number % 2 == 0)
+        for number in range(count)
+        for make in makers
+    ]
+
+
+def _page() -> Image.Image:
+    return Image.new("RGB", (SIDE, SIDE), "#f4f1ea")
+
+
+def _draw(page: Image.Image, shape: str, color: str, cell: tuple[int, int], size: int = 84) -> None:
+    left, top = (CELL * at + (CELL - size) // 2 for at in cell)
+    box = (left, top, left + size, top + size)
+    draw = ImageDraw.Draw(page)
+    match shape:
+        case "circle":
+            draw.ellipse(box, fill=COLORS[color])
+        case "square":
+            draw.rectangle(box, fill=COLORS[color])
+        case _:
+            draw.polygon([(left, box[3]), (box[2], box[3]), (left + size // 2, top)], fill=COLORS[color])
+
+
+def _asked(page: Image.Image, kind: str, text: str, truth: bool) -> AskedItem:
+    item = ChecklistItem.model_validate({"text": text, "kind": kind})
+    return AskedItem(None, Picture(page), PROMPT, item, truth)
+
+
+def _other(rng: Random, right: str, choices: tuple[str, ...]) -> str:
+    return rng.choice([one for one in choices if one != right])
+
+
+def _count(rng: Random, truth: bool) -> AskedItem:
+    page, shape, color = _page(), rng.choice(SHAPES), rng.choice(tuple(COLORS))
+    number = rng.randrange(len(NUMBERS))
+    for cell in rng.sample(range(9), number + 2):
+        _draw(page, shape, color, (cell % 3, cell // 3))
+    near = [one for one in (number - 1, number + 1) if 0 <= one < len(NUMBERS)]
+    said = number if truth else rng.choice(near)
+    return _asked(page, "count", f"there are exactly {NUMBERS[said]} {shape}s", truth)
+
+
+def _color(rng: Random, truth: bool) -> AskedItem:
+    page = _page()
+    shapes, colors = rng.sample(SHAPES, 2), rng.sample(tuple(COLORS), 2)
+    for shape, color, cell in zip(shapes, colors, rng.sample(range(9), 2), strict=True):
+        _draw(page, shape, color, (cell % 3, cell // 3))
+    return _asked(page, "color", f"the {shapes[0]} is {colors[0] if truth else colors[1]}", truth)
+
+
+def _place(rng: Random, truth: bool) -> AskedItem:
+    page, shape, place = _page(), rng.choice(SHAPES), rng.choice(tuple(PLACES))
+    _draw(page, shape, rng.choice(tuple(COLORS)), PLACES[place])
+    said = place if truth else _other(rng, place, tuple(PLACES))
+    return _asked(page, "place", f"the {shape} is {said}", truth)
+
+
+def _text(rng: Random, truth: bool) -> AskedItem:
+    page, word = _page(), rng.choice(WORDS)
+    shown = word
+    while not truth and shown == word:
+        letters = list(word)
+        at = rng.randrange(len(letters))
+        letters[at] = rng.choice("ABDEGKLMNPRSTUVW")
+        shown = "".join(letters)
+    font = ImageFont.load_default(64)
+    ImageDraw.Draw(page).text((SIDE // 2, SIDE // 2), shown, fill="#202020", font=font, anchor="mm")
+    return _asked(page, "text", f'the text "{word}" is readable', truth)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...backend.errors import SettingsError
-from ...backend.files.bounded_reader import read_bytes
-from ...backend.files.bounded_yaml import bounded_loader, load_yaml
+from ...backend.files.bounded_reader import bounded_loader, load_yaml, read_bytes
 from ...backend.machine.libraries import require
 
 FOLDER = Path(__file__).parent
@@ -22,16 +21,6 @@ MAX_BYTES = 64 * 1024
 def recipe_names() -> list[str]:
     """Return the names of the built-in recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("accelerate"))
-
-
-def about(name: str) -> list[str]:
-    """Return the comment at the beginning of a recipe: its purpose, and what was not tested."""
-    said: list[str] = []
-    for line in _text(_path(name), name).decode("utf-8", "replace").splitlines():
-        if not line.startswith("#"):
-            break
-        said.append(line.lstrip("# "))
-    return said
 
 
 def _path(name: str) -> Path:

@@ -49,8 +49,18 @@ class BaseJudge:
         self.identity = identity_of(chat, JUDGING)
         self._judge: ChatJudge | None = None
 
-    def begin(self, model: Any, processor: Any) -> None:
-        """Use this model, peft's with the adapter that is trained."""
+    def begin(self, trainer: Any, processor: Any) -> None:
+        """Use the model of a trainer, peft's with the adapter that is trained.
+
+        Raises:
+            SettingsError: The model is sharded over several devices.
+        """
+        if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+            raise SettingsError(
+                f"--scorer {NAME} needs the whole model on each device, but it is sharded.",
+                "Use another judge, or train without FSDP and DeepSpeed.",
+            )
+        model = trainer.accelerator.unwrap_model(trainer.model)
         self._judge = ChatJudge(TransformersChat(TrainedBase(self.checkpoint, model, processor)))
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:

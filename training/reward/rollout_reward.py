@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
 from ...backend.types import Value
-from ..trainer.step_clock import StepClock
+from ..trainer.progress import StepClock
 
 ROUNDING = 1e-6
 

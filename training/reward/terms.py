@@ -1,16 +1,17 @@
 """Terms of the critic's reward and their sum, with the published formulas and independent of any trainer.
 
 All functions are pure and take measured values. A reward that cannot be computed is not a number: the caller
-reports it as None, the sample is left out of its group, and `step_rewards` is not called. The published
-formulas favor rejecting: a right image is never redrawn, so rejecting it costs only the accuracy term, 0.5 x
-0.2 = 0.1. They are the default for comparability (answers are parsed differently, see published.py).
-`redraws(..., "refused")` also redraws right images that the critic rejected, so that the reward depends on
-what the rejection does to the image.
+reports it as None, and the sample is left out of its group. The published formulas favor rejecting: a right
+image is never redrawn, so rejecting it costs only the accuracy term, 0.5 x 0.2 = 0.1. They are the default
+for comparability (answers are parsed differently, see critic_reward.py). `redraws(..., "refused")` also
+redraws right images that the critic rejected, so that the reward depends on what the rejection does to the
+image.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,10 +50,30 @@ class RewardWeights(BaseModel):
     @property
     def need_steps(self) -> bool:
         """Whether the step terms have any weight, so that images must be redrawn."""
-        return self.semantic_weight > 0 or self.quality_weight > 0
+        return any(getattr(self, f"{name}_weight") > 0 for name in STEP_TERMS)
 
 
 PUBLISHED = RewardWeights()
+
+
+class Judged(NamedTuple):
+    """An answer about an image, as the terms see it.
+
+    Attributes:
+        answer: Text of the answer.
+        verdict: Its verdict; `None` if it cannot be parsed.
+        truth: Whether the image is right.
+        before: Score of the image.
+        after: Scores of the redrawn images; empty if none was generated.
+        verdict_first: Whether the verdict comes before the reasoning.
+    """
+
+    answer: str
+    verdict: bool | None
+    truth: bool
+    before: Score
+    after: Sequence[Score] = ()
+    verdict_first: bool = False
 
 
 def format_reward(text: str, verdict_first: bool = False) -> float:
@@ -104,35 +125,38 @@ def accuracy_reward(verdict: bool | None, truth: bool) -> float:
     return float(verdict is not None and verdict == truth)
 
 
-def step_rewards(before: Score, after: Score) -> tuple[float, float]:
-    """Return (semantic, quality) terms, 0 to 1: the improvement of the redrawn image, with 0.5 for no change.
+def improvement(before: float, after: Sequence[float]) -> float:
+    """Return a step term, 0 to 1: the mean improvement of the redrawn images; NEUTRAL without any.
 
-    Each term is ((s1 - s0) / 10 + 1) / 2. Source: docs/reference/file-formats.md, Rewards.
+    The improvement is ((s1 - s0) / 10 + 1) / 2. Source: docs/reference/file-formats.md, Rewards.
 
     Args:
         before: Score s0 of the judged image, 0 to 10.
-        after: Score s1 of the image generated with the refined prompt, against the step's original prompt.
+        after: Scores s1 of the images generated with the refined prompt, against the step's original prompt.
     """
-    return (
-        ((after.semantics - before.semantics) / 10 + 1) / 2,
-        ((after.quality - before.quality) / 10 + 1) / 2,
-    )
+    return sum(((one - before) / 10 + 1) / 2 for one in after) / len(after) if after else NEUTRAL
 
 
-def combine(
-    *, format: float, accuracy: float, semantic: float, quality: float, weights: RewardWeights = PUBLISHED
-) -> float:
+TERMS: dict[str, Callable[[Judged], float]] = {
+    "format": lambda one: format_reward(one.answer, one.verdict_first),
+    "accuracy": lambda one: accuracy_reward(one.verdict, one.truth),
+    "semantic": lambda one: improvement(one.before.semantics, [score.semantics for score in one.after]),
+    "quality": lambda one: improvement(one.before.quality, [score.quality for score in one.after]),
+}
+"""The terms by name. A new one is a function and its line here, and its weight in `RewardWeights`."""
+STEP_TERMS = ("semantic", "quality")
+"""Terms that need redrawn images."""
+
+
+def combine(weights: RewardWeights = PUBLISHED, **terms: float) -> float:
     """Return the reward, 0 to 1: 0.5 format + 0.5 (0.2 accuracy + 0.6 semantic + 0.2 quality).
 
     All terms are 0 to 1. The paper's alpha is the 0.2 of accuracy; the remaining 0.8 for the step is split
     into 0.6 and 0.2 as in the published code. Source: docs/reference/file-formats.md, Rewards.
     """
-    content = (
-        weights.accuracy_weight * accuracy
-        + weights.semantic_weight * semantic
-        + weights.quality_weight * quality
-    )
-    return weights.format_weight * format + (1 - weights.format_weight) * content
+    form = terms.pop("format")
+    content = sum(getattr(weights, f"{name}_weight") * value for name, value in terms.items())
+    return weights.format_weight * form + (1 - weights.format_weight) * content
 
 
 def redraws(truth: bool, verdict: bool | None, rule: Redraw = "failed") -> bool:

@@ -1,4 +1,4 @@
-"""Trainer callbacks: progress line, stopwatch of GRPO steps, records in checkpoints, early end.
+"""Trainer callbacks: progress line, stopwatch of GRPO steps, records in checkpoints, early end, dry run.
 
 They run between steps and never inside one. This module needs transformers, so only training code imports it.
 """
@@ -15,9 +15,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ...backend.prompts.trained_with import TrainedWith
-from .report.progress_line import LineParts, Pace, line, number
-from .step_clock import StepClock
-from .steps.ending import Ending
+from .ending import Ending
+from .progress import LineParts, Pace, StepClock, line, number
 
 Log = Callable[[str], None]
 LAST_ENTRIES = 32
@@ -111,4 +110,38 @@ class EndEarly(TrainerCallback):
             self.log(f"ending after step {state.global_step} at the user's request")
             control.should_evaluate = args.eval_strategy != "no"
             control.should_save = control.should_training_stop = True
+        return control
+
+
+class TimedSteps(TrainerCallback):
+    """Times one check and some steps, then stops the training; add it last, so that nothing is saved.
+
+    Attributes:
+        seconds: Seconds of each step.
+        check_seconds: Seconds of the check.
+    """
+
+    def __init__(self, count: int, check: Callable[[], object] | None) -> None:
+        self.count = count
+        self.check = check
+        self.seconds: list[float] = []
+        self.check_seconds = 0.0
+        self._begun = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Run the check."""
+        if self.check is not None:
+            begun = time.monotonic()
+            self.check()
+            self.check_seconds = time.monotonic() - begun
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Start the clock."""
+        self._begun = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
+        """Stop the clock, and the training after the last timed step."""
+        self.seconds.append(time.monotonic() - self._begun)
+        control.should_save = control.should_evaluate = False
+        control.should_training_stop = len(self.seconds) >= self.count
         return control

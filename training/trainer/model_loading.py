@@ -1,19 +1,27 @@
 """Loads the model to train, in the right dtype, and selects the parts that are trained.
 
 Adapters (LoRA, QLoRA) are added to the linear layers of the language model, which are found in the model
-itself (model_parts.py); peft's "all-linear" would put a third of them into the vision tower. Vision tower and
+itself (`ModelParts`); peft's "all-linear" would put a third of them into the vision tower. Vision tower and
 projectors are trained or frozen together. The loaded model knows the folder it came from, since a trainer
 that needs a reference model reads it from there. It is loaded after the trainer's arguments are built, which
 start the process group: only then does a ZeRO-3 rank hold only its share of the weights. Under FSDP2 every
 rank first reads all weights (tested with transformers 5.23 and two ranks).
+
+No model family or layer name is hard-coded. The library reports the decoder (`get_decoder`) and the output
+layer; modules with weights next to the decoder are the vision parts (vision tower, projector). Adapters go to
+every linear layer of a part, with any name, so that fused or recurrent layers of a new family are included.
+The names are combined into one regular expression without layer numbers, which keeps the adapter's file
+short.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +31,80 @@ from ...backend.chat.local.loading import load_processor as agents_processor
 from ...backend.checkpoints.checkpoint import check_checkpoint, load_whole
 from ...backend.errors import SettingsError
 from ...backend.machine.libraries import TRAINERS, missing, require
-from .model_parts import ModelParts
+
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+
+def _shape(name: str) -> str:
+    """Return a module's name as a regular expression that matches any layer number."""
+    return r"\d+".join(re.escape(piece) for piece in NUMBER.split(name))
+
+
+@dataclass(frozen=True)
+class ModelParts:
+    """Parts of a model; `model` is the library's own class, not wrapped by adapters."""
+
+    model: Any
+
+    @cached_property
+    def language(self) -> str:
+        """Name of the language model's module, such as "model.language_model"."""
+        return self._name_of(self.model.get_decoder())
+
+    @cached_property
+    def head(self) -> str:
+        """Name of the output layer, such as "lm_head"."""
+        return self._name_of(self.model.get_output_embeddings())
+
+    @cached_property
+    def seeing(self) -> tuple[str, ...]:
+        """Names of the vision parts: vision tower and projectors, which may be one module."""
+        around, _, own = self.language.rpartition(".")
+        parent = self.model.get_submodule(around)
+        others = ((name, part) for name, part in parent.named_children() if name != own)
+        beside = [name for name, part in others if next(part.parameters(), None) is not None]
+        return tuple(f"{around}.{name}" if around else name for name in beside)
+
+    def freeze_seeing(self) -> None:
+        """Freeze the vision parts."""
+        for name in self.seeing:
+            self.model.get_submodule(name).requires_grad_(False)
+        for weight in self._single.values():
+            weight.requires_grad_(False)
+
+    def adapter_targets(self, with_seeing: bool) -> str:
+        """Return a regular expression for the linear layers of the language model (and the vision parts)."""
+        parts = (self.language, *self.seeing) if with_seeing else (self.language,)
+        wanted = {name for part in parts for name in self._linear(part)}
+        named: dict[str, set[str]] = {}
+        for name, _ in self.model.named_modules():
+            named.setdefault(_shape(name), set()).add(name)
+        pieces = set()
+        for name in wanted:
+            alike = named[_shape(name)]
+            # If only some modules of a numbered series are linear, they are listed by name.
+            pieces.add(_shape(name) if alike <= wanted else re.escape(name))
+        return "|".join(sorted(pieces))
+
+    @cached_property
+    def _single(self) -> dict[str, Any]:
+        """Weights next to the language model that are not in a module, such as an end-of-row embedding."""
+        around = self.language.rpartition(".")[0]
+        parent = self.model.get_submodule(around)
+        own = parent.named_parameters(recurse=False)
+        return {f"{around}.{name}" if around else name: weight for name, weight in own}
+
+    def _linear(self, part: str) -> Iterator[str]:
+        from torch.nn import Linear
+
+        for name, module in self.model.get_submodule(part).named_modules(prefix=part):
+            # A gate with one output is skipped: its adapter would be larger than the layer.
+            if isinstance(module, Linear) and module.out_features > 1:
+                yield name
+
+    def _name_of(self, module: Any) -> str:
+        return next((name for name, one in self.model.named_modules() if one is module), "")
+
 
 TRACKERS = ("wandb", "trackio", "mlflow", "tensorboard")
 """Trackers that `--report-to` passes to the trainer."""

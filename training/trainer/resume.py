@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,15 @@ from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import remove, sweep, write_text
 from ...backend.files.bounded_reader import opened, parse_json, read_json
 from ...backend.prompts.prompt_set import FOLDER_NAME
+from .progress import number
 
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")
 MAX_HEADER = 256 * 1024**2
 MAX_NAMED = 5
 """Number of settings named in a message; the others are counted."""
+LOSS = "eval_loss"
+"""Name of the held-out loss in the trainer's log."""
 FAILED = "failed_without_checkpoint"
 """Key in the record of a training whose folder may be reused with other settings."""
 OF_FIRST_STEPS = ("checks.json", "rollouts", FOLDER_NAME)
@@ -58,6 +61,34 @@ def logged(checkpoint: Path | None) -> list[dict[str, Any]]:
     """Return the trainer's log up to a checkpoint, for a training killed before it wrote its result."""
     state = _json(checkpoint / "trainer_state.json") if checkpoint else None
     return (state or {}).get("log_history", [])
+
+
+def measured_losses(history: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """Return the held-out loss per training step, ordered by step. Non-finite values are dropped."""
+    found: dict[int, float] = {}
+    for entry in history:
+        step, loss = number(entry, "step"), number(entry, LOSS)
+        if step is not None and loss is not None:
+            found[int(step)] = loss
+    return dict(sorted(found.items()))
+
+
+def lowest(losses: Mapping[int, float]) -> int | None:
+    """Return the first step with the lowest loss."""
+    return min(losses, key=lambda step: (losses[step], step), default=None)
+
+
+def is_to_stop(losses: Mapping[int, float], patience: int | None) -> bool:
+    """Return whether at least `patience` measurements follow the lowest one."""
+    best = lowest(losses)
+    return patience is not None and best is not None and sum(step > best for step in losses) >= patience
+
+
+def best_checkpoint(steps: Path, losses: Mapping[int, float]) -> Path | None:
+    """Return the complete checkpoint in `steps` with the lowest held-out loss, or None."""
+    available = {step: loss for step, loss in losses.items() if is_whole(steps / f"checkpoint-{step}")}
+    best = lowest(available)
+    return None if best is None else steps / f"checkpoint-{best}"
 
 
 def is_whole(checkpoint: Path) -> bool:

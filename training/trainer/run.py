@@ -1,27 +1,139 @@
-"""The sequence that fine-tuning and reinforcement learning share.
+"""The sequence that fine-tuning and reinforcement learning share, and its dry run.
 
 A training claims its folder, returns at once if it is finished, and releases the folder if it fails before
 its first checkpoint. It is resumed only if its description is the same. The user can end it early.
+
+A dry run makes a few timed steps on weights that are then discarded, in a temporary folder. A command asks
+for it around the call that trains (`dry_runs`), so that everything before the first step is exactly what a
+training does: the same checks of rows, models and judges, and the same first check on held-out rows.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any, cast
 
 from ...backend.errors import TrainingError, boundary
 from ...backend.prompts.trained_with import TrainedWith
+from .ending import Ending, in_use, two_interrupts
 from .model_loading import silence_libraries
 from .resume import check_run, claim_run, given_back_on_failure, newest_checkpoint
-from .steps.dry_run import Memory, Prepared, planned, timed
-from .steps.ending import Ending, in_use
-from .steps.interrupt import two_interrupts
+
+STEPS = 3
+"""Timed steps, rounded up to whole rollouts."""
+GB = 1e9
+planned: ContextVar[bool] = ContextVar("planned", default=False)
+"""Whether trainings in this context are dry runs."""
+
+
+@contextmanager
+def dry_runs() -> Iterator[None]:
+    """Make every training in the block a dry run."""
+    token = planned.set(True)
+    try:
+        yield
+    finally:
+        planned.reset(token)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A training that is ready to begin.
+
+    Attributes:
+        trainer: Trainer with its model and data.
+        steps: Planned optimizer steps.
+        check: Runs one check on held-out rows; `None` without checks.
+        checks: Planned number of checks.
+    """
+
+    trainer: Any
+    steps: int
+    check: Callable[[], object] | None
+    checks: int
+
+
+def timed(prepared: Prepared, whole: int) -> list[str]:
+    """Make the timed steps, and return lines about time and memory.
+
+    Args:
+        prepared: The training.
+        whole: Optimizer steps that belong together (GRPO: a rollout).
+    """
+    from .callbacks import TimedSteps
+
+    count = min(prepared.steps, math.ceil(STEPS / whole) * whole)
+    timer = TimedSteps(count, prepared.check)
+    prepared.trainer.add_callback(timer)
+    prepared.trainer.train()
+    lines = time_lines(timer.seconds, timer.check_seconds, prepared, whole)
+    found = peak_memory(prepared.trainer)
+    return [*lines, f"peak memory until then: {found}"] if found else lines
+
+
+def time_lines(
+    seconds: Sequence[float], check_seconds: float, prepared: Prepared, whole: int = 1
+) -> list[str]:
+    """Return lines about the measured and the estimated time.
+
+    Args:
+        seconds: Seconds of each timed step.
+        check_seconds: Seconds of a check.
+        prepared: The training.
+        whole: Optimizer steps that belong together.
+    """
+    parts = [sum(seconds[start : start + whole]) for start in range(0, len(seconds), whole)]
+    what = "rollouts" if whole > 1 else "steps"
+    shown = ", ".join(f"{one:.2f}" for one in parts)
+    lines = [f"timed: {len(parts)} {what} took {shown} s"]
+    number = math.ceil(prepared.steps / whole)
+    in_checks, checks = 0.0, ""
+    if prepared.check is not None:
+        lines.append(
+            f"timed: a check on held-out rows took {check_seconds:.2f} s; {prepared.checks} are planned"
+        )
+        in_checks, checks = check_seconds * prepared.checks, " and the checks"
+    estimate, least, most = (clock(of(parts) * number + in_checks) for of in (median, min, max))
+    lines.append(
+        f"estimated time: {estimate} for {number} {what}{checks}; {least} at the speed of the fastest timed "
+        f"one, {most} at that of the slowest. Loading, checkpoints and the gate "
+        "are not included"
+    )
+    return lines
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds (1:02:03)."""
+    minutes, rest = divmod(max(1, round(seconds)), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def peak_memory(trainer: Any) -> str | None:
+    """Return the peak memory of this process so far, or None where the system does not tell."""
+    import torch
+
+    if trainer.accelerator.device.type == "cuda":
+        return f"{torch.cuda.max_memory_allocated() / GB:.2f} GB of VRAM"
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return (
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GB:.2f} GB of RAM, libraries included"
+    )
+
 
 Log = Callable[[str], None]
 AGAIN = "Remove the cause and run the same command: it resumes from the newest whole checkpoint."
@@ -93,9 +205,8 @@ class TrainingRun(ABC):
             SettingsError: A row cannot be used.
         """
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        memory = planned.get()
-        if memory is not None:
-            return self._dry_run(memory)
+        if planned.get():
+            return self._dry_run()
         asked, saved = self.ending.asked, newest_checkpoint(self.out / "steps") is not None
         claim_run(self.out, self.description(), only_saved=asked and saved)
         if self.final.is_dir():
@@ -106,13 +217,11 @@ class TrainingRun(ABC):
                 self.ending.withdraw()
             return self.run()
 
-    def _dry_run(self, memory: Memory) -> Path:
+    def _dry_run(self) -> Path:
         """Check everything, time a few steps in a temporary folder, and log the estimates."""
         check_run(self.out, self.description())
         if self.final.is_dir():
             return self.finished()
-        for line in memory(self.checkpoint, self.settings, self.devices):
-            self.log(line)
         silent = self.settings.model_copy(update={"tensorboard": False, "report_to": None})
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch, silence_libraries():
             run: TrainingRun = replace(cast(Any, self), out=Path(scratch) / "dry-run", settings=silent)

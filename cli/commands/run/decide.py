@@ -43,7 +43,7 @@ def redraw(
 def _image_of(run: Path, step: int, attempt: int) -> str:
     """Return the digest of the image of an attempt, counted from 1."""
     from ....backend.feedback.log import Feedback
-    from ....backend.feedback.rows import find_attempt
+    from ....backend.feedback.sft_rows import find_attempt
     from ....backend.loop.replay import load_trajectory
 
     return find_attempt(load_trajectory(run), Feedback(step=step, attempt=attempt - 1))[2].digest

@@ -18,7 +18,7 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import first_image
 from interleave_thinker.backend.loop.setting_checks import unused_from_start
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.drift import drift_of_steps
+from interleave_thinker.backend.report.run_report import drift_of_steps
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
 
 SIZE = (320, 240)

@@ -13,11 +13,10 @@ from support.stories import TELLINGS, drawing, make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import REGISTRY, export_by_name, options_of
-from interleave_thinker.backend.exporters.layout.balloons import speech
-from interleave_thinker.backend.exporters.layout.comic_pages import Comic, comic_pages
-from interleave_thinker.backend.exporters.layout.graph_in_image import GIF_MARK
+from interleave_thinker.backend.exporters.comic import Comic, comic_pages, speech
+from interleave_thinker.backend.exporters.export_files import GIF_MARK
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.audience import Panel, panels_of
+from interleave_thinker.backend.report.export_options import Panel, panels_of
 
 RUN = make_trajectory(4, size=64)
 GRAPH = {"prompt": '{"1": {"class_type": "A"}}', "workflow": '{"nodes": [], "name": "\\u5c0f\\u8239"}'}

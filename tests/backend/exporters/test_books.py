@@ -14,10 +14,9 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.layout import pages as story_pages
-from interleave_thinker.backend.exporters.layout import typesetting as sheet_text
-from interleave_thinker.backend.exporters.layout.shapes import Shape
-from interleave_thinker.backend.exporters.pdf import DATE, pages_pdf, story_pdf
+from interleave_thinker.backend.exporters import pdf as story_pages
+from interleave_thinker.backend.exporters import typesetting as sheet_text
+from interleave_thinker.backend.exporters.pdf import DATE, Shape, pages_pdf, story_pdf
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Trajectory
 

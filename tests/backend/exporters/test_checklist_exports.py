@@ -5,9 +5,9 @@ from __future__ import annotations
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import page, sheet
-from interleave_thinker.backend.exporters.layout import cards
+from interleave_thinker.backend.exporters import sheet as cards
+from interleave_thinker.backend.report.export_options import words_in
 from interleave_thinker.backend.report.outcomes import story_steps
-from interleave_thinker.backend.report.words import words_in
 from interleave_thinker.backend.types import CheckedItem, Trajectory, Verdict
 
 ITEMS = (

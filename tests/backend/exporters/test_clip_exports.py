@@ -14,7 +14,7 @@ from support.clips import blend, story, with_blends
 from interleave_thinker.backend.clips.encoding import clip_of, frames_at
 from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of, with_clips
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.layout import page_images
+from interleave_thinker.backend.exporters import page as page_images
 from interleave_thinker.backend.exporters.video import FPS, seconds_of
 
 av = pytest.importorskip("av", reason="PyAV is not installed: pip install interleave-thinker[video]")

@@ -20,7 +20,7 @@ from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.exporters import REGISTRY, export_by_name, markdown, open_exporter, page
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report import outcomes
-from interleave_thinker.backend.report.prompt_diff import changes
+from interleave_thinker.backend.report.run_report import changes
 from interleave_thinker.backend.types import (
     Attempt,
     Plan,

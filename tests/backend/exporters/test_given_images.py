@@ -11,12 +11,10 @@ from pypdf import PdfReader
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.layout.pages import story_pages
-from interleave_thinker.backend.exporters.pdf import story_pdf
+from interleave_thinker.backend.exporters.pdf import story_pages, story_pdf
 from interleave_thinker.backend.exporters.sheet import contact_sheet
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.audience import panels_of
-from interleave_thinker.backend.report.export_options import PLAIN, ExportOptions
+from interleave_thinker.backend.report.export_options import PLAIN, ExportOptions, panels_of
 from interleave_thinker.backend.types import Plan, Step, StepResult, StopReason, Trajectory
 
 COLORS = ((250, 10, 20), (10, 240, 30))

@@ -12,7 +12,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import sheet
-from interleave_thinker.backend.exporters.layout import typesetting as sheet_text
+from interleave_thinker.backend.exporters import typesetting as sheet_text
 from interleave_thinker.backend.pictures import Picture
 
 

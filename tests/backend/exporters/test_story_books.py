@@ -15,10 +15,9 @@ from pypdf import PdfReader
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.books.epub import language_of, story_epub
-from interleave_thinker.backend.exporters.books.picture_book import book_pages
-from interleave_thinker.backend.exporters.layout.pages import Page
-from interleave_thinker.backend.exporters.layout.typesetting import NOT_FIRST, NOT_LAST, wrap
+from interleave_thinker.backend.exporters.books import book_pages, language_of, story_epub
+from interleave_thinker.backend.exporters.pdf import Page
+from interleave_thinker.backend.exporters.typesetting import NOT_FIRST, NOT_LAST, wrap
 from interleave_thinker.backend.report.export_options import ExportOptions
 from interleave_thinker.backend.types import Trajectory
 

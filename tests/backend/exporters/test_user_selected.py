@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from support.stories import make_trajectory
 
+from interleave_thinker.backend.exporters import animation as animation
 from interleave_thinker.backend.exporters import markdown, page, sheet
-from interleave_thinker.backend.exporters.layout import cards
-from interleave_thinker.backend.exporters.layout import frames as animation
+from interleave_thinker.backend.exporters import sheet as cards
 from interleave_thinker.backend.report import outcomes
-from interleave_thinker.backend.report.words import words_in
+from interleave_thinker.backend.report.export_options import words_in
 from interleave_thinker.backend.types import StopReason, Trajectory
 
 WORD = "picked by hand"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.feedback.corrected_prompts import CorrectedPrompt, Label, corrected_prompt_for
+from interleave_thinker.backend.feedback.sft_rows import CorrectedPrompt, Label, corrected_prompt_for
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Attempt, Verdict

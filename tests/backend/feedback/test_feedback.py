@@ -26,7 +26,7 @@ from interleave_thinker.backend.feedback.log import (
     read_feedback,
     record_feedback,
 )
-from interleave_thinker.backend.feedback.rows import add_feedback_rows, success_of, verdict_of_person
+from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows, success_of, verdict_of_person
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.run_files import RunFiles
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -356,7 +356,7 @@ def test_feedback_rows_train(tmp_path: Path) -> None:
     from support.tiny_checkpoint import build_checkpoint
 
     from interleave_thinker.training.data.rows.sft import RowSet
-    from interleave_thinker.training.sft.train import SftData, SftTraining, train
+    from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 
     data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])
     lines: list[str] = []

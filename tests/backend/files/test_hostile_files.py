@@ -14,8 +14,8 @@ import pytest
 from support.cli_calls import call
 from support.hostile_files import KINDS, READERS, prepare, put
 
-from interleave_thinker.backend.exporters.layout import pages as story_pages
-from interleave_thinker.backend.exporters.layout.pages import story_pages as pages_of
+from interleave_thinker.backend.exporters import pdf as story_pages
+from interleave_thinker.backend.exporters.pdf import story_pages as pages_of
 from interleave_thinker.backend.exporters.pdf import story_pdf
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
 

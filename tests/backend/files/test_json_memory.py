@@ -16,7 +16,7 @@ import conftest
 from pathlib import Path
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.execution_record.reader import read_record
-from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows
 from interleave_thinker.backend.prompts.importer import import_official
 from interleave_thinker.backend.types import Plan, Request, Step, Trajectory
 from interleave_thinker.backend.pipeline.plan_file import read_plan_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.files.names import SLUG_BYTES, SLUG_LETTERS, name_fault, slug
+from interleave_thinker.backend.files.atomic import SLUG_BYTES, SLUG_LETTERS, name_fault, slug
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_git_does_not_convert_line_ends_or_weights() -> None:
 def test_file_names_differ_by_more_than_case_and_are_valid_on_windows() -> None:
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no checkout")
-    from interleave_thinker.backend.files.names import name_fault
+    from interleave_thinker.backend.files.atomic import name_fault
 
     done = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True

@@ -12,13 +12,12 @@ import pytest
 from PIL import Image
 
 from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.files.pixel_cache import PixelCache
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pictures import KEPT_PIXELS, Picture
+from interleave_thinker.backend.pictures import KEPT_PIXELS, Picture, PixelCache
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
 from interleave_thinker.backend.types.roles import CriticLike
 

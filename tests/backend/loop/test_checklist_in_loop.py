@@ -18,9 +18,14 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import accepted, checklist_of, unchecked, waiting_of, with_items
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.completeness import all_accepted
-from interleave_thinker.backend.report.outcomes import AttemptOutcome, outcome, stop_sentence, summarize
-from interleave_thinker.backend.report.reasoning import reasoning_shown
+from interleave_thinker.backend.report.outcomes import (
+    AttemptOutcome,
+    all_accepted,
+    outcome,
+    stop_sentence,
+    summarize,
+)
+from interleave_thinker.backend.report.run_report import reasoning_shown
 from interleave_thinker.backend.types import (
     CastMember,
     CheckedItem,

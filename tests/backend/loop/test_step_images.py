@@ -12,7 +12,7 @@ from support.small_agents import Counting
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.files.step_images import with_step_images
+from interleave_thinker.backend.files.image_places import with_step_images
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.archive import pack_run
 from interleave_thinker.backend.journal.copy import save_trajectory

@@ -15,7 +15,7 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.pipeline.pipeline import Pipeline
-from interleave_thinker.backend.report.completeness import all_accepted
+from interleave_thinker.backend.report.outcomes import all_accepted
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory
 
 FRAME = Picture(Image.new("RGB", (32, 24), "navy"))

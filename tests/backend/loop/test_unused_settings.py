@@ -15,7 +15,7 @@ from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished, SettingUnused
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.report.text import report
+from interleave_thinker.backend.report.run_report import report
 from interleave_thinker.backend.types import Request, RunSettings, Trajectory, Verdict
 
 REQUEST = Request(text="a story")

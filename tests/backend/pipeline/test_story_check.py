@@ -41,7 +41,7 @@ from interleave_thinker.backend.pipeline.story_check import (
     read_findings,
     story_sheet,
 )
-from interleave_thinker.backend.report.completeness import all_accepted
+from interleave_thinker.backend.report.outcomes import all_accepted
 from interleave_thinker.backend.types import (
     Plan,
     Request,

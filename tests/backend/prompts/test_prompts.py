@@ -29,7 +29,7 @@ from interleave_thinker.backend.prompts.prompt_set import (
     named_prompt_set,
     prompt_set_of,
 )
-from interleave_thinker.backend.report.text import report
+from interleave_thinker.backend.report.run_report import report
 from interleave_thinker.backend.types import Request, Trajectory
 
 OFFICIAL = '''

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.completeness import Lack, is_complete, lacks
-from interleave_thinker.backend.report.outcomes import summarize
+from interleave_thinker.backend.report.outcomes import Lack, is_complete, lacks, summarize
 from interleave_thinker.backend.types import (
     Attempt,
     Fault,

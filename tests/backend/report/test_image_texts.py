@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.image_texts import image_texts
+from interleave_thinker.backend.report.run_report import image_texts
 from interleave_thinker.backend.types import Attempt, Step, StepResult, StopReason
 
 DRAWN, WORDS, FAILED = "drawn", "words", "failed"

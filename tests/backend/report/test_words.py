@@ -13,11 +13,10 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.drift.measure import Drift
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import ANIMATIONS, export_by_name, options_of
-from interleave_thinker.backend.exporters.layout import typesetting
-from interleave_thinker.backend.report.drift import StepDrift
+from interleave_thinker.backend.exporters import typesetting as typesetting
+from interleave_thinker.backend.report.export_options import FOLDER, FOUND, LANGUAGES, NOT_CHECKED, words_in
 from interleave_thinker.backend.report.outcomes import stop_sentence, summarize
-from interleave_thinker.backend.report.story_checks import FOUND, NOT_CHECKED
-from interleave_thinker.backend.report.words import FOLDER, LANGUAGES, words_in
+from interleave_thinker.backend.report.run_report import StepDrift
 
 EXPORTERS = Path(__file__).resolve().parents[3] / "backend" / "exporters"
 SAID = re.compile(r"""\bsay\(\s*(["'])((?:(?!\1)[^\\]|\\.)+)\1""")
@@ -33,7 +32,7 @@ DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "sheet")
 
 
 def said_by_exports() -> set[str]:
-    files = [*EXPORTERS.rglob("*.py"), *EXPORTERS.glob("*.j2")]
+    files = [*EXPORTERS.rglob("*.py"), *EXPORTERS.rglob("*.j2")]
     return {text for path in files for _, text in SAID.findall(path.read_text(encoding="utf-8"))}
 
 

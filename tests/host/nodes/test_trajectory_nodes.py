@@ -17,7 +17,7 @@ from PIL import Image
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.layout.frames import Film, frames_of, render
+from interleave_thinker.backend.exporters.animation import Film, frames_of, render
 from interleave_thinker.backend.exporters.video import FPS, SIDE, seconds_of
 from interleave_thinker.backend.feedback.log import read_feedback
 from interleave_thinker.backend.journal.copy import save_trajectory

@@ -15,7 +15,7 @@ from interleave_thinker.tinyworld.lab.ablation.outcomes import joined, note_comm
 from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
 from interleave_thinker.tinyworld.lab.ablation.run import as_markdown, as_svg
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
-from interleave_thinker.training.statistics.intervals import paired_difference
+from interleave_thinker.training.statistics import paired_difference
 
 
 def test_the_table_shows_the_outcomes(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from interleave_thinker.tinyworld.runtime.scene import StartScene
 from interleave_thinker.tinyworld.runtime.vocabulary import KNOWN, WORD
 from interleave_thinker.tinyworld.runtime.wording import clauses_of, read_prompt
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
-from interleave_thinker.training.statistics.intervals import share
+from interleave_thinker.training.statistics import share
 
 
 def test_a_storys_plan_produces_its_pages() -> None:

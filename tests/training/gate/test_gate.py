@@ -37,25 +37,31 @@ from interleave_thinker.training.gate.gate_rows import (
     needed,
     truth_of,
 )
-from interleave_thinker.training.gate.gate_rule import compare, learned_line, measured
 from interleave_thinker.training.gate.regression_gate import (
     GATE_FILE,
     GateRefused,
     RegressionGate,
     answers_of,
+    compare,
     enforce,
+    learned_line,
+    measured,
 )
 from interleave_thinker.training.gate.reliability import reliability_of
-from interleave_thinker.training.own_critic.own_critic import (
+from interleave_thinker.training.stages.own_critic import (
     OwnCriticAgents,
     OwnCriticData,
     OwnCriticSettings,
+    Rehearsal,
     _OwnCritic,
+    check_rows,
+    check_steps,
+    mix,
+    split,
     train_own_critic,
 )
-from interleave_thinker.training.own_critic.rehearsal import Rehearsal, check_rows, check_steps, mix, split
-from interleave_thinker.training.sft.train import SftData, SftTraining, train
-from interleave_thinker.training.statistics.intervals import agresti_min_interval, sign_test
+from interleave_thinker.training.stages.sft import SftData, SftTraining, train
+from interleave_thinker.training.statistics import agresti_min_interval, sign_test
 
 GENTLE = SftTraining(
     num_train_epochs=1,

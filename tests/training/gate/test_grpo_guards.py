@@ -19,8 +19,8 @@ from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import CriticRlRow, read_rl_rows
-from interleave_thinker.training.grpo.settings import split_held_out
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.stages.grpo_settings import split_held_out
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave_thinker.training.gate.held_out import summarise
-    from interleave_thinker.training.grpo import critic_task
+    from interleave_thinker.training.stages import grpo_tasks as critic_task
 
     checked = 0
 
@@ -142,7 +142,7 @@ def test_another_reference_than_the_start_is_noticed(
     start = tmp_path / "start"
     shutil.copytree(checkpoint("critic"), start)
 
-    from interleave_thinker.training.grpo import train as grpo
+    from interleave_thinker.training.stages import grpo as grpo
 
     load = grpo.load_policy
 
@@ -164,7 +164,7 @@ def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> No
 
     lines: list[str] = []
     checks = CheckLog(tmp_path, Check)
-    monitor = CollapseMonitor(lambda: summarise([], [], []), checks, SMALL, None, lines.append)  # type: ignore[arg-type]
+    monitor = CollapseMonitor(lambda: summarise([], [], []), checks, 1, 0.0, None, lines.append)  # type: ignore[arg-type]
     for apart in (0.015, 0.201):
         logs = {"sampling/sampling_logp_difference/mean": apart}
         monitor.on_log(None, SimpleNamespace(global_step=3), None, logs)
@@ -186,7 +186,7 @@ def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp
 def test_an_outage_stops_training_which_resumes_after_the_repair(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.training.reward.redraws import failures
+    from interleave_thinker.training.reward import bounded_calls as failures
 
     monkeypatch.setattr(failures, "MIN_SEEN", 4)
     settings = SMALL.model_copy(update={"rollouts": 1})

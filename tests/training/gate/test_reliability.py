@@ -15,10 +15,10 @@ from interleave_thinker.backend.feedback.log import Feedback, ItemFeedback, reco
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
 from interleave_thinker.backend.types import Attempt, CheckedItem, ChecklistItem, Verdict
-from interleave_thinker.training.gate.made_items import made_items
 from interleave_thinker.training.gate.reliability import (
     answered_items,
     as_lines,
+    made_items,
     measure_reliability,
     read_labeled,
     reliability_of,
@@ -53,7 +53,7 @@ def test_made_items_are_balanced_repeatable_and_different() -> None:
 
 
 def test_only_kinds_above_chance_are_reliable() -> None:
-    found = measure_reliability(Knowing(blind="count", mute="text"), made_items(40))
+    found = measure_reliability(Knowing(blind="count", mute="text").check, made_items(40))
     assert {kind: one.is_reliable for kind, one in found.items()} == {
         "color": True,
         "count": False,
@@ -80,7 +80,7 @@ def test_a_result_is_stored_next_to_what_the_card_has(tmp_path: Path) -> None:
     gate = MeasuredStrictness(rows=9, accuracy=0.9, accepts_right=0.9, rejects_wrong=0.9, passed=True)
     old = reliability_of([(True, True), (False, True)] * 40)
     AgentCard(role="critic", gate=gate, reliability={"anatomy": old}).save(tmp_path)
-    found = measure_reliability(Knowing(), made_items(20))
+    found = measure_reliability(Knowing().check, made_items(20))
     store_reliability(tmp_path, found)
     card = read_card(tmp_path / CARD)
     assert card is not None and card.gate == gate and card.reliability == {"anatomy": old, **found}
@@ -163,7 +163,7 @@ def test_recorded_answers_that_people_judged_too_are_measured(tmp_path: Path) ->
         ("identity", False, True),
         ("other", True, False),
     ]
-    found = measure_reliability(Knowing(), [], answered_items([run], "transformers:mine"))
+    found = measure_reliability(Knowing().check, [], answered_items([run], "transformers:mine"))
     assert {kind: (one.yes_of_true, one.no_of_false) for kind, one in found.items()} == {
         "count": (0, 0),
         "identity": (0, 1),

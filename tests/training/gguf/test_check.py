@@ -12,8 +12,8 @@ from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
-from interleave_thinker.training.gguf import check
-from interleave_thinker.training.gguf.settings import GgufSettings
+from interleave_thinker.training.trainer import gguf as check
+from interleave_thinker.training.trainer.gguf import GgufSettings
 
 TRUE, FALSE, PLAN = verdict_reply(True), verdict_reply(False), write_plan(STORY)
 
@@ -30,7 +30,7 @@ class Chat:
 
 
 @pytest.mark.parametrize(
-    ("role", "source", "gguf", "same", "said"),
+    ("role", "source", "converted", "same", "said"),
     [
         ("critic", [TRUE, FALSE, TRUE, FALSE], [TRUE, FALSE, TRUE, FALSE], True, "4 of 4"),
         ("critic", [TRUE, FALSE, TRUE, FALSE], [TRUE, TRUE, TRUE, "?"], False, "2 of 4"),
@@ -40,9 +40,9 @@ class Chat:
     ],
 )
 def test_answers_are_compared_by_their_meaning(
-    role, source: list[str], gguf: list[str], same: bool, said: str, monkeypatch: pytest.MonkeyPatch
+    role, source: list[str], converted: list[str], same: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chats = {"transformers": Chat(source), "llamacpp": Chat(gguf)}
+    chats = {"transformers": Chat(source), "llamacpp": Chat(converted)}
     monkeypatch.setattr(check, "open_chat", lambda name, **options: chats[name.partition(":")[0]])
     record = TrainedWith("mine", image_pixels=4096, card=AgentCard(role=role))
     lines: list[str] = []

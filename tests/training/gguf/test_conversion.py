@@ -20,8 +20,7 @@ from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import trained_with
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.gguf.child_process import run_program
-from interleave_thinker.training.gguf.programs import find_converter, find_quantizer
+from interleave_thinker.training.trainer.gguf import CONVERTER, QUANTIZER, find_program, run_program
 
 SECONDS = 60
 """Time limit for a reaction on a busy machine."""
@@ -84,17 +83,17 @@ def test_programs_are_found_on_the_path_and_in_installed_packages(
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: converters\nVersion: 1.0\n")
     (record / "RECORD").write_text("convert_hf_to_gguf.py,,\ntools/llama-quantize,,\n")
     monkeypatch.setattr(sys, "path", [str(site)])
-    assert find_converter(None) == site / "convert_hf_to_gguf.py"
-    assert find_quantizer(None) == site / "tools" / "llama-quantize"
+    assert find_program(CONVERTER, None) == site / "convert_hf_to_gguf.py"
+    assert find_program(QUANTIZER, None) == site / "tools" / "llama-quantize"
     on_path = write_quantizer(tmp_path / "path")
-    assert find_quantizer(None) == on_path
+    assert find_program(QUANTIZER, None) == on_path
 
 
 def test_what_is_missing_is_said_before_any_work(
     tmp_path: Path, critic: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("interleave_thinker.training.gguf.programs.distributions", lambda: ())
+    monkeypatch.setattr("interleave_thinker.training.trainer.gguf.distributions", lambda: ())
     monkeypatch.delenv("LLAMA_SERVER", raising=False)
     converter = write_converter(tmp_path / "bin")
     for more, said in (

@@ -15,7 +15,7 @@ from support.llama_models import need_server
 from support.tiny_checkpoint import build_checkpoint, teach_verdicts
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.training.gguf.programs import find_converter
+from interleave_thinker.training.trainer.gguf import CONVERTER, find_program
 
 WRAPPER = """
 import sys
@@ -31,7 +31,7 @@ convert_hf_to_gguf.main()
 def test_a_converted_critic_gives_the_same_verdicts(tmp_path: Path) -> None:
     need_server()
     try:
-        converter = find_converter(os.environ.get("LLAMA_CONVERTER"))
+        converter = find_program(CONVERTER, os.environ.get("LLAMA_CONVERTER"))
     except SettingsError as error:
         pytest.skip(f"needs llama.cpp's converter: {error.message} Set LLAMA_CONVERTER to its path.")
     wrapper = tmp_path / "convert.py"

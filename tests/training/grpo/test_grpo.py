@@ -10,15 +10,13 @@ import pytest
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from support.small_grpo import SMALL, make_data, run, weights
+from support.small_grpo import SMALL, make_data, recipe_settings, run, weights
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.recipes.estimates.doctor import settings_of
-from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import RewardSettings
-from interleave_thinker.training.trainer.merge import merge
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint
+from interleave_thinker.training.trainer.saving import merge
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +171,7 @@ def test_one_command_trains_a_critic_from_a_recipe(data: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["one-24gb", "one-80gb"])
 def test_a_large_recipe_runs_in_small(name: str, data: Path, tmp_path: Path) -> None:
-    recipe = settings_of(read_recipe(name, "critic-grpo"), "critic-grpo")
+    recipe = recipe_settings(name, "critic-grpo")
     assert recipe.bf16 and recipe.lora_r and recipe.freeze_vision
     kept = SMALL.model_dump(
         include={

@@ -12,16 +12,15 @@ import pytest
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from support.small_grpo import SMALL, make_data, run
+from support.small_grpo import SMALL, make_data, recipe_settings, run
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.training.grpo.settings import GrpoTraining
-from interleave_thinker.training.grpo.trainer import RewardTrainer, config_of
-from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import CriticReward
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.stages.grpo_settings import GrpoTraining
+from interleave_thinker.training.stages.grpo_trainer import RewardTrainer, config_of
 
 
 class EveryOther:
@@ -80,8 +79,8 @@ def test_skipped_answers_do_not_reduce_the_weight_of_others(
 def test_the_process_group_starts_before_the_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.training.grpo import train as grpo
-    from interleave_thinker.training.grpo import trainer as grpo_trainer
+    from interleave_thinker.training.stages import grpo as grpo
+    from interleave_thinker.training.stages import grpo_trainer as grpo_trainer
 
     order: list[str] = []
     made, load = grpo_trainer.config_of, grpo.load_policy
@@ -92,8 +91,8 @@ def test_the_process_group_starts_before_the_model_is_loaded(
 
 
 def told(tmp_path: Path, devices: int = 8, **changes: Any) -> Any:
-    values = read_recipe("paper-8b", "critic-grpo") | {"device": "cpu", "bf16": False} | changes
-    return config_of(settings_of(values, "critic-grpo"), tmp_path, 100, devices, "none")  # type: ignore[arg-type]
+    settings = recipe_settings("paper-8b", "critic-grpo", device="cpu", bf16=False, **changes)
+    return config_of(settings, tmp_path, 100, devices, "none")  # type: ignore[arg-type]
 
 
 def test_trl_gets_the_settings_of_the_published_run(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from support.small_grpo import SMALL, make_data, run
 from trl.generation import vllm_generation as trl_engine
 
-from interleave_thinker.training.grpo import train as grpo
-from interleave_thinker.training.grpo import trainer as grpo_trainer
-from interleave_thinker.training.grpo.vllm_images import without_image_cache
+from interleave_thinker.training.stages import grpo as grpo
+from interleave_thinker.training.stages import grpo_trainer as grpo_trainer
+from interleave_thinker.training.stages.grpo_trainer import without_image_cache
 
 vllm_generation: Any = trl_engine
 COLOCATED = SMALL.model_copy(update={"use_vllm": True})

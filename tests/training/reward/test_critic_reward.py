@@ -21,12 +21,11 @@ from interleave_thinker.training.reward.critic_reward import (
     MIN_VERDICTS,
     CriticReward,
     RewardSettings,
+    Sample,
+    measures,
 )
-from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.reward.redraws.redrawer import Redrawer
+from interleave_thinker.training.reward.redrawer import BatchCounts, DrawingSettings, Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
-from interleave_thinker.training.reward.samples import Sample, measures
 
 
 class Seeing(Artist):
@@ -167,7 +166,7 @@ def test_published_quirks(tmp_path: Path) -> None:
 def test_several_redraws_are_averaged_and_a_zero_step_weight_generates_none(tmp_path: Path) -> None:
     artist = Seeing()
     (sample,) = samples(reward(tmp_path, artist, Ten(), draws=3), (answer(False), row(False)))
-    assert len(set(artist.seeds)) == 3 and sample.semantic == pytest.approx(0.8)
+    assert len(set(artist.seeds)) == 3 and sample.terms["semantic"] == pytest.approx(0.8)
     (tmp_path / "b").mkdir()
     idle = Artist()
     (sample,) = samples(
@@ -200,7 +199,7 @@ def test_the_reward_accepts_the_trainers_call(tmp_path: Path) -> None:
 
 
 def test_names_are_the_same_for_every_batch() -> None:
-    one = Sample(answer="", origin_prompt="", truth=True, verdict=None, format=0, accuracy=0)
+    one = Sample(answer="", origin_prompt="", truth=True, verdict=None)
     assert measures([one], BatchCounts()).keys() == measures([], BatchCounts()).keys()
 
 

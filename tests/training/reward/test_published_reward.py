@@ -17,10 +17,8 @@ from support.reward_fakes import Artist, Taste
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation
-from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
-from interleave_thinker.training.reward.published import read_published
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.reward.redraws.redrawer import Redrawer
+from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings, read_published
+from interleave_thinker.training.reward.redrawer import DrawingSettings, Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 
 BEFORE = "the prompt before"

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.errors import AnswerError
-from interleave_thinker.backend.types import Score, Verdict
+from interleave_thinker.backend.types import Verdict
 from interleave_thinker.training.reward.terms import (
+    NEUTRAL,
     RewardWeights,
     accuracy_reward,
     combine,
     format_reward,
+    improvement,
     read_answer,
     redraws,
-    step_rewards,
 )
 
 GOOD = (
@@ -25,7 +26,6 @@ GOOD = (
 )
 unit = st.floats(0, 1)
 points = st.floats(0, 10)
-scores = st.builds(Score, semantics=points, quality=points)
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=60)
 
 
@@ -112,7 +112,7 @@ def test_accuracy() -> None:
 
 
 def test_published_values_by_hand() -> None:
-    assert step_rewards(Score(semantics=3, quality=8), Score(semantics=9, quality=7)) == (0.8, 0.45)
+    assert (improvement(3, [9]), improvement(8, [7])) == (0.8, 0.45)
     assert combine(format=1, accuracy=1, semantic=0.8, quality=0.45) == pytest.approx(0.885)
     assert combine(format=1, accuracy=0, semantic=0.5, quality=0.5) == pytest.approx(0.7)
     assert combine(format=0, accuracy=0, semantic=0.5, quality=0.5) == pytest.approx(0.2)
@@ -120,12 +120,11 @@ def test_published_values_by_hand() -> None:
     assert combine(format=0, accuracy=0, semantic=0, quality=0) == 0.0
 
 
-@given(scores, scores)
-def test_steps_are_in_range_and_mirror(before: Score, after: Score) -> None:
-    there, back = step_rewards(before, after), step_rewards(after, before)
-    assert all(0 <= part <= 1 for part in there)
-    assert all(a + b == pytest.approx(1) for a, b in zip(there, back, strict=True))
-    assert step_rewards(before, before) == (0.5, 0.5)
+@given(points, points)
+def test_steps_are_in_range_and_mirror(before: float, after: float) -> None:
+    there, back = improvement(before, [after]), improvement(after, [before])
+    assert 0 <= there <= 1 and there + back == pytest.approx(1)
+    assert improvement(before, [before]) == improvement(before, []) == NEUTRAL
 
 
 @given(unit, unit, unit, unit, st.floats(0, 0.5))
@@ -143,8 +142,7 @@ def test_a_wrong_rejection_costs_a_tenth_or_the_loss_of_the_image() -> None:
     accept = combine(format=1, accuracy=1, semantic=0.5, quality=0.5)
     refuse = combine(format=1, accuracy=0, semantic=0.5, quality=0.5)
     assert accept - refuse == pytest.approx(0.1)
-    semantic, quality = step_rewards(Score(semantics=10, quality=10), Score(semantics=0, quality=0))
-    worst = combine(format=1, accuracy=0, semantic=semantic, quality=quality)
+    worst = combine(format=1, accuracy=0, semantic=improvement(10, [0]), quality=improvement(10, [0]))
     assert refuse - worst == pytest.approx(0.2)
 
 

@@ -13,11 +13,9 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.sft.data import SftData
-from interleave_thinker.training.sft.held_out_loss import is_to_stop, lowest, measured_losses
-from interleave_thinker.training.sft.settings import SftTraining
-from interleave_thinker.training.sft.train import train
-from interleave_thinker.training.trainer.resume import newest_checkpoint
+from interleave_thinker.training.stages.sft import train
+from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.trainer.resume import is_to_stop, lowest, measured_losses, newest_checkpoint
 
 FAST = SftTraining(
     num_train_epochs=4,

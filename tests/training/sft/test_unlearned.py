@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from interleave_thinker.backend.answers.reading import read_verdict, write_verdict
 from interleave_thinker.backend.errors import AnswerError, TrainingError
-from interleave_thinker.backend.feedback.corrected_prompts import refined_range
+from interleave_thinker.backend.feedback.sft_rows import refined_range
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.training.data.rows.sft import (
     RowSet,
@@ -26,9 +26,9 @@ from interleave_thinker.training.data.rows.sft import (
     read_rows,
     write_rows,
 )
-from interleave_thinker.training.sft.collator import IGNORE_INDEX, mask_labels
-from interleave_thinker.training.sft.data import asked, hold_out
-from interleave_thinker.training.sft.train import SftData, SftTraining, train
+from interleave_thinker.training.stages.sft import SftData, SftTraining, train
+from interleave_thinker.training.stages.sft_settings import asked, hold_out
+from interleave_thinker.training.stages.sft_trainer import IGNORE_INDEX, mask_labels
 
 PROMPT = "a light page"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interleave_thinker.training.statistics.bootstrap import (
+from interleave_thinker.training.statistics import (
     OF_DIFFERENCES,
     UNBOUNDED,
     Mean,

@@ -7,7 +7,7 @@ from math import comb
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.training.statistics.intervals import (
+from interleave_thinker.training.statistics import (
     Z,
     paired_difference,
     share,

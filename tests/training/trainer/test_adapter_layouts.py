@@ -33,7 +33,7 @@ from interleave_thinker.backend.chat.local.adapters import attach
 from interleave_thinker.backend.chat.local.loading import load_processor
 from interleave_thinker.backend.checkpoints.checkpoint import load_whole
 from interleave_thinker.backend.errors import ChatError, InterleaveError
-from interleave_thinker.training.trainer.merge import merge
+from interleave_thinker.training.trainer.saving import merge
 
 HEAD, EMBEDDINGS = "lm_head", "model.language_model.embed_tokens"
 VISION = "model.visual.blocks.0.attn.qkv"

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.training.grpo import settings as grpo
-from interleave_thinker.training.sft import settings as sft
+from interleave_thinker.training.stages import grpo_settings as grpo
+from interleave_thinker.training.stages import sft_settings as sft
 from interleave_thinker.training.trainer.resume import claim_run
 
 BOTH = """

@@ -17,20 +17,11 @@ from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.prompts.prompt_set import PromptSet
 from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.recipes.estimates.vram import (
-    cache_bytes_per_token,
-    estimate,
-    groups,
-    image_tokens,
-    meta_model,
-)
 from interleave_thinker.training.reward.critic_reward import RewardSettings
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.sft.data import SftData
-from interleave_thinker.training.sft.settings import SftTraining
-from interleave_thinker.training.sft.train import train
-from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
-from interleave_thinker.training.trainer.model_parts import ModelParts
+from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.stages.sft import train
+from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.trainer.model_loading import ModelParts, load_policy, load_processor
 
 TRAINED = ("qwen3_vl", "qwen3_5", "glm4v", "internvl")
 SHORT = PromptSet(
@@ -145,15 +136,3 @@ def test_targets_are_exactly_the_linear_layers(name: str) -> None:
     kept = {path for path, weight in model.named_parameters() if not weight.requires_grad}
     assert kept and not any(path.startswith((parts.language, parts.head)) for path in kept)
     assert all(path.startswith((f"{parts.language}.", f"{parts.head}.")) for path in free)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_memory_is_reckoned_from_the_model(name: str) -> None:
-    model, _ = build_family(name)
-    whole = sum(weight.numel() for weight in model.parameters())
-    memory = estimate(model.config, FAST)
-    assert memory.whole == whole + memory.trained and 0 < memory.trained < whole
-    counted = groups(meta_model(model.config, FAST))
-    assert "other" not in counted and "vision tower" in counted and "adapter, vision" not in counted
-    assert counted["adapter, language"][0] == memory.trained
-    assert image_tokens(model.config, 112 * 112) > 0 and cache_bytes_per_token(model.config) > 0

@@ -14,8 +14,7 @@ from support.tiny_checkpoint import build_adapter, build_checkpoint
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.training.trainer.merge import merge
-from interleave_thinker.training.trainer.saving import _convert
+from interleave_thinker.training.trainer.saving import _convert, merge
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("float16", 7e4), ("bfloat16", None)])

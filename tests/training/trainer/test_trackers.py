@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.training.grpo.settings import GrpoTraining
-from interleave_thinker.training.grpo.trainer import config_of
-from interleave_thinker.training.sft.train import SftTraining
+from interleave_thinker.training.stages.grpo_settings import GrpoTraining
+from interleave_thinker.training.stages.grpo_trainer import config_of
+from interleave_thinker.training.stages.sft import SftTraining
 from interleave_thinker.training.trainer import model_loading as policy
 
 ABSENT = "wandb"

@@ -23,10 +23,9 @@ from interleave_thinker.backend.prompts.trained_with import trained_with
 from interleave_thinker.cli.open_models import Opener
 from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.sft.data import SftData
-from interleave_thinker.training.sft.settings import SftTraining
-from interleave_thinker.training.sft.train import train
-from interleave_thinker.training.trainer.merge import merge
+from interleave_thinker.training.stages.sft import train
+from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.trainer.saving import merge
 
 PIXELS = 1600
 """Fewer than a page of the tests has."""

@@ -23,12 +23,10 @@ from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.gate.regression_gate import answers_of
-from interleave_thinker.training.sft.data import SftData
-from interleave_thinker.training.sft.settings import SftTraining
-from interleave_thinker.training.sft.train import train
-from interleave_thinker.training.trainer.merge import merge
+from interleave_thinker.training.stages.sft import train
+from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
 from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
-from interleave_thinker.training.trainer.saving import Result, save_trained
+from interleave_thinker.training.trainer.saving import Result, merge, save_trained
 
 SHORT = SftTraining(max_steps=1, device="cpu", tensorboard=False)
 

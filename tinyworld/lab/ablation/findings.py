@@ -1,7 +1,7 @@
 """Results of the ablation: shares with intervals over seeds and stories, and comparisons with tests.
 
 Each seed has its own trainings, so seeds are the unit of repetition. Intervals are bootstrapped over seeds
-and their stories (training/statistics/bootstrap.py). Next to McNemar's test on stories there is a sign-flip
+and their stories (training/statistics.py). Next to McNemar's test on stories there is a sign-flip
 test on the seeds' differences alone, whose p is never below 0.0625 with five seeds. If all stories have the
 same outcome, there is nothing to resample; the interval is then Wilson's for that number of stories, or
 Agresti and Min's for differences. All results are reported: pairs whose order differs from the paper's are
@@ -15,13 +15,15 @@ from itertools import combinations, pairwise
 
 from pydantic import BaseModel
 
-from ....training.statistics.bootstrap import OF_DIFFERENCES, Mean, two_level_mean
-from ....training.statistics.intervals import (
+from ....training.statistics import (
+    OF_DIFFERENCES,
+    Mean,
     Share,
     agresti_min_interval,
     paired_difference,
     share,
     sign_flip_test,
+    two_level_mean,
 )
 from .measures import ALL_ATTEMPTS, ATTEMPTS
 from .outcomes import AblationOutcomes, SeedOutcomes, StoryLetters

@@ -23,7 +23,7 @@ from ....backend.journal.store import InMemoryStore
 from ....backend.pictures import Picture
 from ....backend.types import Plan, RunSettings, Step, Verdict
 from ....training.data.rows.rl import CriticRlRow, read_rl_rows
-from ....training.statistics.intervals import share
+from ....training.statistics import share
 from ...runtime.generator import TinyWorldGenerator
 from ...runtime.reading import read_image
 from ...runtime.scorer import TinyWorldScorer, faults

@@ -21,8 +21,7 @@ from ....backend.errors import TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.lock import SystemLock
 from ....backend.machine.libraries import TRAINERS, require
-from ....training.statistics.bootstrap import Mean
-from ....training.statistics.intervals import Share
+from ....training.statistics import Mean, Share
 from ....training.trainer.resume import claim_run
 from ..job_runner import run_jobs
 from .findings import Findings, FindingsRow, RowComparison, findings_of

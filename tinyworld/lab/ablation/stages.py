@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal
 
 from ....training.data.rows.rl import CriticRlRow, read_rl_rows
 from ....training.data.rows.sft import RowSet, SftRow, read_rows, write_rows
-from ....training.grpo.critic_task import CriticTask
-from ....training.grpo.settings import GrpoTraining
-from ....training.grpo.train import TrainingData
-from ....training.grpo.train import train as train_by_reward
 from ....training.reward.critic_reward import RewardSettings, RewardSetup
-from ....training.reward.redraws.drawing_settings import DrawingSettings
-from ....training.sft.train import SftData, SftTraining, train
+from ....training.reward.redrawer import DrawingSettings
+from ....training.stages.grpo import TrainingData
+from ....training.stages.grpo import train as train_by_reward
+from ....training.stages.grpo_settings import GrpoTraining
+from ....training.stages.grpo_tasks import CriticTask
+from ....training.stages.sft import SftData, SftTraining, train
 from ...runtime import checkpoint
 from ...runtime.generator import TinyWorldGenerator, load_pipeline
 from ...runtime.scorer import TinyWorldScorer

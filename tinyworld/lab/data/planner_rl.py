@@ -23,7 +23,7 @@ from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS, Plan, Step
 from ....training.data.rows.rl import PlannerRlRow, StepRange, write_rl_lines
-from ....training.reward.plans.judges import PlanScore
+from ....training.reward.plan_judges import PlanJudge, PlanScore
 from ...runtime.drawing import draw
 from ...runtime.reading import read_image
 from ...runtime.scene import (
@@ -133,7 +133,7 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + "."
 
 
-class SimulatedWorld:
+class SimulatedWorld(PlanJudge):
     """Judges plans exactly, by the scenes that their steps lead to."""
 
     identity = "tinyworld-plans-2"
@@ -154,9 +154,6 @@ class SimulatedWorld:
                     f"{row.place or 'A row'}: the reference step {step.prompt[:80]!r} is not a prompt "
                     "of the tiny world."
                 )
-
-    def keep_in(self, path: Path) -> None:
-        """Do nothing: there is nothing to cache."""
 
     def score(self, row: PlannerRlRow, plan: Plan, pictures: Sequence[Picture]) -> PlanScore:
         """Score a plan.

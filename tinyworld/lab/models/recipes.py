@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder
 from ....training.data.rows.sft import RowSet, SftRow, read_rows, write_rows
-from ....training.sft.train import SftData, SftTraining, train
+from ....training.stages.sft import SftData, SftTraining, train
 from ...runtime.generator import load_pipeline
 from ..data.critic_rows import PROMPT_SET, make_mistakes, make_real, make_rendered
 from ..data.planner_rows import in_buckets, make

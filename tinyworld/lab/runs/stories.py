@@ -22,7 +22,7 @@ from ....backend.loop.loop import run
 from ....backend.loop.policy import SeedRule
 from ....backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from ....backend.types.roles import CriticLike
-from ....training.statistics.intervals import Share, share
+from ....training.statistics import Share, share
 from ...runtime.drawing import draw
 from ...runtime.generator import TinyWorldGenerator
 from ...runtime.reading import read_image

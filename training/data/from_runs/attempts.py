@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ....backend.errors import JournalError, PictureError, SettingsError
-from ....backend.feedback.corrected_prompts import (
+from ....backend.feedback.log import Feedback, read_feedback
+from ....backend.feedback.sft_rows import (
     CorrectedPrompt,
     CorrectionSource,
     Label,
     corrected_prompt_for,
+    verdict_of_critic,
+    verdict_of_person,
 )
-from ....backend.feedback.log import Feedback, read_feedback
-from ....backend.feedback.rows import verdict_of_critic, verdict_of_person
 from ....backend.journal.run_files import PICTURES
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture

@@ -20,8 +20,7 @@ from pydantic import BaseModel, ValidationError
 from ....backend.agents.critic import critic_message
 from ....backend.answers.reading import write_verdict
 from ....backend.errors import AnswerError, SettingsError
-from ....backend.feedback.corrected_prompts import CorrectionSource, refined_range
-from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
+from ....backend.feedback.sft_rows import MARK, CorrectionSource, SftMessage, SftRow, refined_range
 from ....backend.journal.run_files import first_fault
 from ....backend.pictures import Picture
 from ....backend.prompts.prompt_set import PromptSet

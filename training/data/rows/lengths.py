@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from ....backend.chat.chat_template import rendered
 from ....backend.chat.image_limits import MAX_PIXELS, shown_size
 from ....backend.errors import SettingsError
-from ....backend.feedback.sft_row import SftRow
+from ....backend.feedback.sft_rows import SftRow
 from ....backend.pictures import Picture, size_of
-from ...trainer.steps.dry_run import planned
+from ...trainer.run import planned
 from .sft import as_prompt_completion
 from .values import RowProblem, show_problems
 

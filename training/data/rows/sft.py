@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from ....backend.answers.reading import read_plan, read_verdict
 from ....backend.errors import AnswerError, SettingsError
-from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
+from ....backend.feedback.sft_rows import MARK, SftMessage, SftRow
 from ....backend.files.atomic import write_text
 from ....backend.pictures import Picture
 from .values import SFT, RowProblem, leads_out, other_kind, parsed_rows, show_problems, usable_rows

@@ -26,7 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ....backend.agents.planner import planner_message
 from ....backend.answers.reading import write_plan
 from ....backend.errors import AnswerError, PictureError, SettingsError
-from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
+from ....backend.feedback.sft_rows import MARK, SftMessage, SftRow
 from ....backend.files.image_places import ImagePlaces
 from ....backend.pictures import Picture
 from ....backend.prompts.prompt_set import PromptSet

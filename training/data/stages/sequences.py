@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ....backend.errors import PictureError, SettingsError
-from ....backend.feedback.sft_row import MARK
+from ....backend.feedback.sft_rows import MARK
 from ....backend.pictures import Picture
 from ....backend.types import Attempt, StepResult, Trajectory
 from ..decontamination.guard import Screened, open_guard

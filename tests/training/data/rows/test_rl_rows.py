@@ -21,8 +21,14 @@ from interleave_thinker.training.data.rows.rl import (
     shown_of,
     write_rl_rows,
 )
-from interleave_thinker.training.grpo.rollouts import batches, fitting_values, rollouts_of
-from interleave_thinker.training.grpo.settings import GrpoTraining, check_rows_of, split_held_out
+from interleave_thinker.training.stages.grpo_settings import (
+    GrpoTraining,
+    batches,
+    check_rows_of,
+    fitting_values,
+    rollouts_of,
+    split_held_out,
+)
 
 GOOD: dict[str, Any] = {
     "origin_prompt": "a boat",

@@ -27,8 +27,8 @@ from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.lengths import row_lengths
 from interleave_thinker.training.data.rows.rl import CriticRlRow, read_rl_rows, shown_of
 from interleave_thinker.training.data.rows.sft import check_rows
-from interleave_thinker.training.grpo import train as grpo
-from interleave_thinker.training.sft import train as sft
+from interleave_thinker.training.stages import grpo as grpo
+from interleave_thinker.training.stages import sft as sft
 
 
 class Reached(Exception):

@@ -24,16 +24,16 @@ from interleave_thinker.tinyworld.lab.data.planner_rl import SimulatedWorld, rew
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.training.data.rows.rl import PlannerRlRow
-from interleave_thinker.training.gate.plan_checks import PlanCheck, plan_check
-from interleave_thinker.training.reward.plans.judges import (
+from interleave_thinker.training.gate.held_out import PlanCheck, plan_check
+from interleave_thinker.training.reward import bounded_calls as failures
+from interleave_thinker.training.reward.plan_judges import (
     ChecklistJudge,
+    JudgingSettings,
+    PlanJudging,
     PlanScore,
     read_checked,
 )
-from interleave_thinker.training.reward.plans.judging import JudgingSettings, PlanJudging
-from interleave_thinker.training.reward.plans.reward import PlannerReward, PlanSample
-from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
-from interleave_thinker.training.reward.redraws import failures
+from interleave_thinker.training.reward.plan_reward import PlannerReward, PlanRewardSettings, PlanSample
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 
 WORLD = SimulatedWorld()

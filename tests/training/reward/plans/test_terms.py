@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.training.data.rows.rl import PlannerRlRow, StepRange
-from interleave_thinker.training.reward.plans.terms import (
+from interleave_thinker.training.reward.plan_reward import (
     PlanRewardSettings,
     asked_steps,
     combine_plan,

@@ -17,10 +17,14 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.protocol import Scorer
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.content_cache import ContentCache, key_of
-from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.reward.redraws.failures import MIN_SEEN
-from interleave_thinker.training.reward.redraws.redrawer import Outcome, Redraw, Redrawer
+from interleave_thinker.training.reward.bounded_calls import MIN_SEEN
+from interleave_thinker.training.reward.redrawer import (
+    BatchCounts,
+    DrawingSettings,
+    Outcome,
+    Redraw,
+    Redrawer,
+)
 
 
 def ask(prompt: str, seed: int = 1) -> Redraw:

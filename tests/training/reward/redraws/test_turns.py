@@ -22,14 +22,12 @@ from interleave_thinker.backend.errors import ScorerError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.content_cache import ContentCache
-from interleave_thinker.training.grpo.settings import GrpoTraining
+from interleave_thinker.training.reward import redrawer as turns
 from interleave_thinker.training.reward.base_judge import BaseJudge, TrainedBase
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
-from interleave_thinker.training.reward.redraws import turns
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.reward.redraws.redrawer import Redraw, Redrawer
-from interleave_thinker.training.reward.redraws.turns import Card
+from interleave_thinker.training.reward.redrawer import Card, DrawingSettings, Redraw, Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
+from interleave_thinker.training.stages.grpo_settings import GrpoTraining
 
 GPU, MEMORY = "cpu", "main memory"
 
@@ -227,7 +225,6 @@ def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: py
     assert judge.identity.startswith("judge:base:base:") and judge.identity != ChatJudge(Told()).identity  # type: ignore[arg-type]
     with pytest.raises(ScorerError, match="before the model is loaded"):
         judge.score(None, Picture.white((8, 8)), "a boat")
-    assert isinstance(judge, turns.UsesPolicy)
     engine = Redrawer(Artist(), judge, ContentCache(tmp_path / "cache"), DrawingSettings())
     sharded = SimpleNamespace(is_fsdp_enabled=True, is_deepspeed_enabled=False)
     with pytest.raises(SettingsError, match="FSDP"):

@@ -20,10 +20,8 @@ from interleave_thinker.backend.prompts.trained_with import trained_with
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.vocabulary import check_request
 from interleave_thinker.training.gate.gate_rows import GateSettings
-from interleave_thinker.training.gate.gate_rule import compare, measured
-from interleave_thinker.training.gate.regression_gate import publish
-from interleave_thinker.training.trainer.merge import merge
-from interleave_thinker.training.trainer.report.model_card import (
+from interleave_thinker.training.gate.regression_gate import compare, measured, publish
+from interleave_thinker.training.trainer.model_card import (
     CardFacts,
     Origin,
     origin_of,
@@ -31,6 +29,7 @@ from interleave_thinker.training.trainer.report.model_card import (
     shareable,
     write_card,
 )
+from interleave_thinker.training.trainer.saving import merge
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from huggingface_hub import HfApi, metadata_load
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts.agent_card import MeasuredStrictness, read_card
-from interleave_thinker.training.trainer.merge import merge
-from interleave_thinker.training.trainer.report.model_card import origin_of, read_facts, write_card
+from interleave_thinker.training.trainer.model_card import origin_of, read_facts, write_card
+from interleave_thinker.training.trainer.saving import merge
 
 REPO = ("--repo", "ann/light-critic", "--license", "apache-2.0")
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("transformers", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.training.trainer.callbacks import Progress
-from interleave_thinker.training.trainer.report.progress_line import GRPO_PARTS
+from interleave_thinker.training.trainer.progress import GRPO_PARTS
 
 
 @pytest.mark.parametrize(("whole", "left"), [(4, ["1:00", "0:45"]), (1, ["5:30", "2:06"])])

@@ -23,12 +23,12 @@ from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import write_rows
 from interleave_thinker.training.gate.gate_rows import GateSettings
-from interleave_thinker.training.grpo.train import TrainingData
-from interleave_thinker.training.own_critic import own_critic
-from interleave_thinker.training.own_critic.rehearsal import Rehearsal, rl_rows
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings, RewardSetup
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.trainer.steps.dry_run import Prepared, clock, dry_runs, time_lines
+from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.stages import own_critic as own_critic
+from interleave_thinker.training.stages.grpo import TrainingData
+from interleave_thinker.training.stages.own_critic import Rehearsal, rl_rows
+from interleave_thinker.training.trainer.run import Prepared, clock, dry_runs, time_lines
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +46,16 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert not list(made.iterdir())
 
 
-def memory(checkpoint: Path, settings: object, devices: int) -> list[str]:
-    return [f"memory of {checkpoint.name} on {devices}"]
-
-
 @pytest.mark.parametrize("stage", short_trainings.STAGES)
 def test_every_stage_is_checked_and_timed(stage: str, folder: Path, tmp_path: Path, scratch: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     lines: list[str] = []
-    with dry_runs(memory):
+    with dry_runs():
         short_trainings.STAGES[stage](folder, tmp_path / "run", lines.append)
     assert not (tmp_path / "run").exists()
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     said = "\n".join(lines)
-    assert lines[0].startswith("memory of ") and lines[-1].startswith("dry run: nothing was written")
+    assert lines[-1].startswith("dry run: nothing was written")
     assert "tokens per " in said and ", median " in said and "0 of " in said
     assert (
         f"timed: {2 if stage == 'critic-grpo' else 3} {'rollouts' if stage == 'critic-grpo' else 'steps'}"
@@ -73,15 +69,15 @@ def test_every_stage_is_checked_and_timed(stage: str, folder: Path, tmp_path: Pa
 
 def test_what_would_stop_a_training_stops_a_dry_run(folder: Path, tmp_path: Path, scratch: Path) -> None:
     lines: list[str] = []
-    with dry_runs(memory), pytest.raises(SettingsError, match="exceed the maximum of 40"):
+    with dry_runs(), pytest.raises(SettingsError, match="exceed the maximum of 40"):
         short_trainings.sft(folder, tmp_path / "run", lines.append, max_length=40)
     (line,) = (line for line in lines if line.startswith("tokens per row: "))
     assert "16 of 16 rows are longer than 40 (--max-length): an error without --skip-bad" in line
-    with dry_runs(memory), pytest.raises(TrainingError, match="below the floor before any step"):
+    with dry_runs(), pytest.raises(TrainingError, match="below the floor before any step"):
         short_trainings.grpo(folder, tmp_path / "run", lines.append, collapse_threshold=1.0)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "training.json").write_text('{"stage": "critic-grpo"}')
-    with dry_runs(memory), pytest.raises(TrainingError, match="contains a training of stage 'critic-grpo'"):
+    with dry_runs(), pytest.raises(TrainingError, match="contains a training of stage 'critic-grpo'"):
         short_trainings.sft(folder, tmp_path / "other")
     assert not (tmp_path / "run").exists()
 
@@ -93,7 +89,7 @@ def test_the_command_prints_the_estimates(folder: Path, tmp_path: Path, scratch:
         *("--out", tmp_path / "run", "--device", "cpu", "--per-device-train-batch-size", 4),
     )
     assert said.exit_code == 0, said.output
-    assert "GB RAM (estimated)" in said.output and "fits here" in said.output
+    assert "GB of RAM" in said.output
     assert "estimated time" in said.output and "checkpoint: " not in said.output
     assert not (tmp_path / "run").exists()
 
@@ -123,7 +119,7 @@ def test_own_critic_is_checked_with_its_reinforcement(
     monkeypatch.setattr(CriticReward, "begin", lambda self, *given: begun.append(1))
     critic, lines = checkpoint("critic"), []
     before = checkpoint_digest(critic)
-    with dry_runs(memory):
+    with dry_runs():
         own_critic.train_own_critic(
             critic,
             own_critic.OwnCriticData([tmp_path / "runs"]),

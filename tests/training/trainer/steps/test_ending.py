@@ -28,13 +28,18 @@ from interleave_thinker.backend.prompts.agent_card import read_card
 from interleave_thinker.backend.prompts.prompt_set import prompt_set_of
 from interleave_thinker.cli.train import command as train_commands
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, write_rows
-from interleave_thinker.training.gate import checkpoint_selection
 from interleave_thinker.training.gate.held_out import Check
-from interleave_thinker.training.trainer.report.model_card import read_facts
+from interleave_thinker.training.stages import grpo as checkpoint_selection
+from interleave_thinker.training.trainer.ending import (
+    Ending,
+    StartedWith,
+    in_use,
+    started_with,
+    two_interrupts,
+)
+from interleave_thinker.training.trainer.model_card import read_facts
 from interleave_thinker.training.trainer.resume import claim_run, step_of
 from interleave_thinker.training.trainer.run import TrainingRun
-from interleave_thinker.training.trainer.steps.ending import Ending, StartedWith, in_use, started_with
-from interleave_thinker.training.trainer.steps.interrupt import two_interrupts
 
 
 @pytest.fixture(scope="module")

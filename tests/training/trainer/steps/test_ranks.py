@@ -12,11 +12,11 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from accelerate import utils
 
 from interleave_thinker.backend.errors import ScorerError, TrainingError
-from interleave_thinker.training.grpo.settings import GrpoTraining
-from interleave_thinker.training.grpo.trainer import config_of
-from interleave_thinker.training.reward.plans.judging import JudgingSettings
-from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.trainer.steps.ranks import MAX_PATIENCE, MIN_PATIENCE, of_first_rank
+from interleave_thinker.training.reward.plan_judges import JudgingSettings
+from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.stages.grpo_settings import GrpoTraining
+from interleave_thinker.training.stages.grpo_trainer import config_of
+from interleave_thinker.training.trainer.ending import MAX_PATIENCE, MIN_PATIENCE, of_first_rank
 
 
 def test_the_first_rank_checks_and_the_others_have_its_check_or_its_error(

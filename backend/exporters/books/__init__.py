@@ -1,1 +1,0 @@
-"""A story as a book: a picture book as PDF, and an e-book (EPUB)."""

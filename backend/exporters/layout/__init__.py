@@ -1,1 +1,0 @@
-"""Layout of exports: pages, sheets, comics, animations and their text."""

@@ -1,1 +1,0 @@
-"""Live view of a run in a browser, for ComfyUI nodes and the web app."""

@@ -1,1 +1,0 @@
-"""GRPO training of planner and critic."""

@@ -1,1 +1,0 @@
-"""Trains a critic on a user's own annotated runs."""

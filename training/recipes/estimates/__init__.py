@@ -1,1 +1,0 @@
-"""Estimates of the memory and time that a training needs."""

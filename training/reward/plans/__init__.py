@@ -1,1 +1,0 @@
-"""Reward of a planner: judges of plans and the reward's terms."""

@@ -1,1 +1,0 @@
-"""Generation and scoring of images from refined prompts during training."""

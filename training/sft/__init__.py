@@ -1,1 +1,0 @@
-"""Supervised fine-tuning of planner and critic."""

@@ -1,0 +1,385 @@
+"""GRPO training of an agent with trl: several answers per row, one reward per answer.
+
+trl's trainer is used without changes to its algorithm. Added are the task (grpo_tasks.py: questions and
+rewards), settings whose batches divide evenly, the monitor (gate/collapse_monitor.py) and the format of the
+final checkpoint. A rollout is `prompts` groups of `num_generations` answers, which are generated, scored and
+used in `updates` optimizer steps. Checkpoints and checks happen only after whole rollouts: a run that is
+interrupted within one would continue with different answers.
+
+A training that had to stop still leaves its last good checkpoint as the result. It reports the stop as an
+error, now and whenever the same command is run again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+
+from ...backend.chat.chat_template import as_read, rendered
+from ...backend.checkpoints.checkpoint import checkpoint_digest
+from ...backend.errors import TrainingError
+from ...backend.files.atomic import write_text
+from ...backend.files.bounded_reader import read_json
+from ...backend.machine.libraries import require
+from ...backend.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
+from ..data.rows.lengths import TokenLimit, fitting
+from ..data.rows.sft import with_images
+from ..gate.held_out import CheckLog, HeldOutCheck, greedy_answers
+from ..reward.rollout_reward import RolloutReading, RolloutReward
+from ..trainer.ending import gathered, of_first_rank
+from ..trainer.model_card import CardFacts, facts_of
+from ..trainer.model_loading import check_options, count_parameters, load_policy, load_processor, reports_to
+from ..trainer.progress import StepClock, number
+from ..trainer.resume import digest_of, newest_checkpoint, step_of
+from ..trainer.run import Log, Prepared, TrainingRun
+from ..trainer.saving import Result, record_of, save_trained
+from .grpo_settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
+from .grpo_tasks import Row, Task
+
+if TYPE_CHECKING:
+    from ..gate.collapse_monitor import CollapseMonitor
+
+
+RESULT_FILE = "result.json"
+
+
+class CheckpointSelection:
+    """Checkpoints of a training in `out`: the one to resume from, and the one that becomes the result."""
+
+    def __init__(self, out: Path, monitor: CollapseMonitor, steps: int, log: Log) -> None:
+        """Find the newest checkpoint of a training of `steps` optimizer steps, unless the user ends it."""
+        self.out, self.monitor, self.steps, self.log = out, monitor, steps, log
+        self.resumed = newest_checkpoint(out / "steps")
+        ended = monitor.ending is not None and monitor.ending.decided()
+        done = self.resumed is not None and (ended or step_of(self.resumed) >= steps)
+        self.finished: Path | None = self.resumed if done else None
+        """Checkpoint to save, or None to save the weights in memory."""
+        self.last: Path | None = None
+        """Newest complete checkpoint after the training."""
+
+    def keep(self) -> None:
+        """Decide which checkpoint is saved.
+
+        Raises:
+            TrainingError: The reward or judge is unavailable, or the training had to stop before its first
+                checkpoint.
+        """
+        monitor, self.last = self.monitor, newest_checkpoint(self.out / "steps")
+        if monitor.outage is not None:
+            step = step_of(self.last) if self.last else 0
+            raise TrainingError(
+                f"Training stopped: {monitor.outage.rstrip('.')}.",
+                f"Fix the problem, then run the same command again to resume from step {step}.",
+            )
+        if monitor.stopped is None:
+            return
+        if self.last is None:
+            raise TrainingError(
+                f"Training stopped before its first checkpoint: {monitor.stopped}.",
+                "Nothing was saved. Start again with other settings.",
+            )
+        self.finished = self.last
+        self.log(f"keeping the checkpoint of step {step_of(self.last)}, the last good one")
+
+    def write_result(self) -> None:
+        """Write the outcome of the training in its folder."""
+        result = json.dumps({"stopped": self.monitor.stopped, "steps": self.steps})
+        write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
+
+    def result(self) -> Path:
+        """Return the folder of the finished checkpoint.
+
+        Raises:
+            TrainingError: The training had to stop.
+        """
+        return _ended(self.out, self.monitor.stopped, "Training stopped")
+
+
+def ended(out: Path, log: Log) -> Path:
+    """Return the result of a training that ended earlier.
+
+    Raises:
+        TrainingError: The training had to stop.
+    """
+    result = read_json(out / RESULT_FILE, TrainingError, "Result")
+    final = _ended(out, result.get("stopped") if isinstance(result, dict) else None, "This training stopped")
+    log("this training is finished")
+    return final
+
+
+def _ended(out: Path, stopped: str | None, what: str) -> Path:
+    final = out / "final"
+    if stopped:
+        raise TrainingError(f"{what}: {stopped}.", f"The last good checkpoint is in {str(final)!r}.")
+    return final
+
+
+NOTHING_LEARNED = (
+    "WARNING: nothing was learned. In every rollout, all answers to the same row had equal rewards (dead "
+    "1.00). Raise --temperature, or give rows that the agent answers sometimes right and sometimes wrong."
+)
+
+
+def train(
+    checkpoint: Path,
+    data: TrainingData[Row],
+    out: Path,
+    settings: GrpoTraining,
+    task: Task[Row],
+    log: Log = print,
+) -> Path:
+    """Train the agent in `checkpoint` on the rows with GRPO; resumes an interrupted training in `out`.
+
+    Returns:
+        `out / "final"`: a model, or an adapter if a LoRA rank is set.
+
+    Raises:
+        SettingsError: The settings contradict each other, or a row cannot be shown or is longer than
+            `settings.max_prompt_length` and such rows are not skipped.
+        TrainingError: The training had to stop. The last good checkpoint, if there is one, is in `out /
+            "final"`.
+    """
+    check_options(settings)
+    run = Reinforcement(checkpoint, data, out, settings, task, log)
+    batches(settings, run.devices)
+    vllm_arguments(settings, run.devices)
+    if settings.use_vllm:
+        require("vllm")
+    task.require()
+    return run.carry_out()
+
+
+def all_dead(history: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether in every logged rollout each group had equal rewards."""
+    shares = [share for entry in history if (share := number(entry, "reward/dead")) is not None]
+    return bool(shares) and min(shares) >= 1.0
+
+
+@dataclass(frozen=True)
+class TrainingData(Generic[Row]):
+    """Rows to train on and rows to check on, with image paths relative to one folder.
+
+    Rows that cannot be used raise an error, or are left out with `skip_bad`.
+    """
+
+    rows: Sequence[Row]
+    held_out: Sequence[Row]
+    images: Path
+    skip_bad: bool = False
+
+
+class Parts(NamedTuple):
+    """The objects of a training that its steps and its end need."""
+
+    trainer: Any
+    selection: CheckpointSelection
+    checks: CheckLog[Any]
+    processor: Any
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Reinforcement(TrainingRun, Generic[Row]):
+    """One GRPO training: its agent, rows, folder, settings and task."""
+
+    checkpoint: Path
+    data: TrainingData[Row]
+    out: Path
+    settings: GrpoTraining
+    task: Task[Row]
+    log: Log
+
+    @property
+    def whole(self) -> int:
+        """Optimizer steps of a rollout."""
+        return self.settings.updates
+
+    @property
+    def prompt_set(self) -> PromptSet:
+        """Prompt set of the trained agent."""
+        return prompt_set_of(self.checkpoint) or default_prompt_set()
+
+    def finished(self) -> Path:
+        """Return the result of a training that ended earlier."""
+        return ended(self.out, self.log)
+
+    def description(self) -> dict[str, Any]:
+        """Return everything that must be unchanged when the training is resumed."""
+        return {
+            "stage": self.task.stage,
+            "model": checkpoint_digest(self.checkpoint),
+            "rows": digest_of(map(self.task.written, self.data.rows)),
+            "held_out": digest_of(map(self.task.written, self.data.held_out)),
+            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+            **self.task.identity(),
+        }
+
+    def run(self) -> Path:
+        """Train to the end, or until the monitor stops it, and save."""
+        parts = self.prepare()
+        trainer, selection = parts.trainer, parts.selection
+        record = record_of(self.out, self.prompt_set, self.settings.image_pixels, self.task.agent)
+        if selection.finished is None:
+            self.train_from(trainer, selection.resumed, record)
+            if all_dead(trainer.state.log_history):
+                self.log(NOTHING_LEARNED)
+        selection.keep()
+        done = step_of(selection.finished) if selection.finished else trainer.state.global_step
+        parts.notes.extend(self.ending.note(done, selection.steps))
+        facts = None
+        if trainer.accelerator.is_main_process:
+            selection.write_result()
+            facts = self._facts(parts)
+        result = Result(record, self.settings.save_dtype, selection.finished, facts)
+        save_trained(trainer, parts.processor, self.final, result)
+        return selection.result()
+
+    def prepared(self) -> Prepared:
+        """Return the training ready to begin. Its check is that of the starting model."""
+        parts = self.prepare()
+        trainer, monitor, steps = parts.trainer, parts.selection.monitor, parts.selection.steps
+        trainer.remove_callback(monitor)
+
+        def check() -> None:
+            monitor.on_train_begin(trainer.args, trainer.state, trainer.control)
+
+        return Prepared(trainer, steps, check, 1 + math.ceil(steps / self.settings.save_steps))
+
+    def monitor(
+        self,
+        trainer: Any,
+        processor: Any,
+        held_out: Sequence[Row],
+        asked: Sequence[dict[str, Any]],
+        watch: Any,
+    ) -> tuple[CollapseMonitor, CheckLog[Any]]:
+        """Return the monitor that asks the questions `asked` at every checkpoint, and the log of its checks.
+
+        `watch` reports problems of the training between the checks.
+        """
+        from ..gate.collapse_monitor import CollapseMonitor
+
+        settings = self.settings
+        prompt_set = self.prompt_set
+
+        def check() -> HeldOutCheck:
+            with gathered(trainer) as model:
+                answers, lengths = greedy_answers(
+                    model, processor, asked, settings.max_completion_length, settings.check_batch
+                )
+            return of_first_rank(
+                lambda: self.task.summarise(held_out, answers, lengths, prompt_set), self.devices
+            )
+
+        checks = CheckLog(self.out, self.task.check)
+        every, floor = settings.save_steps, settings.collapse_threshold
+        return CollapseMonitor(check, checks, every, floor, watch, self.log, self.ending), checks
+
+    def prepare(self) -> Parts:
+        """Load the model, and build the trainer, the reward and the monitor."""
+        from transformers import PrinterCallback
+
+        from ..trainer.callbacks import Progress, Stopwatch
+        from .grpo_trainer import RewardTrainer, config_of, without_image_cache
+
+        settings, task, images = self.settings, self.task, self.data.images
+        prompt_set = self.prompt_set
+        rows, held_out = self._usable(load_processor(self.checkpoint), prompt_set)
+        steps_in_all = rollouts_of(settings, len(rows), self.devices) * settings.updates
+        reporters = reports_to(settings, self.log)
+        # The answers that one rank rewards per rollout, or those of the check, which rank 0 makes for all
+        # ranks.
+        answers = max(settings.prompts * settings.num_generations // self.devices, len(held_out))
+        longest = task.longest(answers)
+        config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
+        policy = load_policy(self.checkpoint, settings)
+        shown, pixels = self.out / "shown", settings.image_pixels
+        asked_held_out = [task.question(row, images, shown, prompt_set, pixels) for row in held_out]
+        clock = StepClock()
+        questions = [task.question(row, images, shown, prompt_set, pixels) for row in rows]
+        reward = self._reward(policy.processor, questions[0]["prompt"], prompt_set, clock)
+        with without_image_cache(settings, self.log):
+            trainer = RewardTrainer(
+                reward,
+                model=policy.model,
+                args=config,
+                train_dataset=with_images(questions),
+                processing_class=policy.processor,
+                peft_config=policy.adapter,
+            )
+        reward.begin(trainer, policy.processor)
+        trained, whole = count_parameters(trainer.model)
+        rollouts = steps_in_all // settings.updates
+        self.log(
+            f"training {trained:,} of {whole:,} parameters; {rollouts} rollouts of {settings.prompts} "
+            f"prompts x {settings.num_generations} answers"
+        )
+
+        monitor, checks = self.monitor(trainer, policy.processor, held_out, asked_held_out, reward)
+        trainer.measured += [clock.taken, monitor.taken]
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(Stopwatch(clock))
+        trainer.add_callback(monitor)
+        trainer.add_callback(Progress(self.log, task.parts, whole=settings.updates))
+        notes = [
+            f"{trained:,} of {whole:,} parameters trained",
+            f"{len(rows)} rows, {steps_in_all} steps planned",
+        ]
+        selection = CheckpointSelection(self.out, monitor, steps_in_all, self.log)
+        return Parts(trainer, selection, checks, policy.processor, notes)
+
+    def _reward(
+        self, processor: Any, question: Any, prompt_set: PromptSet, clock: StepClock
+    ) -> RolloutReward[Any, Any]:
+        """Return the reward; `question` is any of the prompts and shows what the chat template opens."""
+        prompt = rendered(processor, question)
+        decode = processor.tokenizer.decode
+        rank = os.environ.get("RANK", "0")
+        reading = RolloutReading(
+            images=self.data.images,
+            decode=lambda ids: as_read(prompt, decode(list(ids), skip_special_tokens=True)),
+            verdict_first=prompt_set.verdict_first,
+            seed=self.settings.seed,
+        )
+        rollouts = self.out / "rollouts" / (f"rank_{rank}" if self.devices > 1 else "")
+        return self.task.reward(self.out, reading, rollouts, clock)
+
+    def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[Row], list[Row]]:
+        """Return the rows to train on and to check on that can be shown.
+
+        Raises:
+            SettingsError: A row cannot be shown, and such rows are not skipped.
+        """
+        limit = TokenLimit(self.settings.max_prompt_length, "--max-prompt-length", self.data.skip_bad)
+
+        def usable(some: Sequence[Row], which: str = "") -> list[Row]:
+            images, pixels = self.data.images, self.settings.image_pixels
+            shown = [self.task.shown(row, images, prompt_set, pixels) for row in some]
+            return fitting(some, shown, processor, limit, self.log, which)
+
+        trained, held = usable(self.data.rows), usable(self.data.held_out, "held-out ")
+        whole = len(held) == len(self.data.held_out)
+        return trained, held if whole else self.task.check_rows(held, self.settings)
+
+    def _facts(self, parts: Parts) -> CardFacts:
+        known, data, checks = self.description(), self.data, list(parts.checks.all.items())
+        rows = [
+            ("training rows", len(data.rows), known["rows"]),
+            ("held-out rows", len(data.held_out), known["held_out"]),
+        ]
+        return facts_of(
+            self.task.stage,
+            self.task.agent,
+            self.checkpoint,
+            rows,
+            [self.settings, *self.task.settings()],
+            self.task.rewarders(),
+            notes=tuple(parts.notes),
+            checks=tuple(f"step {step}: {check}" for step, check in checks[:1] + checks[1:][-1:]),
+            stopped=parts.selection.monitor.stopped,
+        )

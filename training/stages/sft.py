@@ -1,0 +1,264 @@
+"""Supervised fine-tuning of planner and critic with trl: loss on the answer only, several images per row.
+
+Before the model is loaded, rows are measured in tokens, image tokens included, because the trainer would
+silently truncate answers. Images are shown at the same size as by the running agents. The final checkpoint
+contains the prompt set and, if requested, weights in half precision. The held-out loss and what follows from
+it are computed from the trainer's own log, which is part of every checkpoint, so that a training that is
+interrupted after deciding to stop decides the same when it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...backend.checkpoints.checkpoint import checkpoint_digest
+from ...backend.errors import TrainingError
+from ...backend.prompts.prompt_set import PromptSet
+from ..data.rows.lengths import TokenLimit, fitting, shown_of
+from ..data.rows.sft import RowSet, as_dataset
+from ..trainer.model_card import facts_of
+from ..trainer.model_loading import (
+    check_options,
+    count_parameters,
+    load_policy,
+    load_processor,
+    reports_to,
+    trainer_arguments,
+)
+from ..trainer.progress import SFT_PARTS
+from ..trainer.resume import (
+    best_checkpoint,
+    digest_of,
+    is_to_stop,
+    logged,
+    measured_losses,
+    newest_checkpoint,
+    step_of,
+)
+from ..trainer.run import Log, Prepared, TrainingRun
+from ..trainer.saving import Result, record_of, save_trained
+from .sft_settings import FREE_TO_CHANGE, SftData, SftTraining
+
+SHOWN_TOKENS = 24
+
+
+def train(
+    checkpoint: Path,
+    data: SftData,
+    out: Path,
+    settings: SftTraining,
+    prompt_set: PromptSet | None = None,
+    log: Log = print,
+) -> Path:
+    """Fine-tune `checkpoint` on the rows, into the folder `out`; resumes an interrupted training.
+
+    Args:
+        checkpoint: Folder of the model to start from.
+        data: Rows to train on and to measure.
+        out: Folder of the training.
+        settings: Settings of the training.
+        prompt_set: Prompt set that is saved with the result.
+        log: Called with every line of progress.
+
+    Returns:
+        The finished checkpoint's folder, `out / data.name`: a model, or an adapter if a LoRA rank is set.
+
+    Raises:
+        SettingsError: A row cannot be shown or is longer than `settings.max_length`, and such rows are not
+            skipped.
+        TrainingError: `out` contains another training.
+    """
+    check_options(settings)
+    return _FineTuning(checkpoint, data.with_held_out(settings), out, settings, prompt_set, log).carry_out()
+
+
+@dataclass(frozen=True)
+class _FineTuning(TrainingRun):
+    """One fine-tuning: the arguments of `train`, and its stages in order."""
+
+    checkpoint: Path
+    data: SftData
+    out: Path
+    settings: SftTraining
+    prompt_set: PromptSet | None
+    log: Log
+
+    @property
+    def final(self) -> Path:
+        return self.out / self.data.name
+
+    def description(self) -> dict[str, Any]:
+        known = {
+            "stage": "sft",
+            "model": checkpoint_digest(self.checkpoint),
+            "rows": digest_of(row.line() for row in self.data.rows.rows),
+            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+        }
+        if self.data.losses.rows:
+            known["measured"] = digest_of(row.line() for row in self.data.losses.rows)
+        return known
+
+    def run(self) -> Path:
+        rows, measured = self._usable()
+        whole_steps = self.settings.optimizer_steps(len(rows.rows), self.devices)
+        trainer, processor = self._trainer(rows, measured, whole_steps)
+        trained, whole = count_parameters(trainer.model)
+        self.log(
+            f"training {trained:,} of {whole:,} parameters on {len(rows.rows)} rows in {whole_steps} steps"
+        )
+        if measured.rows:
+            self.log(f"measuring the loss of {len(measured.rows)} held-out rows at every checkpoint")
+        self.log(_learned(trainer, processor))
+        record = record_of(self.out, self.prompt_set, self.settings.image_pixels, self.data.role)
+        resumed = newest_checkpoint(self.out / "steps")
+        finished = resumed if resumed and self._is_over(resumed, whole_steps) else None
+        if finished is None:
+            self.train_from(trainer, resumed, record)
+        history = trainer.state.log_history or logged(resumed)
+        chosen, facts = self._chosen(history) or finished, None
+        if chosen is not None and self.devices == 1:
+            trainer._load_from_checkpoint(str(chosen))
+        if trainer.accelerator.is_main_process:
+            notes = [
+                f"{trained:,} of {whole:,} parameters trained",
+                f"{len(rows.rows)} rows, {whole_steps} steps",
+            ]
+            done = step_of(chosen) if chosen else trainer.state.global_step
+            notes += ending(history, whole_steps, chosen) + self.ending.note(done, whole_steps)
+            sets = {"training rows": rows.rows, "rows whose loss was measured": measured.rows}
+            used = [(name, len(some), digest_of(row.line() for row in some)) for name, some in sets.items()]
+            about = "sft", self.data.role, self.checkpoint, used, [self.settings]
+            facts = facts_of(*about, notes=tuple(notes))
+        result = Result(record, self.settings.save_dtype, chosen, facts)
+        return save_trained(trainer, processor, self.final, result)
+
+    def prepared(self) -> Prepared:
+        rows, measured = self._usable()
+        steps = self.settings.optimizer_steps(len(rows.rows), self.devices)
+        trainer, processor = self._trainer(rows, measured, steps)
+        self.log(_learned(trainer, processor))
+        check = trainer.evaluate if measured.rows else None
+        return Prepared(trainer, steps, check, steps // self.settings.save_steps)
+
+    def _is_over(self, resumed: Path, whole_steps: int) -> bool:
+        """Return whether the training is complete at this checkpoint."""
+        losses = measured_losses(logged(resumed))
+        over = self.ending.decided() or step_of(resumed) >= whole_steps
+        return over or is_to_stop(losses, self.settings.early_stopping_patience)
+
+    def _chosen(self, history: Sequence[Mapping[str, Any]]) -> Path | None:
+        """Return the checkpoint that becomes the result, or None to use the weights in memory."""
+        if self.settings.early_stopping_patience is None:
+            return None
+        best = best_checkpoint(self.out / "steps", measured_losses(history))
+        if best is not None:
+            self.log(f"using the checkpoint of step {step_of(best)}, which has the lowest held-out loss")
+        return best
+
+    def _usable(self) -> tuple[RowSet, RowSet]:
+        """Return the rows to train on and to measure that are short enough."""
+        processor = load_processor(self.checkpoint)
+        limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
+
+        def usable(rows: RowSet, which: str = "") -> RowSet:
+            measured = [shown_of(row, rows.folder, self.settings.image_pixels) for row in rows.rows]
+            return RowSet(fitting(rows.rows, measured, processor, limit, self.log, which), rows.folder)
+
+        rows, measured = usable(self.data.rows), self.data.losses
+        if measured.rows:
+            measured = usable(measured, "measured ")
+        return rows, measured
+
+    def _trainer(self, rows: RowSet, measured: RowSet, whole_steps: int) -> tuple[Any, Any]:
+        """Return the trainer, ready to start, and the processor."""
+        from transformers import PrinterCallback
+        from trl.trainer.sft_config import SFTConfig
+
+        from ..trainer.callbacks import EndEarly, Progress
+        from .sft_trainer import HeldOutLoss, MaskedImageCollator, RowTrainer
+
+        settings = self.settings
+        own: dict[str, Any] = {
+            "max_steps": whole_steps if settings.max_steps else -1,
+            "lr_scheduler_type": "cosine",
+            "max_length": None,
+            "logging_steps": max(1, min(20, int(whole_steps / 10))),
+            "report_to": reports_to(settings, self.log),
+            **(_measuring(settings) if measured.rows else {}),
+        }
+        config = SFTConfig(**trainer_arguments(settings, SFTConfig, self.out / "steps", whole_steps) | own)
+        policy = load_policy(self.checkpoint, settings)
+        trainer = RowTrainer(
+            ordered=settings.train_sampling_strategy == "sequential",
+            model=policy.model,
+            args=config,
+            train_dataset=as_dataset(rows.rows, rows.folder),
+            eval_dataset=as_dataset(measured.rows, measured.folder) if measured.rows else None,
+            processing_class=policy.processor,
+            peft_config=policy.adapter,
+        )
+        tokenizer = policy.processor.tokenizer
+        trainer.data_collator = MaskedImageCollator(trainer.data_collator, settings.image_pixels, tokenizer)
+        images = sum(len(row.images) for row in rows.rows) / len(rows.rows)
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(Progress(self.log, SFT_PARTS, images * settings.rows_per_step(self.devices)))
+        trainer.add_callback(HeldOutLoss(self.log, settings.early_stopping_patience))
+        trainer.add_callback(EndEarly(self.ending, self.log))
+        return trainer, policy.processor
+
+
+def _measuring(settings: SftTraining) -> dict[str, Any]:
+    """Return the trainer's arguments for measuring the held-out loss at every checkpoint.
+
+    `metric_for_best_model` makes the trainer keep the checkpoint with the lowest loss when it deletes old
+    ones.
+    """
+    return {
+        "eval_strategy": "steps",
+        "eval_steps": settings.save_steps,
+        "per_device_eval_batch_size": settings.per_device_train_batch_size,
+        "prediction_loss_only": True,
+        "metric_for_best_model": "eval_loss",
+        "greater_is_better": False,
+    }
+
+
+def ending(history: Sequence[Mapping[str, Any]], whole_steps: int, chosen: Path | None) -> list[str]:
+    """Return a note on how the training ended and which checkpoint was used, if a loss decided it."""
+    losses = measured_losses(history)
+    best = step_of(chosen) if chosen is not None else None
+    if best is None or best not in losses:
+        return []
+    last = max(losses)
+    ended = f"Stopped at step {last} of {whole_steps}" if last < whole_steps else "Trained to the end"
+    return [f"{ended}; used step {best}, with a held-out loss of {losses[best]:.4f}"]
+
+
+def _learned(trainer: Any, processor: Any) -> str:
+    """Describe the first row as the trainer sees it: its tokens, and the end of its answer.
+
+    Raises:
+        TrainingError: Images or the answer are lost in the batch, which the trainer itself would not report.
+    """
+    from .sft_trainer import IGNORE_INDEX
+
+    row = trainer.train_dataset[0]
+    pictures = len(row["images"])
+    batch = trainer.data_collator([row])
+    ids, labels = batch["input_ids"][0], batch["labels"][0]
+    seen = int((ids == processor.image_token_id).sum())
+    learned = ids[labels != IGNORE_INDEX]
+    if (pictures and not seen) or not len(learned) or (learned == processor.image_token_id).any():
+        raise TrainingError(
+            f"The first row has {len(ids)} tokens: {seen} for its {pictures} images, {len(learned)} learned. "
+            "Its images or its answer are missing.",
+            "The chat template does not fit the model; use the checkpoint's original chat template.",
+        )
+    end = processor.tokenizer.decode(learned[-SHOWN_TOKENS:])
+    return (
+        f"first row: {len(ids)} tokens, {seen} of them of images, {len(learned)} learned, ending in "
+        f"...{end!r}"
+    )

@@ -1,1 +1,0 @@
-"""Confidence intervals, tests and the bootstrap."""

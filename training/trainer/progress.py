@@ -1,0 +1,163 @@
+"""Progress of a training: a line per log entry with metrics, rates and time left, and the time of steps.
+
+The lines are computed from the trainer's own log entries by pure functions, so that console and TensorBoard
+show the same numbers. Of a GRPO step, only existing events are timed (a step begins, the reward is called and
+returns, the step ends), so the measurement needs no internals of the trainer. Generating and scoring images
+overlap, so their own seconds (`BatchCounts`) may add up to more than the wall-clock time of the reward.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+LineParts = Sequence[tuple[str, str, int]]
+"""Name, key in the log entry and digits (negative: scientific notation) of each part of a line."""
+
+SFT_PARTS: LineParts = (
+    ("loss", "loss", 4),
+    ("token accuracy", "mean_token_accuracy", 3),
+    ("rate", "learning_rate", -2),
+)
+GRPO_PARTS: LineParts = (
+    ("reward", "reward/overall", 3),
+    ("format", "reward/format", 2),
+    ("accuracy", "reward/accuracy", 2),
+    ("semantic", "reward/semantic", 3),
+    ("quality", "reward/quality", 3),
+    ("spread", "reward/spread", 3),
+    ("dead", "reward/dead", 2),
+    ("accepted", "verdict/true", 2),
+    ("tokens", "completions/mean_length", 0),
+    ("cached", "redraw/served", 2),
+    ("failed", "redraw/failed", 2),
+)
+PLANNER_GRPO_PARTS: LineParts = (
+    ("reward", "reward/overall", 3),
+    ("format", "reward/format", 2),
+    ("match", "reward/match", 3),
+    ("consistency", "reward/consistency", 2),
+    ("length", "reward/length", 2),
+    ("exact", "plan/exact", 2),
+    ("spread", "reward/spread", 3),
+    ("dead", "reward/dead", 2),
+    ("copied", "plan/copied", 2),
+    ("tokens", "completions/mean_length", 0),
+    ("failed", "plan/failed", 2),
+)
+
+
+def number(logs: Mapping[str, Any], key: str) -> float | None:
+    """Return a finite number of a log entry, or None if it is missing or not finite."""
+    value = logs.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+class Pace(NamedTuple):
+    """Progress of a training: current step, total steps, seconds per step, seconds left."""
+
+    step: int
+    steps: int
+    seconds_a_step: float
+    left: float
+
+
+def line(logs: Mapping[str, Any], parts: LineParts, pace: Pace, rates: Mapping[str, float]) -> str:
+    """Return one progress line; `rates` are per second, by name."""
+    said = []
+    for name, key, digits in parts:
+        value = number(logs, key)
+        if value is not None:
+            said.append(f"{name} {value:.{digits}f}" if digits >= 0 else f"{name} {value:.{-digits}e}")
+    fast = [f"{rate:.0f} {name}/s" if rate >= 10 else f"{rate:.2g} {name}/s" for name, rate in rates.items()]
+    fast += [f"{pace.seconds_a_step:.2f} s/step", f"{clock(pace.left)} left"]
+    return f"step {pace.step}/{pace.steps} | {' '.join(said)} | {', '.join(fast)}"
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as 1:02:03 (hours, minutes, seconds) or 2:03."""
+    whole = max(0, round(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+class TimeLeft:
+    """Logs the progress of slow work with its remaining time, at most one line every `every` seconds.
+
+    Args:
+        what: The work, at the beginning of each line.
+        log: Receives the lines.
+        every: Seconds between lines. Work that is done earlier logs none.
+        now: Clock in seconds.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        log: Callable[[str], None],
+        every: float = 15.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what, self._log, self._every, self._now = what, log, every, now
+        self._begun = self._shown = now()
+
+    def __call__(self, done: int, total: int) -> None:
+        """State that `done` of `total` parts are finished. 0 restarts the clock, as after loading a model."""
+        now = self._now()
+        if done == 0:
+            self._begun = self._shown = now
+        if not 0 < done < total or now - self._shown < self._every:
+            return
+        self._shown = now
+        left = (now - self._begun) / done * (total - done)
+        self._log(f"{self._what}: {done} of {total}, {clock(left)} left")
+
+
+class StepClock:
+    """Wall-clock seconds of the last step.
+
+    The keys are `seconds/rollout` and `seconds/reward` (in steps with a rollout), `seconds/update` and
+    `seconds/step`. Checks and checkpoints happen between steps and are not included.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._begun: float | None = None
+        self._reward: tuple[float, float] | None = None
+        self._taken: dict[str, float] = {}
+
+    def begin(self) -> None:
+        """Record the beginning of an optimizer step."""
+        self._begun, self._reward = self._now(), None
+
+    def rewarded(self, since: float) -> None:
+        """Record that the reward returned; `since` is the time (`now`) at which it was called."""
+        self._reward = since, self._now()
+
+    def now(self) -> float:
+        """Return the clock's time in seconds."""
+        return self._now()
+
+    def end(self) -> None:
+        """Record the end of the optimizer step."""
+        if self._begun is None:
+            return
+        ended, begun = self._now(), self._begun
+        self._taken = {"seconds/step": ended - begun, "seconds/update": ended - begun}
+        if self._reward is not None:
+            called, returned = self._reward
+            self._taken |= {
+                "seconds/rollout": called - begun,
+                "seconds/reward": returned - called,
+                "seconds/update": ended - returned,
+            }
+        self._begun = None
+
+    def taken(self) -> dict[str, float]:
+        """Return the seconds of the last step by part, once; empty until another step has ended."""
+        taken, self._taken = self._taken, {}
+        return taken

@@ -1,1 +1,0 @@
-"""What a training tells: its progress line, its model card, and the upload of both."""
