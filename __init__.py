@@ -19,11 +19,11 @@ WEB_DIRECTORY = "./web"
 """Front-end modules and help pages, served by ComfyUI."""
 
 if "folder_paths" in sys.modules:  # In ComfyUI. Elsewhere, importing the package loads nothing.
-    from .nodes.legacy_stubs import NODE_IDS, stand_ins
+    from .nodes.legacy_stubs import node_names, stand_ins
 
     NODE_CLASS_MAPPINGS = stand_ins()
     """Used only if ComfyUI is too old for the real nodes."""
-    NODE_DISPLAY_NAME_MAPPINGS = NODE_IDS if NODE_CLASS_MAPPINGS else None
+    NODE_DISPLAY_NAME_MAPPINGS = node_names() if NODE_CLASS_MAPPINGS else None
 
 
 def __getattr__(name: str) -> Any:

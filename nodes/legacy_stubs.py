@@ -7,36 +7,13 @@ the nodes need, stand-ins in the host's oldest node format have their names and 
 from __future__ import annotations
 
 import inspect
+import json
 import sys
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 OLDEST = "0.14.0"
-NODE_IDS = {
-    "InterleaveLoadAgent": "Load Agent",
-    "InterleaveRemoteAgent": "Remote Agent",
-    "InterleaveHostAgent": "Agent from CLIP",
-    "InterleavePlanner": "Planner",
-    "InterleaveEditPlan": "Edit Plan",
-    "InterleaveCast": "Cast",
-    "InterleaveStepGenerator": "Step Generator",
-    "InterleaveStepOptions": "Step Options",
-    "InterleaveDiffusersGenerator": "Diffusers Generator",
-    "InterleaveServiceGenerator": "Service Generator",
-    "InterleaveTinyWorldGenerator": "Tiny World Generator",
-    "InterleavePluginGenerator": "Plug-in Generator",
-    "InterleaveCriticLoop": "Critic Loop",
-    "InterleaveTryOpen": "Attempt Start",
-    "InterleaveTryClose": "Attempt End",
-    "InterleaveJudge": "Judge",
-    "InterleaveSaveTrajectory": "Save Story",
-    "InterleaveLoadTrajectory": "Load Story",
-    "InterleaveStoryboard": "Storyboard",
-    "InterleaveExport": "Export",
-    "InterleaveFeedback": "Feedback",
-    "InterleavePutBack": "Put Back",
-    "InterleaveClipList": "Clip List",
-    "InterleaveAddClips": "Add Clips",
-}
 OUTPUTS = 7
 """Number of outputs of a stand-in: at least that of any node, so that the links of a graph stay."""
 
@@ -55,6 +32,18 @@ class AnyKind(str):
     __hash__ = str.__hash__
 
 
+@cache
+def node_texts() -> dict[str, Any]:
+    """Return the English texts of all nodes by id: name, description, and those of inputs and outputs."""
+    file = Path(__file__).resolve().parents[1] / "locales" / "en" / "nodeDefs.json"
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def node_names() -> dict[str, str]:
+    """Return the display names of all nodes by id."""
+    return {node: texts["display_name"] for node, texts in node_texts().items()}
+
+
 def stand_ins() -> dict[str, type] | None:
     """Return stand-ins for the nodes by id, `None` outside ComfyUI and if ComfyUI is new enough."""
     if "folder_paths" not in sys.modules or is_new_enough():
@@ -64,7 +53,7 @@ def stand_ins() -> dict[str, type] | None:
         "Update ComfyUI (Manager: Update ComfyUI), then restart it."
     )
     print(line, file=sys.stderr)
-    return {node_id: stand_in(node_id, line) for node_id in NODE_IDS}
+    return {node_id: stand_in(node_id, line) for node_id in node_names()}
 
 
 def is_new_enough() -> bool:

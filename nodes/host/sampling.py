@@ -20,7 +20,7 @@ import torch
 
 from ...backend.errors import SettingsError
 from ...backend.machine.counters import count
-from ..inputs.model_traits import ModelTraits
+from ..inputs.named_models import ModelTraits
 from .progress import report_step
 from .running_graph import call_node
 

@@ -1,9 +1,9 @@
-"""Models that a workflow may name: agents, adapters, prompt sets and diffusers pipelines.
+"""Models that a workflow may name, and traits of a loaded model that the pack needs to know.
 
-Every local folder of a supported architecture is listed. Nothing is downloaded unless the user names it. A
-choice is looked up among those found, never joined to a path, so a workflow from a stranger cannot reach
-outside the host's folders. Precisions that cannot work on this machine are not offered; a workflow that uses
-one gets an error with the required libraries.
+Agents, adapters, prompt sets and diffusers pipelines are those in the host's folders. Nothing is downloaded
+unless the user names it. A choice is looked up among those found, never joined to a path, so a workflow from
+a stranger cannot reach outside the folders. Precisions that cannot work on this machine are not offered; a
+workflow that uses one gets an error with the required libraries.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -348,3 +349,29 @@ def pipeline_spec(name: str, roots: Sequence[Path]) -> str:
         "Hugging Face id such as OWNER/NAME.",
         f"Put the pipeline's folder, with its {INDEX}, there.",
     )
+
+
+@dataclass(frozen=True)
+class ModelTraits:
+    """Properties of a loaded model of the host that are known without running it."""
+
+    name: str
+    """Name of the model's class in the host."""
+    latent_channels: int = 4
+    latent_dimensions: int = 2
+    pixels_per_latent: int = 8
+    text_width: int | None = None
+    """Length of the text vectors that the model reads, `None` if its configuration does not state it."""
+    distilled_guidance: bool = False
+    """Whether it has a guidance input in addition to cfg."""
+    image_features: bool = False
+    """Whether it reads image features (Z-Image Omni)."""
+    timestep_zero: bool = False
+    """Whether its file states the reference method (Qwen-Image-Edit-2511)."""
+    layered: bool = False
+    """Whether it generates several layers (Qwen-Image-Layered)."""
+
+    @property
+    def is_flux2(self) -> bool:
+        """Whether it is a FLUX.2 model."""
+        return self.name == "Flux2"

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
 
 from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
-from ...backend.files.bounded_reader import read_json
 from ...backend.types import MAX_TEXT, Plan, Request, Text, Trajectory, Value
+from ..legacy_stubs import node_texts
 from .images import checked_batch, to_pictures
 
 CATEGORY = "InterleaveThinker"
@@ -57,7 +55,7 @@ def node_schema(
     The texts are in `locales/en/nodeDefs.json` alone, beside those of the other languages. An input without a
     text there keeps its own: the description of a settings field, or one that names a folder of this machine.
     """
-    words = _words()[node_id]
+    words = node_texts()[node_id]
     for one in inputs:
         if tooltip := _tooltip(words, one.id):
             one.tooltip = tooltip
@@ -72,12 +70,6 @@ def node_schema(
 
 def _tooltip(words: Mapping[str, Any], name: str) -> str | None:
     return words.get("inputs", {}).get(name, {}).get("tooltip")
-
-
-@cache
-def _words() -> dict[str, Any]:
-    file = Path(__file__).resolve().parents[2] / "locales" / "en" / "nodeDefs.json"
-    return read_json(file, SettingsError)
 
 
 @dataclass(frozen=True)

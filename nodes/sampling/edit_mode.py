@@ -15,7 +15,7 @@ import torch
 
 from ...backend.errors import SettingsError
 from .. import host
-from ..inputs.model_traits import ModelTraits
+from ..inputs.named_models import ModelTraits
 from .families.family import EncodeNode
 from .families.registry import text_row
 from .settings import GRID, SamplingSettings, Size, edit_size, on_grid

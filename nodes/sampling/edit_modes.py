@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .. import host
-from ..inputs.model_traits import ModelTraits
+from ..inputs.named_models import ModelTraits
 from .edit_mode import (
     EditContext,
     EditMode,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.nodes.inputs.model_traits import ModelTraits
+from interleave_thinker.nodes.inputs.named_models import ModelTraits
 from interleave_thinker.nodes.sampling.families.family import (
     AUTO,
     NOISE,

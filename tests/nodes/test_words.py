@@ -16,7 +16,7 @@ from PIL import Image
 from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 
 from interleave_thinker.backend.types import RunSettings
-from interleave_thinker.nodes.legacy_stubs import NODE_IDS
+from interleave_thinker.nodes.legacy_stubs import node_names
 
 ROOT = Path(__file__).resolve().parents[2]
 HELP = ROOT / "web" / "docs"
@@ -63,12 +63,11 @@ def inputs_of(node: str) -> list[str]:
 def test_every_language_has_the_nodes_of_the_pack_and_no_others() -> None:
     assert sorted(path.name for path in (ROOT / "locales").iterdir()) == sorted(LANGUAGES)
     for language in LANGUAGES:
-        assert set(definitions(language)) == set(NODE_IDS), language
-    assert {node: entry["display_name"] for node, entry in definitions("en").items()} == NODE_IDS
+        assert set(definitions(language)) == set(node_names()), language
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
-@pytest.mark.parametrize("node", NODE_IDS)
+@pytest.mark.parametrize("node", node_names())
 def test_a_language_has_a_translation_of_every_english_text(node: str, language: str) -> None:
     english, own = words("en", node), words(language, node)
     with_places = WITH_PLACES if node == "InterleaveLoadAgent" else set()
@@ -98,7 +97,7 @@ def test_names_of_nodes_and_labels_are_unique(language: str) -> None:
 
 @pytest.mark.parametrize("language", OWN_SCRIPT)
 def test_every_sentence_is_translated(language: str) -> None:
-    for node in NODE_IDS:
+    for node in node_names():
         for place, text in words(language, node).items():
             if place[-1] in ("tooltip", "description") or (place[-1] == "name" and text not in UNTRANSLATED):
                 assert re.search(OWN_SCRIPT[language], text) or text in ("CFG", "Hub ID"), (node, place)
@@ -106,7 +105,7 @@ def test_every_sentence_is_translated(language: str) -> None:
 
 @pytest.mark.parametrize("language", CHARACTERS)
 def test_chinese_is_in_the_characters_of_its_readers(language: str) -> None:
-    for node in NODE_IDS:
+    for node in node_names():
         for text in words(language, node).values():
             characters = "".join(re.findall(OWN_SCRIPT[language], text))
             encoded = characters.encode(CHARACTERS[language], "ignore")
@@ -118,7 +117,7 @@ def help_pages(node: str) -> dict[str, Path]:
     return {"en": HELP / f"{node}.md", "zh": HELP / node / "zh.md"}
 
 
-@pytest.mark.parametrize("node", NODE_IDS)
+@pytest.mark.parametrize("node", node_names())
 def test_a_help_page_names_every_input_and_output_with_an_example(node: str) -> None:
     titles = {"en": ("Inputs", "Outputs", "Example", "Watch out"), "zh": ("输入", "输出", "示例", "注意")}
     for language, path in help_pages(node).items():
@@ -134,7 +133,7 @@ def test_a_help_page_names_every_input_and_output_with_an_example(node: str) -> 
 
 
 def test_help_pages_exist_only_for_existing_nodes() -> None:
-    expected = {path for node in NODE_IDS for path in help_pages(node).values()}
+    expected = {path for node in node_names() for path in help_pages(node).values()}
     assert {path for path in HELP.rglob("*") if path.is_file()} == expected
 
 

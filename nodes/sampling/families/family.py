@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from ...inputs.model_traits import ModelTraits
+from ...inputs.named_models import ModelTraits
 
 Fit = Literal["area", "steps", "steps if needed", "kontext", "as it is"]
 """How images are scaled for the node: to the set area; to the set area in steps of the grid, even to the same

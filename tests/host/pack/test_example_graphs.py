@@ -12,7 +12,7 @@ from support.host_home import HostHome
 
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import StopReason, Trajectory
-from interleave_thinker.nodes.legacy_stubs import NODE_IDS
+from interleave_thinker.nodes.legacy_stubs import node_names
 
 from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin
 from ..graphs.template_names import FILE_NAMES, NAMES, template_path
@@ -63,7 +63,7 @@ def test_the_host_lists_all_templates_with_an_image(host: ComfyServer) -> None:
 def test_every_node_of_the_pack_is_in_a_template() -> None:
     used = {node["type"] for name in NAMES for node in workflow(name)["nodes"]}
     # One needs a plug-in, which a template cannot bring. Another is a choice of the generators in a story.
-    assert set(NODE_IDS) - used == {"InterleavePluginGenerator", "InterleavePutBack"}
+    assert set(node_names()) - used == {"InterleavePluginGenerator", "InterleavePutBack"}
 
 
 def test_every_template_explains_itself() -> None:

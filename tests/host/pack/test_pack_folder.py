@@ -9,7 +9,7 @@ from urllib.parse import quote
 from support.host_home import HostHome
 from support.published_files import published, write_archive
 
-from interleave_thinker.nodes.legacy_stubs import NODE_IDS
+from interleave_thinker.nodes.legacy_stubs import node_names
 
 from ..graphs.examples import id_of, need_checkpoints, twin
 from ..graphs.template_names import FILE_NAMES
@@ -30,8 +30,8 @@ def test_the_published_files_run_in_a_folder_of_another_name(host_home: HostHome
     try:
         server.start()
         known = server.get("/object_info")
-        assert set(NODE_IDS) <= set(known), set(NODE_IDS) - set(known)
-        for name, title in NODE_IDS.items():
+        assert set(node_names()) <= set(known), set(node_names()) - set(known)
+        for name, title in node_names().items():
             assert known[name]["python_module"] == f"custom_nodes.{FOLDER}"
             assert known[name]["display_name"] == title
         assert set(server.get("/workflow_templates")[FOLDER]) == set(FILE_NAMES.values())
