@@ -41,19 +41,28 @@ def first_of(values: Sequence[Any]) -> Any:
     return values[0] if values else None
 
 
+def _schema(node_id: str, name: str, description: str, **given: Any) -> io.Schema:
+    return io.Schema(
+        node_id=node_id,
+        display_name=name,
+        category=CATEGORY,
+        description=description,
+        search_aliases=ALIASES,
+        is_dev_only=True,
+        **given,
+    )
+
+
 class AttemptAgain(io.ComfyNode):
     """Replaces Attempt Start at a further attempt."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id=AGAIN,
-            display_name="Attempt Again",
-            category=CATEGORY,
-            description="Created by Attempt End for a further attempt; replaces Attempt Start.",
-            search_aliases=ALIASES,
-            is_dev_only=True,
+        return _schema(
+            AGAIN,
+            "Attempt Again",
+            "Created by Attempt End for a further attempt; replaces Attempt Start.",
             inputs=[AttemptSocket.Input("opened", tooltip="The attempt to generate.")],
             outputs=opened_outputs(),
         )
@@ -71,14 +80,10 @@ class AttemptNext(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id=NEXT,
-            display_name="Attempt Next",
-            category=CATEGORY,
-            description="Created by Attempt End for a further attempt; judges its image and expands the "
-            "next.",
-            search_aliases=ALIASES,
-            is_dev_only=True,
+        return _schema(
+            NEXT,
+            "Attempt Next",
+            "Created by Attempt End for a further attempt; judges its image and expands the next.",
             is_input_list=True,
             enable_expand=True,
             hidden=[io.Hidden.dynprompt],
@@ -109,14 +114,10 @@ class AttemptHold(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id=HOLD,
-            display_name="Attempt Hold",
-            category=CATEGORY,
-            description="Created by Attempt End where ComfyUI keeps no cache; collects the values from "
-            "outside.",
-            search_aliases=ALIASES,
-            is_dev_only=True,
+        return _schema(
+            HOLD,
+            "Attempt Hold",
+            "Created by Attempt End where ComfyUI keeps no cache; collects the values from outside.",
             is_input_list=True,
             accept_all_inputs=True,
             outputs=[HeldSocket.Output("held", tooltip="The values from outside.")],
@@ -137,13 +138,10 @@ class AttemptHeld(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         """Declare the node."""
-        return io.Schema(
-            node_id=HELD,
-            display_name="Attempt Held",
-            category=CATEGORY,
-            description="Created by Attempt End where ComfyUI keeps no cache; returns a value from outside.",
-            search_aliases=ALIASES,
-            is_dev_only=True,
+        return _schema(
+            HELD,
+            "Attempt Held",
+            "Created by Attempt End where ComfyUI keeps no cache; returns a value from outside.",
             inputs=[
                 HeldSocket.Input("box", tooltip="The values from outside."),
                 io.Int.Input("index", default=0, min=0, tooltip="Index of the value."),

@@ -9,7 +9,6 @@ host affects one place.
 from __future__ import annotations
 
 from .files import (
-    AGENT_FOLDER,
     NewName,
     agent_roots,
     graph_metadata,
@@ -29,7 +28,7 @@ from .files import (
     view_link,
 )
 from .internals import name_errors_plainly, report_missing
-from .memory import AgentModel, ManagedModel, agent_device, explaining_out_of_memory, make_room
+from .memory import ManagedModel, agent_device, explaining_out_of_memory, make_room
 from .progress import (
     NodeProgress,
     Preview,
@@ -40,14 +39,13 @@ from .progress import (
     is_running,
     listening_to_steps,
     publish,
-    report_step,
     running_node,
     running_prompt,
     small_preview,
     stop_if_interrupted,
 )
 from .routes import Content, Route, register_routes
-from .running_graph import call_node, check_node, graph_of, has_node, nothing
+from .running_graph import call_node, check_node, graph_of, nothing
 from .sampling import (
     Guidance,
     Sampling,

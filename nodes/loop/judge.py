@@ -18,7 +18,6 @@ from ...backend.loop.setting_checks import unused_at
 from ...backend.report.outcomes import ONLY_FORCED, UNUSED, percent
 from ...backend.report.run_report import reasoning_shown
 from ...backend.types import RunSettings, Verdict
-from ...backend.types.roles import CriticLike
 from .. import host
 from ..agents.managed_chat import critic_with
 from ..host import running_graph
@@ -91,7 +90,7 @@ class JudgeNode(io.ComfyNode):
         shown = only_picture(after, "after")
         earlier = None if before is None else only_picture(before, "before")
         with host.host_interrupts():
-            verdict = critic_of(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
+            verdict = critic_with(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
         if verdict.success is None:
             raise AnswerError(verdict.reasoning, hint="Try another agent.")
         threshold = accept_at_of(agent, strictness, accept_at)
@@ -128,11 +127,6 @@ def results(verdict: Verdict, passes: bool, notes: Sequence[str] = ()) -> io.Nod
         text,
         ui={"text": (text,)},
     )
-
-
-def critic_of(chat: ChatModel) -> CriticLike:
-    """Return a critic that uses this agent and stops when the user presses cancel."""
-    return critic_with(chat)
 
 
 def verdict_text(verdict: Verdict, passes: bool) -> str:
