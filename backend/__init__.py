@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .agents.planner import Planner
     from .cast import CastMember
     from .chat import open_chat
-    from .chat.protocol import ChatModel, Message, Reply, ReplySettings
+    from .chat.chat_model import ChatModel, Message, Reply, ReplySettings
     from .clips.pipelines import open_clip_maker
     from .errors import (
         AnswerError,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .pipeline.pipeline import Pipeline, Story, StoryStream
     from .prompts.prompt_set import PromptSet
     from .scorers import open_scorer
-    from .scorers.protocol import Scorer
+    from .scorers.scorer import Scorer
     from .types.clip import Clip, ClipMaker, ClipPair, Footage
     from .types.plan import Plan, Request, Step
     from .types.roles import CriticLike, PlannerLike
@@ -146,7 +146,7 @@ _MODULES = {
     ".agents.planner": "Planner",
     ".cast": "CastMember",
     ".chat": "open_chat",
-    ".chat.protocol": "ChatModel Message Reply ReplySettings",
+    ".chat.chat_model": "ChatModel Message Reply ReplySettings",
     ".clips.pipelines": "open_clip_maker",
     ".errors": "AnswerError Cancelled ChatError DrawRefused GeneratorError InterleaveError JournalError "
     "NotScorable PictureError ScorerError SettingsError",
@@ -163,7 +163,7 @@ _MODULES = {
     ".pipeline.as_published": "published_settings",
     ".prompts.prompt_set": "PromptSet",
     ".scorers": "open_scorer",
-    ".scorers.protocol": "Scorer",
+    ".scorers.scorer": "Scorer",
     ".types.clip": "Clip ClipMaker ClipPair Footage",
     ".types.plan": "Plan Request Step",
     ".types.roles": "CriticLike PlannerLike",

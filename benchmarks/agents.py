@@ -306,3 +306,7 @@ def summary(plain: str, rows: list[dict[str, Any]], options: argparse.Namespace)
         "target": TARGET,
         "reached": bool(mixed) and mixed[0].get("ratio", 0.0) >= TARGET,
     }
+
+
+if __name__ == "__main__":
+    main()

@@ -28,8 +28,8 @@ import torch
 from support.live_bytes import live_bytes
 
 from interleave_thinker.backend.chat import Message, ReplySettings
-from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import published_fields
@@ -220,7 +220,7 @@ PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10
 LENGTHS = {"a verdict alone": 8, "short reasoning": 60, "as published": 300}
 # The answers here say one word over and over: drafted, they would cost next to nothing.
-NOTHING_CACHED = EngineSettings(vision_bytes=0, prompt_lookup_tokens=0, prefix_tokens=0)
+NOTHING_CACHED = EngineSettings(prefix_tokens=0)
 
 
 class Bench:
@@ -264,7 +264,6 @@ class OursThere(Ours):
     def __init__(self, bench: Bench, way: Way) -> None:
         self.way, self.name, self._prompts = way, way.name, default_prompt_set()
         self._chat = bench.open(way.engine)
-        self._chat.base.engine()
         self._chat.reply(
             [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
         )
@@ -347,10 +346,10 @@ def engine(bench: Bench) -> dict[str, Any]:
     length = 16 if bench.tiny else LENGTHS["as published"]
     rows: list[dict[str, Any]] = []
     for name, settings, quantization in (
-        ("transformers generate, eager", PLAIN, None),
-        ("engine", NOTHING_CACHED, None),
-        ("engine, 8-bit", NOTHING_CACHED, "8bit"),
-        ("engine, 4-bit", NOTHING_CACHED, "4bit"),
+        ("generate", NOTHING_CACHED, None),
+        ("generate, static cache", EngineSettings(static_cache=True), None),
+        ("generate, 8-bit", NOTHING_CACHED, "8bit"),
+        ("generate, 4-bit", NOTHING_CACHED, "4bit"),
     ):
         try:
             chat = bench.open(settings, quantization)
@@ -412,11 +411,11 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
     answer = 16 if bench.tiny else 300
     quantization = None if bench.tiny else "4bit"
     try:
-        chat = bench.open(EngineSettings(vision_bytes=0), quantization)
+        chat = bench.open(EngineSettings(), quantization)
         precision = "bf16" if quantization is None else "4-bit"
     except Exception as error:  # noqa: BLE001 - without the library the 16-bit agent is measured
         print(f"4-bit agents were not measured: {str(error).splitlines()[0]}")
-        chat, precision = bench.open(EngineSettings(vision_bytes=0)), "bf16"
+        chat, precision = bench.open(EngineSettings()), "bf16"
     words = len(chat.base.processor.tokenizer(default_prompt_set().critic)["input_ids"])
     areas = [bench.side**2] * 2
     weights = sum(held(one) for one in {id(one): one for one in chat.model.parameters()}.values())

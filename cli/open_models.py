@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from ..backend.chat.protocol import ReplySettings
+from ..backend.chat.chat_model import ReplySettings
 from ..backend.errors import SettingsError
 from ..backend.pipeline.models import TINY_WORLD, ModelOpener
 from .options.engine import engine_options, read_engine

@@ -61,6 +61,9 @@ REMOVED_NAMES: dict[str, tuple[str, ...]] = {
         *("judge-v1", "editscore", "unifiedreward", "rationalrewards", "similarity", "lettering", "pairwise"),
         *("mean", "min", "repeat"),
     ),
+    "engine setting": (
+        *("enabled", "inline_layers", "vision_bytes", "prompt_lookup_tokens", "linear_patches"),
+    ),
 }
 """Kind of a registry: its built-in names that are gone."""
 

@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from ..backend.chat import CHAT_BACKENDS, open_chat
-from ..backend.chat.protocol import ChatModel, Message, ReplySettings
+from ..backend.chat.chat_model import ChatModel, Message, ReplySettings
 from ..backend.errors import ChatError, ServerError, boundary
 from ..backend.pictures import Picture
 from ..training.content_cache import ContentCache, key_of

@@ -33,8 +33,7 @@ from urllib.parse import parse_qs
 
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
-from ..backend.chat.image_limits import MAX_PIXELS_BOUND
-from ..backend.chat.protocol import Message, ReplySettings
+from ..backend.chat.chat_model import MAX_PIXELS_BOUND, Message, ReplySettings
 from ..backend.errors import ChatError, InterleaveError, PictureError, SettingsError, boundary
 from ..backend.files.bounded_reader import parse_json
 from ..backend.pictures import Picture

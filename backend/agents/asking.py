@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
 from ..answers.reply_text import split_reply
-from ..chat.abilities import Constrains, MaySee, WasTrained
-from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..chat.chat_model import ChatModel, Message, Reply, ReplySettings, adopted
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts.agent_card import Role
 from ..prompts.prompt_set import PromptSet, default_prompt_set, fill
-from ..prompts.trained_with import say_once
+from ..prompts.trained_with import TrainedWith, say_once
 from ..types import MAX_TEXT, UnusedSetting
 from .copies import check_copies
 
@@ -161,7 +160,8 @@ class Agent:
         settings: ReplySettings | None = None,
         constrained_decoding: ConstrainedDecoding = "retry",
     ) -> None:
-        if self.answers == "verdict" and isinstance(chat, MaySee) and not chat.sees_images:
+        chat = adopted(chat)
+        if self.answers == "verdict" and not chat.sees_images:
             raise SettingsError(
                 "The critic cannot judge images: its model has no vision projector (mmproj file) next to its "
                 ".gguf file.",
@@ -173,14 +173,15 @@ class Agent:
         self.prompt_set = own or default_prompt_set()
         self.constrained_decoding: ConstrainedDecoding = constrained_decoding
         self.settings = settings or self.defaults
-        if isinstance(chat, WasTrained):
-            chat.trained.check_role(ROLES[self.answers])
-            warning = chat.trained.warning
+        trained = chat.trained
+        if trained is not None:
+            trained.check_role(ROLES[self.answers])
+            warning = trained.warning
             # A node may have chosen another prompt set for this chat.
-            as_stored = prompt_set is None and chat.prompt_set == chat.trained.prompt_set
+            as_stored = prompt_set is None and chat.prompt_set == trained.prompt_set
             if warning is not None and as_stored:
                 say_once(chat, warning)
-            self.settings = sized_for(chat, self.settings)
+            self.settings = sized_for(chat, trained, self.settings)
         self.settings = self.settings.model_copy(update={"role": ROLES[self.answers]})
         if constrained_decoding == "always":
             self.settings = self.settings.model_copy(update={"grammar": self.answers})
@@ -204,7 +205,7 @@ class Agent:
 
     @property
     def _constrains(self) -> bool:
-        return isinstance(self.chat, Constrains) and self.chat.constrains_replies
+        return self.chat.constrains_replies
 
     @property
     def _constrains_second(self) -> bool:
@@ -334,15 +335,15 @@ def sampled_again(settings: ReplySettings) -> ReplySettings:
     return sampled.model_copy(update={"seed": (sampled.seed + 1) % MAX_SEED})
 
 
-def sized_for(chat: WasTrained, settings: ReplySettings) -> ReplySettings:
+def sized_for(chat: ChatModel, trained: TrainedWith, settings: ReplySettings) -> ReplySettings:
     """Return the settings with the image size that the agent was trained with.
 
     If the user set another size, keep it and log a warning once.
     """
-    trained, given = chat.trained.image_pixels, settings.max_pixels
-    if trained is None or trained == given:
+    pixels, given = trained.image_pixels, settings.max_pixels
+    if pixels is None or pixels == given:
         return settings
     if "max_pixels" not in settings.model_fields_set:
-        return settings.model_copy(update={"max_pixels": trained})
-    say_once(chat, OTHER_SIZE.format(name=chat.trained.name, trained=trained, given=given))
+        return settings.model_copy(update={"max_pixels": pixels})
+    say_once(chat, OTHER_SIZE.format(name=trained.name, trained=pixels, given=given))
     return settings

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from pydantic import BaseModel
 
-from ..answers.agent_texts import ONLY_DOTS
+from ..answers.answer_models import ONLY_DOTS
 from ..errors import AnswerError
 
 COPIED = "The answer repeats the example of the question instead of answering it."

@@ -20,8 +20,7 @@ from typing import Any
 
 from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_plan, read_verdict
 from ..answers.reply_text import split_reply
-from ..chat.abilities import RepliesTogether, WasTrained
-from ..chat.protocol import THOUGHT, Message, Reply, ReplySettings
+from ..chat.chat_model import THOUGHT, Message, Reply, ReplySettings
 from ..checklist import read_yes_no
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
@@ -108,7 +107,7 @@ class Critic(Agent, CriticLike):
     @property
     def judges_together(self) -> bool:
         """Whether its model can answer several messages in one batch."""
-        return isinstance(self.chat, RepliesTogether)
+        return self.chat.answers_together
 
     def judge_together(
         self,
@@ -126,7 +125,7 @@ class Critic(Agent, CriticLike):
             ChatError: The backend failed, or does not support batches (`judges_together`).
             Cancelled: The run was cancelled.
         """
-        if not isinstance(self.chat, RepliesTogether):
+        if not self.judges_together:
             raise ChatError("This agent cannot judge several images in one batch.", "Judge them one by one.")
         questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]
         replies = self.chat.reply_together(questions, self.settings, on_token)
@@ -226,7 +225,7 @@ class Critic(Agent, CriticLike):
 
     @property
     def _card(self) -> AgentCard:
-        return self.chat.trained.card if isinstance(self.chat, WasTrained) else NO_CARD
+        return self.chat.trained.card if self.chat.trained else NO_CARD
 
     def _calibrated(self, probability: float | None) -> float | None:
         calibration = self._card.calibration

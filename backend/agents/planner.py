@@ -34,8 +34,7 @@ from ..answers.long_plan import (
     read_part,
 )
 from ..answers.reading import GRAMMAR_OF_PLANS, read_plan
-from ..chat.abilities import ChecksRequests, OnDevice, Reserves, ReviewsPlans
-from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..chat.chat_model import ChatModel, Message, Reply, ReplySettings, shares_weights
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts.prompt_set import ENDING, FORM_BEGINS, PromptSet, fill
@@ -333,10 +332,9 @@ class Planner(Agent, PlannerLike):
             ChatError: The backend failed.
             Cancelled: The run was cancelled.
         """
-        if isinstance(self.chat, ChecksRequests):
-            self.chat.check_request(request.text)
+        self.chat.check_request(request.text)
         plan = self._written(request, on_token, store)
-        warning = self.chat.plan_warning(request.text, plan) if isinstance(self.chat, ReviewsPlans) else ""
+        warning = self.chat.plan_warning(request.text, plan)
         return plan.model_copy(update={"warning": warning}) if warning else plan
 
     def _written(self, request: Request, on_token: OnToken | None, store: PartStore | None) -> Plan:
@@ -362,17 +360,11 @@ class Planner(Agent, PlannerLike):
         Args:
             staying: The critic.
         """
-        other = getattr(staying, "chat", None)
-        shared = (
-            isinstance(other, OnDevice)
-            and isinstance(self.chat, OnDevice)
-            and other.weights is self.chat.weights
-        )
-        if isinstance(self.chat, OnDevice) and not shared:
+        if not shares_weights(self.chat, getattr(staying, "chat", None)):
             self.chat.offload()
 
     def _reply_settings(self) -> ReplySettings:
-        limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS
+        limit = min(PLAN_TOKENS, self.chat.most_tokens or PLAN_TOKENS)
         return self.settings.model_copy(update={"max_tokens": self.settings.max_tokens or limit})
 
 

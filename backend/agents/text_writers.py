@@ -20,12 +20,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..answers.answer_models import unfit
 from ..answers.grammar import GrammarName
-from ..answers.other_tags import OTHER_TAG, OtherTags
 from ..answers.reading import answers_in
-from ..answers.reply_text import TAG, split_reply, tag_name
+from ..answers.reply_text import OTHER_TAG, TAG, OtherTags, split_reply, tag_name
 from ..cast import MAX_CAST, MAX_FACTS, MAX_TRAIT, MAX_TRAITS, CastMember, MemberKind, check_cast
-from ..chat.abilities import OnDevice
-from ..chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ..chat.chat_model import ChatModel, Message, Reply, ReplySettings, adopted, shares_weights
 from ..errors import AnswerError
 from ..prompts.prompt_set import SLOT, TEMPLATES, EnhancerPrompts, enhancer_prompts, fill, read_template
 from ..types import MAX_STEPS, MAX_TEXT, Enhancement, Plan, Request, Step
@@ -52,7 +50,7 @@ class Writer:
     def __init__(
         self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[object] = ()
     ) -> None:
-        self.chat = chat
+        self.chat = adopted(chat)
         given = settings or ReplySettings()
         self.settings = given.model_copy(update={"max_tokens": given.max_tokens or self.max_tokens})
         self._staying = staying
@@ -91,10 +89,7 @@ class Writer:
 
     def _offload(self) -> None:
         """Take the model off the device, unless its weights are those of one that stays."""
-        if not isinstance(self.chat, OnDevice):
-            return
-        weights = self.chat.weights
-        if not any(isinstance(one, OnDevice) and one.weights is weights for one in self._staying):
+        if not any(shares_weights(self.chat, one) for one in self._staying):
             self.chat.offload()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import AnswerError
 from ..types import MAX_STEPS, Step
-from .agent_texts import check_text
+from .answer_models import check_text
 from .reading import answers_in, find_plan, only_value
 from .reply_text import split_reply
 

@@ -19,18 +19,22 @@ from pydantic import ValidationError
 
 from ..errors import AnswerError
 from ..types import Plan, Step, Verdict
-from .agent_texts import TYPES, check_prompt, check_text
-from .answer_models import PlanAnswer, StepAnswer, VerdictAnswer, unfit
-from .found_object import FoundObject
-from .other_verdicts import (
+from .answer_models import TYPES, PlanAnswer, StepAnswer, VerdictAnswer, check_prompt, check_text, unfit
+from .objects import FoundObject
+from .other_forms import (
     DIFFER,
     REFINE_KEYS,
+    STEP_KEYS,
     VERDICT_KEYS,
     bool_from_word,
     check_other_verdicts,
     check_the_rest,
+    normal_key,
+    shaped_plans,
+    shift_of,
+    steps_in,
+    words_of,
 )
-from .plan_shapes import STEP_KEYS, normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
 
 PLAN_KEYS = ("execution_plan",)

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from ..machine import registry
 from ..machine.registry import Registry
-from .protocol import ChatModel, Message, Reply, ReplySettings
+from .chat_model import ChatModel, Message, Reply, ReplySettings, adopted
 
 REGISTRY = {
     "tinyworld": "..tinyworld.runtime.chat",
     "transformers": ".chat.local.chat",
-    "openai": ".chat.openai.client",
-    "llamacpp": ".chat.llamacpp.chat",
+    "openai": ".chat.openai_chat",
+    "llamacpp": ".chat.llamacpp_chat",
     "scripted": ".chat.scripted",
 }
 CHAT_BACKENDS = Registry("chat backend", REGISTRY, __name__.removesuffix(".chat"), registry.CHAT_BACKENDS)
 
-__all__ = ["CHAT_BACKENDS", "REGISTRY", "ChatModel", "Message", "Reply", "ReplySettings", "open_chat"]
+__all__ = [
+    "CHAT_BACKENDS",
+    "REGISTRY",
+    "BackendOptions",
+    "ChatModel",
+    "Message",
+    "Reply",
+    "ReplySettings",
+    "open_chat",
+]
+
+
+class BackendOptions(TypedDict, total=False):
+    """Options of a local model, for those that open one by name. `None` is the backend's default."""
+
+    adapter: str | None
+    """Folder of a LoRA adapter."""
+    dtype: str | None
+    device: str | None
+    quantization: str | None
+    download: bool | None
+    """Whether a hub id may be downloaded."""
 
 
 def open_chat(spec: str, **options: object) -> ChatModel:
@@ -28,4 +51,4 @@ def open_chat(spec: str, **options: object) -> ChatModel:
     Raises:
         SettingsError: The name is unknown, the backend cannot be imported, or an option is not valid.
     """
-    return CHAT_BACKENDS.open(spec, **options)
+    return adopted(CHAT_BACKENDS.open(spec, **options))

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import ChatError
 from ..machine.environment import for_a_child
-from .protocol import THOUGHT
+from .chat_model import THOUGHT
 
 SECONDS = 20.0
 """Time limit of one conversation in seconds; those of this package take milliseconds."""

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..errors import ChatError, SettingsError
 from ..files.bounded_reader import parse_json, read_bytes
 from ..prompts.prompt_set import PromptSet
-from .protocol import Message, Reply, ReplySettings
+from .chat_model import ChatModel, Message, Reply, ReplySettings
 
 MAX_FILE = 16 * 1024 * 1024
 MAX_REPLIES = 100_000
@@ -31,7 +31,7 @@ class ScriptedRequest:
     settings: ReplySettings
 
 
-class ScriptedChat:
+class ScriptedChat(ChatModel):
     """Returns the replies in order, and raises ChatError after the last one."""
 
     def __init__(self, replies: Sequence[str | Reply], prompt_set: PromptSet | None = None) -> None:

@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any
 
 from ..answers.reading import find_verdict
 from ..errors import AnswerError
 from ..types import MAX_TEXT
+from .chat_model import ReplySettings
 
 AT_VERDICT = re.compile(r"success[\"']?\s{0,30}:\s{0,30}[\"']?\s{0,30}(?=[tf])", re.IGNORECASE)
 FIRST_LETTER = re.compile("[tfTF]")
@@ -36,39 +37,6 @@ YES_SPELLINGS = ("Yes", "yes", " Yes", " yes")
 NO_SPELLINGS = ("No", "no", " No", " no")
 MARKS = " \"'*\n\t"
 """Characters that may be around the word of an answer."""
-
-
-class TokenEncoder(Protocol):
-    """The part of a tokenizer that is needed here."""
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> Sequence[int]:
-        """Return the token ids of a text."""
-        ...
-
-
-class AnswerWatch(Protocol):
-    """Follows a reply piece by piece, and finds the word whose probability is reported."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing that may follow can change the answer."""
-        ...
-
-    def add(self, piece: str) -> bool:
-        """Append a piece, and return whether the word starts in it."""
-        ...
-
-    def stop(self) -> int:
-        """Remove the text after the final answer, and return its length."""
-        ...
-
-    def measured(self, probability: float | None) -> None:
-        """Store the probability at the last word that `add` reported."""
-        ...
-
-    def probability(self) -> float | None:
-        """Return the probability of the answer; `None` if it was not measured."""
-        ...
 
 
 class YesNoWatch:
@@ -185,7 +153,17 @@ def is_settled(text: str, word: int) -> bool:
     return bool(verdict.success) and at == word and found.strict
 
 
-def verdict_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
+AnswerWatch = YesNoWatch | VerdictWatch
+
+
+def watch_of(settings: ReplySettings, held: bool, thinking: bool | None = None) -> AnswerWatch | None:
+    """Return what follows a reply with these settings; `held` and `thinking` as in `VerdictWatch`."""
+    if settings.watch_yes_no:
+        return YesNoWatch()
+    return VerdictWatch(thinking, held) if settings.watch_verdict else None
+
+
+def verdict_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the first tokens of the spellings of True and of False.
 
     A token that can start both is in neither.
@@ -193,12 +171,12 @@ def verdict_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int,
     return _first_tokens(tokenizer, TRUE_SPELLINGS, FALSE_SPELLINGS)
 
 
-def yes_no_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def yes_no_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the first tokens of the spellings of yes and of no, as `verdict_tokens`."""
     return _first_tokens(tokenizer, YES_SPELLINGS, NO_SPELLINGS)
 
 
-def _first_tokens(tokenizer: TokenEncoder, *words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _first_tokens(tokenizer: Any, *words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     sides = []
     for spellings in words:
         encoded = (tokenizer.encode(spelling, add_special_tokens=False) for spelling in spellings)

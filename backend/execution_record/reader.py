@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..answers.plan_shapes import shift_of
+from ..answers.other_forms import shift_of
 from ..cast import Cast
 from ..errors import JournalError
 from ..files.bounded_reader import read_import, read_json

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..answers.plan_shapes import words_of
+from ..answers.other_forms import words_of
 from ..errors import JournalError
 from ..journal.run_files import first_fault
 from ..pictures import Picture

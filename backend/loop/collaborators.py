@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..errors import ChatError
 from ..generators.generator import Generator
 from ..journal.store import RunStore
-from ..scorers.protocol import Scorer
+from ..scorers.scorer import Scorer
 from ..types import Plan, Request, Step, StepResult
 from ..types.roles import CriticLike, PlannerLike
 from .events import Event

@@ -20,6 +20,7 @@ from ..journal.journal import Journal
 from ..journal.run_files import RUN
 from ..journal.store import RunStore
 from ..pictures import Picture
+from ..scorers.scorer import Scorer
 from ..types import (
     MAX_STEP_IMAGES,
     CheckedItem,
@@ -134,11 +135,15 @@ class _AbsentAgent(PlannerLike, CriticLike):
         raise Cancelled("The checklist is not answered yet.")
 
 
-class _AbsentScorer:
+class _AbsentScorer(Scorer):
     """A placeholder for a scorer: cancels the run if a score is not recorded."""
 
     def __init__(self, identity: str) -> None:
-        self.identity = identity
+        self._identity = identity
+
+    @property
+    def identity(self) -> str:
+        return self._identity
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         raise Cancelled("The image is not scored yet.")

@@ -20,26 +20,13 @@ class Counts:
     """Work that was done, and work that a cached result saved."""
 
     lm_forwards: int = 0
-    """Forward passes of a language model in this process."""
-    lm_tokens: int = 0
-    """Tokens that went through them."""
+    """Forward passes of a language model in this process that gave a token of each reply."""
     prefix_tokens_reused: int = 0
-    """Tokens of prompts that were in the cache already, since the question before, or another question of the
-    same batch, began alike."""
+    """Tokens of prompts that were in the cache already, since the question before began alike."""
     served_prompt_tokens: int = 0
     """Tokens of the prompts that were sent to a server, as it counts them."""
     served_prompt_tokens_cached: int = 0
     """Those of them that were in the server's cache."""
-    images_seen: int = 0
-    """Images encoded by a vision tower."""
-    vision_patches: int = 0
-    """Patches of these images."""
-    images_kept: int = 0
-    """Images whose features were cached."""
-    drafts_read: int = 0
-    """Drafted tokens (prompt lookup) that were verified in a forward pass."""
-    drafts_used: int = 0
-    """Drafted tokens that were accepted and needed no forward pass of their own."""
     tokens_held: int = 0
     """Tokens sampled under the constraint of a grammar."""
     agents_loaded: int = 0

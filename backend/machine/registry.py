@@ -252,8 +252,11 @@ class Registry:
     def _option_names(self, name: str, module: ModuleType, opened: Any) -> frozenset[str]:
         parameters = self.parameters(name, opened)[1:]
         named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
-        # A module can list the options of `**options` as fields of a pydantic model named OPTIONS.
-        return frozenset(named.union(getattr(getattr(module, "OPTIONS", None), "model_fields", ())))
+        # A module can list the options of `**options` as fields of a class named OPTIONS: a pydantic model or
+        # a TypedDict.
+        options = getattr(module, "OPTIONS", None)
+        fields = getattr(options, "model_fields", getattr(options, "__annotations__", ()))
+        return frozenset(named.union(fields))
 
     def _load(self, name: str) -> tuple[ModuleType, Any]:
         if name not in self.built_in:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ..chat.image_limits import MAX_PIXELS_BOUND
+from ..chat.chat_model import MAX_PIXELS_BOUND
 from ..prompts.prompt_set import WORDINGS
 from ..prompts.published_checkpoints import REPOSITORY, import_command
 from ..prompts.trained_with import FLAGS

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..agents.critic import Critic
     from ..agents.planner import Planner
     from ..agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
-    from ..chat.protocol import ChatModel, ReplySettings
+    from ..chat.chat_model import ChatModel, ReplySettings
     from ..generators.generator import Generator
     from ..prompts.agent_card import Role
     from ..prompts.prompt_set import EnhancerPrompts, PromptSet

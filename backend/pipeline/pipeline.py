@@ -13,7 +13,7 @@ from PIL import Image
 
 from ..agents.plan_constraints import PlanConstraints
 from ..chat import CHAT_BACKENDS
-from ..chat.protocol import ChatModel, ReplySettings
+from ..chat.chat_model import ChatModel, ReplySettings, is_chat
 from ..errors import Cancelled, SettingsError
 from ..exporters import export_by_name
 from ..generators import GENERATORS
@@ -307,7 +307,7 @@ class Pipeline:
 
         if isinstance(self._planner, str):
             return self._models.planner(self._planner, settings=ReplySettings(**self._replies))
-        return Planner(self._planner) if isinstance(self._planner, ChatModel) else self._planner
+        return Planner(self._planner) if is_chat(self._planner) else self._planner
 
     def _open_critic(self) -> CriticLike | None:
         from ..agents.critic import Critic
@@ -315,7 +315,7 @@ class Pipeline:
         if isinstance(self._critic, str):
             replies = ReplySettings(watch_verdict=True, **self._replies)
             return self._models.critic(self._critic, settings=replies)
-        return Critic(self._critic) if isinstance(self._critic, ChatModel) else self._critic
+        return Critic(self._critic) if is_chat(self._critic) else self._critic
 
     def _open_scorer(self) -> Scorer | None:
         if isinstance(self._scorer, str):
@@ -330,7 +330,7 @@ class Pipeline:
         checker = self._story_checker
         if isinstance(checker, str):
             checker = self._story_checker = self._models.story_checker(checker)
-        elif isinstance(checker, ChatModel):
+        elif is_chat(checker):
             checker = StoryChecker(checker)
         elif not isinstance(checker, StoryCheckerLike):
             raise SettingsError("No model is chosen that checks stories.", "Pass story_checker.")

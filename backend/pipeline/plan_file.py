@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..answers.plan_shapes import normal_key
+from ..answers.other_forms import normal_key
 from ..answers.reading import read_plan
 from ..errors import AnswerError, SettingsError
 from ..execution_record.reader import FILE_NAME as RECORD

@@ -25,12 +25,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..agents.asking import filled_parts, message_of
 from ..agents.text_writers import Writer
-from ..answers.agent_texts import check_text
-from ..answers.answer_models import unfit
+from ..answers.answer_models import check_text, unfit
 from ..answers.reading import answers_in, only_value
 from ..answers.reply_text import split_reply
-from ..chat.abilities import MayCheckStories, MaySee
-from ..chat.protocol import ChatModel, Message, ReplySettings
+from ..chat.chat_model import ChatModel, Message, ReplySettings, adopted
 from ..errors import AnswerError, ChatError, SettingsError
 from ..journal.choices import RedrawRequest
 from ..journal.store import RunStore, StoryKey
@@ -230,13 +228,14 @@ class StoryChecker(Writer, StoryCheckerLike):
     def __init__(
         self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[object] = ()
     ) -> None:
-        if isinstance(chat, MaySee) and not chat.sees_images:
+        chat = adopted(chat)
+        if not chat.sees_images:
             raise SettingsError(
                 "The story checker cannot see images: its model has no vision projector (mmproj file) next "
                 "to its .gguf file.",
                 "Put the mmproj file of the same model into its folder, or choose another story checker.",
             )
-        if isinstance(chat, MayCheckStories) and not chat.checks_stories:
+        if not chat.checks_stories:
             raise SettingsError(
                 "The tiny world's agents cannot check stories: they read single small images.",
                 "Choose another story checker.",

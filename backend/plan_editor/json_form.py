@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from ..answers.answer_models import reason_of
-from ..answers.plan_shapes import shift_of, words_of
+from ..answers.other_forms import shift_of, words_of
 from ..types import MAX_STEPS
 from .edited_plan import (
     DIGEST,

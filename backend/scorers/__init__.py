@@ -7,7 +7,7 @@ import re
 from ..errors import SettingsError
 from ..machine import registry
 from ..machine.registry import Registry
-from .protocol import Scorer
+from .scorer import Scorer, adopted_scorer
 
 REGISTRY = {"tinyworld": "..tinyworld.runtime.scorer", "judge": ".scorers.judge"}
 SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), registry.SCORERS)
@@ -31,7 +31,7 @@ def open_scorer(spec: str, **options: object) -> Scorer:
     """
     found = WITH_OPTIONS.fullmatch(spec)
     if found is None:
-        return SCORERS.open(spec, **options)
+        return adopted_scorer(SCORERS.open(spec, **options))
     name, given, argument = found.groups()
     own: dict[str, str | bool] = {}
     for part in given.split(","):
@@ -42,4 +42,4 @@ def open_scorer(spec: str, **options: object) -> Scorer:
                 "Write NAME[OPTION=VALUE,OPTION=VALUE]:ARGUMENT.",
             )
         own[key] = BOOLEANS.get(value, value)
-    return SCORERS.open(f"{name}:{argument or ''}", **{**options, **own})
+    return adopted_scorer(SCORERS.open(f"{name}:{argument or ''}", **{**options, **own}))

@@ -13,11 +13,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from typing_extensions import Unpack
+
 from ..answers.reply_text import split_reply
-from ..chat import ChatModel, Message, ReplySettings, open_chat
+from ..chat import BackendOptions, ChatModel, Message, ReplySettings, open_chat
 from ..errors import AnswerError, ScorerError
 from ..pictures import Picture
 from ..types import Score
+from .scorer import Scorer
 
 Answer = TypeVar("Answer")
 
@@ -71,13 +74,15 @@ JUDGING = ReplySettings(max_tokens=1024)
 """Default decoding of a judge: greedy, at most 1024 tokens."""
 
 
-class ChatJudge:
+class ChatJudge(Scorer):
     """A scorer that asks a chat model.
 
     Args:
         chat: The model.
         settings: Decoding settings. Default: `JUDGING`.
     """
+
+    repeats = True
 
     def __init__(self, chat: ChatModel, settings: ReplySettings | None = None) -> None:
         self.chat = chat
@@ -207,35 +212,19 @@ def read_scores(text: str) -> tuple[float, float]:
     return scores
 
 
-def open(
-    argument: str,
-    *,
-    adapter: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    quantization: str | None = None,
-    download: bool | None = None,
-) -> ChatJudge:
+OPTIONS = BackendOptions
+"""Options that `open` accepts."""
+
+
+def open(argument: str, **options: Unpack[BackendOptions]) -> ChatJudge:
     """Open a judge.
 
     Args:
         argument: Chat backend, such as `openai:MODEL@URL`.
-        adapter: Option of the backend: folder of a LoRA adapter.
-        dtype: Option of the backend.
-        device: Option of the backend.
-        quantization: Option of the backend.
-        download: Option of the backend: whether a hub id may be downloaded.
+        options: Options of the backend.
 
     Raises:
         SettingsError: The backend is unknown, or an option is not supported.
         ChatError: The model cannot be loaded.
     """
-    chat = open_chat(
-        argument,
-        adapter=adapter,
-        dtype=dtype,
-        device=device,
-        quantization=quantization,
-        download=download or None,
-    )
-    return ChatJudge(chat)
+    return ChatJudge(open_chat(argument, **{**options, "download": options.get("download") or None}))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..errors import ChatError, PictureError, ScorerError
 from ..journal.store import JudgeKey, JudgementRecord, RunStore, score_key
 from ..types import Attempt, Fault
-from .protocol import Scorer
+from .scorer import Scorer
 
 TOGETHER = "together:"
 """Begins the names of scorers of release 0.3.0 that compared images: their scores depend on the others."""

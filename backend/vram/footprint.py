@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from ..chat.image_limits import MAX_PIXELS
+from ..chat.chat_model import MAX_PIXELS
 from .agent_shapes import AgentShape
 from .image_shapes import ImageShape, PartName
 

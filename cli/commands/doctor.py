@@ -86,9 +86,8 @@ def command(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="Load this agent instead, such as transformers:FOLDER, and show which engine settings it "
-            "uses on "
-            "this machine and which are switched off because they would change its answers."
+            help="Load this agent instead, such as transformers:FOLDER, and show its device, training "
+            "and decoding settings."
         ),
     ] = None,
     reserve: Annotated[

@@ -1,7 +1,6 @@
-"""Parts of `doctor` about agents: what their cards say, and which engine settings an agent uses here.
+"""Parts of `doctor` about agents: what their cards say, and what a loaded agent uses here.
 
-`doctor --agent` is the only part of `doctor` that loads a model, because the check compares results of the
-weights on their device.
+`doctor --agent` is the only part of `doctor` that loads a model.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..progress import Lines
 
 
 def show_agent(spec: str, as_json: bool) -> None:
-    """Load an agent, check its engine settings and print the result.
+    """Load an agent, and print its device, training and settings.
 
     Raises:
         SettingsError: The agent does not run in this process.
@@ -28,8 +27,7 @@ def show_agent(spec: str, as_json: bool) -> None:
     if not isinstance(chat, TransformersChat):
         raise SettingsError(f"The agent {spec!r} does not run in this process.", "Use transformers:FOLDER.")
     base = chat.base
-    with base.lock:
-        base.engine()
+    base.restore()
     trained = chat.trained
     report = {
         "agent": spec,
@@ -38,7 +36,6 @@ def show_agent(spec: str, as_json: bool) -> None:
         "identity": chat.identity,
         "device": str(base.model.device),
         "engine": base.settings.engine.model_dump(),
-        "switched_off": base.switched_off,
     }
     if as_json:
         print(json.dumps(report))
@@ -50,9 +47,7 @@ def show_agent(spec: str, as_json: bool) -> None:
     if trained.warning:
         view.say(f"  {trained.warning}", "yellow")
     for name, value in base.settings.engine.model_dump().items():
-        reason = base.switched_off.get(name)
-        state = f"switched off: {reason}" if reason else "on" if value is True else value or "off"
-        view.say(f"  {name}: {state}", "yellow" if reason else "")
+        view.say(f"  {name}: {'on' if value is True else value or 'off'}")
 
 
 def cards_of(models: dict[str, list[Path]]) -> tuple[dict[str, str], list[str]]:

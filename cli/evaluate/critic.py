@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ...backend.chat.abilities import WasTrained
 from ...backend.errors import SettingsError
 from ..open_models import Opener
 from ..options.model_options import CriticOptions, LocalOptions
@@ -59,7 +58,7 @@ def command(
     opener.finish()
     if critic is None:
         raise SettingsError("`evaluate critic` needs a critic, but --critic is none.", "Name a critic.")
-    folder = critic.chat.trained.folder if isinstance(critic.chat, WasTrained) else None
+    folder = critic.chat.trained.folder if critic.chat.trained else None
     if save and folder is None:
         raise SettingsError(
             "--save needs a critic with a folder of its own, such as transformers:FOLDER.",

@@ -13,7 +13,7 @@ def read_engine(text: str) -> dict[str, str]:
     Raises:
         SettingsError: A setting is unknown, or a part is not NAME=VALUE.
     """
-    from ...backend.chat.engine.settings import EngineSettings
+    from ...backend.chat.local.base_model import EngineSettings
     from ...backend.generators.encoding_cache import EncodingCacheSettings
 
     known = (*EngineSettings.model_fields, *EncodingCacheSettings.model_fields)
@@ -22,7 +22,7 @@ def read_engine(text: str) -> dict[str, str]:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if name not in known or not equals:
             raise SettingsError(
-                f"--engine: {part!r} is not a known setting.",
+                f"Unknown engine setting {name!r} in --engine.",
                 f"Use NAME=VALUE with one of: {', '.join(known)}.",
             )
         settings[name] = value
@@ -35,7 +35,7 @@ def engine_options(given: dict[str, str]) -> dict[str, object]:
     Raises:
         SettingsError: A value is not valid.
     """
-    from ...backend.chat.engine.settings import EngineSettings
+    from ...backend.chat.local.base_model import EngineSettings
     from ...backend.generators.encoding_cache import EncodingCacheSettings
 
     kinds: dict[str, type[BaseModel]] = {"engine": EngineSettings, "encoding_cache": EncodingCacheSettings}

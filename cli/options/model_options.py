@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
-from ...backend.chat.llamacpp.settings import LlamaCppSettings
-from ...backend.chat.protocol import ReplySettings
+from ...backend.chat.chat_model import ReplySettings
+from ...backend.chat.llamacpp_chat import LlamaCppSettings
 from ...backend.pipeline.models import TINY_WORLD
 from ...backend.pipeline.story_check import MAX_REOPENED
 from .service import ServiceOptions
@@ -67,8 +67,7 @@ class LocalOptions(ServiceOptions):
     engine: str | None = Field(
         default=None,
         description="Decoding and cache settings of local models as NAME=VALUE,NAME=VALUE, such as "
-        "vision_bytes=0. "
-        "All names: docs/explanation/speed.md.",
+        "prefix_tokens=0. All names: docs/explanation/speed.md.",
     )
     constrained_decoding: Literal["never", "retry", "always"] = Field(
         default="retry",

@@ -13,8 +13,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.image_limits import scaled_down
-from ...backend.chat.protocol import Message, Reply, ReplySettings
+from ...backend.chat.chat_model import ChatModel, Message, Reply, ReplySettings, scaled_down
 from ...backend.errors import ChatError, boundary
 from ...backend.pictures import Picture
 from ...backend.prompts.prompt_set import PromptSet
@@ -28,8 +27,8 @@ from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_set
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
-class HostChat:
-    """Implements ChatModel with a CLIP that can generate text.
+class HostChat(ChatModel):
+    """A chat backend with a CLIP that can generate text.
 
     Raises:
         SettingsError: The CLIP cannot generate text.

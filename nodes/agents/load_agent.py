@@ -15,8 +15,8 @@ from typing import Any
 from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.chat.llamacpp.settings import CONTEXT, MAX_CONTEXT, MIN_CONTEXT
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
+from ...backend.chat.llamacpp_chat import CONTEXT, MAX_CONTEXT, MIN_CONTEXT
 from ...backend.errors import SettingsError
 from ...backend.prompts.agent_card import Role
 from ...backend.prompts.trained_with import TrainedWith, say_once, trained_with
@@ -46,7 +46,7 @@ from ..inputs.named_models import (
 )
 from ..inputs.sockets import AgentSocket, node_schema
 from ..inputs.validation import FROM_THE_AGENT, STRICTNESS, check_library, only_text, require_library
-from .managed_chat import managed
+from .managed_chat import ManagedChat
 from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
 
 SECONDS_BETWEEN_SIGNS = 0.5
@@ -177,7 +177,7 @@ class LoadAgent(io.ComfyNode):
             chat = open_gguf(name, roots, gguf)
         else:
             chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
-        opened = managed(chat, name not in BUILT_IN, accept_at, settings, chosen)
+        opened = ManagedChat(chat, name not in BUILT_IN, accept_at, settings, chosen)
         family = untested_family(chat)
         said = [f"untested family: {family}"] if family else []
         if own is not None and chosen is None and own.warning:

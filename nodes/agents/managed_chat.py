@@ -11,24 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ...backend.chat.abilities import (
-    ChecksRequests,
-    MayCheckStories,
-    MaySee,
-    RepliesTogether,
-    Reserves,
-    ReviewsPlans,
-    Settles,
-    WasTrained,
+from ...backend.chat.chat_model import (
+    MAX_PIXELS,
+    MAX_TOKENS,
+    ChatModel,
+    ChatWrapper,
+    Message,
+    Reply,
+    ReplySettings,
 )
-from ...backend.chat.image_limits import MAX_PIXELS
-from ...backend.chat.protocol import MAX_TOKENS, ChatModel, Message, Reply, ReplySettings
 from ...backend.feedback.interruptible import InterruptibleGenerator, ListenedCritic
 from ...backend.generators.generator import Generator
 from ...backend.pictures import Picture
 from ...backend.prompts.prompt_set import PromptSet
-from ...backend.prompts.trained_with import TrainedWith
-from ...backend.types import Plan
 from ...backend.vram.agent_shapes import AgentShape, agent_shape
 from ...backend.vram.footprint import FRAGMENTS, AgentPrecision, agent_work
 from .. import host
@@ -41,8 +36,6 @@ BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 text per token: more in English, three for a Chinese character (mostly one token)."""
 UNKNOWN_WORK = 2 * 1024**3
 """Working memory in bytes of other models: more than an 8B Qwen3-VL needs for a long plan (1.5 GB)."""
-MAX_RESERVED_TOKENS = 65536
-"""Upper limit of ReplySettings.max_tokens."""
 MAX_IMAGE_TOKENS = 4096
 """Tokens of one image in a model for which they are unknown."""
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
@@ -50,7 +43,7 @@ _residences: WeakSet[host.ManagedModel] = WeakSet()
 """Residences of all existing agents."""
 
 
-class ManagedChat:
+class ManagedChat(ChatWrapper):
     """Wraps a chat model; its torch module, if any, is the attribute `model` of that chat.
 
     Args:
@@ -70,7 +63,7 @@ class ManagedChat:
         prompts: PromptSet | None = None,
     ) -> None:
         self.accept_at, self.settings, self._prompts = accept_at, settings, prompts
-        self._chat = chat
+        super().__init__(chat)
         self._server = getattr(chat, "server", None)
         module = getattr(chat, "model", None) if on_card else None
         self._residence = residence_of(chat, module)
@@ -84,35 +77,17 @@ class ManagedChat:
         self._bytes_each = max(2, getattr(getattr(module, "dtype", None), "itemsize", 2))
 
     @property
-    def identity(self) -> str:
-        """Identity of the agent. If it depends on a test of the weights, the test runs on the GPU."""
-        if self._residence is not None and isinstance(self._chat, Settles) and not self._chat.is_settled:
-            self._residence.ensure_loaded(self.working_bytes((), 0))
-            with host.explaining_out_of_memory():
-                return self._chat.identity
-        return self._chat.identity
-
-    @property
     def prompt_set(self) -> PromptSet | None:
         """Prompt set of the agent, `None` for the pack's own."""
         return self._prompts or self._chat.prompt_set
 
     @property
-    def trained(self) -> TrainedWith:
-        """Record of the training of the agent's checkpoint."""
-        if isinstance(self._chat, WasTrained):
-            return self._chat.trained
-        return TrainedWith("agent")
+    def weights(self) -> object:
+        """`None`: the host moves the weights."""
+        return None
 
-    @property
-    def sees_images(self) -> bool:
-        """Whether the agent's model accepts images; true if unknown."""
-        return self._chat.sees_images if isinstance(self._chat, MaySee) else True
-
-    @property
-    def checks_stories(self) -> bool:
-        """Whether the agent's model can read a sheet of several images; true if unknown."""
-        return self._chat.checks_stories if isinstance(self._chat, MayCheckStories) else True
+    def offload(self) -> None:
+        """Do nothing: the host moves the weights."""
 
     def is_at(self, residence: host.ManagedModel) -> bool:
         """Return whether these are this agent's weights."""
@@ -140,20 +115,6 @@ class ManagedChat:
         # The estimate is for 16 bits per value.
         return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
 
-    def check_request(self, text: str) -> None:
-        """Raise SettingsError for a request that the model cannot plan, if it knows that beforehand."""
-        if isinstance(self._chat, ChecksRequests):
-            self._chat.check_request(text)
-
-    def plan_warning(self, text: str, plan: Plan) -> str:
-        """Return a warning about the plan of a request, if the model can give one."""
-        return self._chat.plan_warning(text, plan) if isinstance(self._chat, ReviewsPlans) else ""
-
-    @property
-    def most_tokens(self) -> int:
-        """Maximum answer length in tokens."""
-        return self._chat.most_tokens if isinstance(self._chat, Reserves) else MAX_RESERVED_TOKENS
-
     def reply(
         self,
         messages: Sequence[Message],
@@ -179,10 +140,6 @@ class ManagedChat:
             work = (self.working_bytes(one, answer, settings.max_pixels) for one in conversations)
             self._residence.ensure_loaded(sum(work))
 
-
-class ManagedBatchChat(ManagedChat):
-    """Wraps a chat that answers several messages in one batch."""
-
     def reply_together(
         self,
         messages: Sequence[Message],
@@ -190,22 +147,9 @@ class ManagedBatchChat(ManagedChat):
         on_token: Callable[[str], None] | None = None,
     ) -> list[Reply]:
         """Load the model, answer all, and raise Cancelled at the next token once the user presses cancel."""
-        assert isinstance(self._chat, RepliesTogether), "managed() returns a ManagedChat for others"
         self._come([[message] for message in messages], settings)
         with host.explaining_out_of_memory():
             return self._chat.reply_together(messages, settings, watching(on_token))
-
-
-def managed(
-    chat: ChatModel,
-    on_card: bool,
-    accept_at: float | None,
-    settings: ReplySettings,
-    prompts: PromptSet | None = None,
-) -> ManagedChat:
-    """Return the chat of a local agent under the host's memory management."""
-    kind = ManagedBatchChat if isinstance(chat, RepliesTogether) else ManagedChat
-    return kind(chat, on_card, accept_at, settings, prompts)
 
 
 def watching(on_token: Callable[[str], None] | None) -> Callable[[str], None]:

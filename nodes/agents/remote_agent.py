@@ -10,7 +10,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.prompts.trained_with import say_once
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
@@ -89,7 +89,7 @@ class RemoteAgent(io.ComfyNode):
         opened = ManagedChat(
             chat, accept_at=STRICTNESS.get(strictness), settings=settings, prompts=prompt_set
         )
-        if prompt_set is None and (warning := opened.trained.warning):
+        if prompt_set is None and opened.trained and (warning := opened.trained.warning):
             say_once(opened, warning)
             host.NodeProgress().say(warning)
         return io.NodeOutput(opened)

@@ -12,8 +12,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.image_limits import MAX_PIXELS
-from ...backend.chat.protocol import ChatModel, ReplySettings
+from ...backend.chat.chat_model import MAX_PIXELS, ChatModel, ReplySettings
 from ...backend.prompts.prompt_set import PromptSet
 from .. import host
 from ..inputs.loop_inputs import HIDDEN, setting_input

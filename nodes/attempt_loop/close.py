@@ -17,7 +17,7 @@ import torch
 from comfy_api.latest import io
 from pydantic import ValidationError
 
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.feedback.live_run import LiveTarget
 from ...backend.journal.run_files import first_fault

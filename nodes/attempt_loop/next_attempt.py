@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from comfy_api.latest import io
 
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
 from ...backend.feedback.live_messages import EVENT, waiting_in_display
 from ...backend.feedback.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled

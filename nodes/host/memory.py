@@ -17,14 +17,14 @@ import comfy.model_management as memory
 import torch
 from comfy.model_patcher import ModelPatcher
 
-from ...backend.chat.engine.prefix_cache import forget_prefix
+from ...backend.chat.local.generation import forget_prefix
 from ...backend.errors import ChatError, is_out_of_memory
 from ...backend.machine.counters import count
 from .internals import unload
 
 if TYPE_CHECKING:
-    from ...backend.chat.llamacpp.chat import SharedServer
-    from ...backend.chat.local.shared_base import SharedBase
+    from ...backend.chat.llamacpp_chat import SharedServer
+    from ...backend.chat.local.base_model import SharedBase
 
 EVERYTHING = 1e32
 WHAT_TO_LOWER = (

@@ -13,7 +13,7 @@ from typing import Any
 import comfy.model_management as memory
 import torch
 
-from ...backend.chat.protocol import ReplySettings
+from ...backend.chat.chat_model import ReplySettings
 from ...backend.errors import Cancelled, ChatError, SettingsError
 from .progress import STOPPED
 

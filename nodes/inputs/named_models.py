@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...backend.chat.llamacpp.gguf_files import SUFFIX, is_model
+from ...backend.chat.llamacpp_chat import SUFFIX, is_model
 from ...backend.checkpoints.checkpoint import looks_like_an_agent
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json

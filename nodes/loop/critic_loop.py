@@ -9,7 +9,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.errors import GeneratorError, SettingsError
 from ...backend.feedback.live_messages import waiting_in_display
 from ...backend.generators.generator import Generator

@@ -11,7 +11,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.errors import AnswerError, SettingsError
 from ...backend.loop.policy import accepted
 from ...backend.loop.setting_checks import unused_at

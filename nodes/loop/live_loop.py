@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.feedback import browser_requests as requests
 from ...backend.feedback.live_messages import EVENT, State
 from ...backend.feedback.live_run import LIVE_RUNS, Allowance, LiveRun, LiveTarget

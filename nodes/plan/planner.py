@@ -12,7 +12,7 @@ from comfy_api.latest import io
 
 from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, constrained_plan
 from ...backend.agents.plan_lint.lint import remaining
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.journal.run_files import PlanParts
 from ...backend.types import MAX_STEPS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from comfy_api.latest import io
 from pydantic import ValidationError
 
-from ...backend.chat.protocol import ChatModel
+from ...backend.chat.chat_model import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.feedback.log import Feedback, read_feedback, record_feedback
 from ...backend.journal.run_files import RUN, first_fault

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.chat.protocol import Message, Reply
+from interleave_thinker.backend.chat.chat_model import Message, Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.journal.choices import ask_redraw

@@ -11,7 +11,7 @@ from support import tiny_checkpoint
 from typer.testing import CliRunner
 
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.engine.settings import EngineSettings
+from interleave_thinker.backend.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.chat.local.chat import TransformersChat
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
@@ -33,15 +33,13 @@ def engine_of(agent: Any) -> EngineSettings:
 def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
     opener = Opener(
         LocalOptions(
-            engine="inline_layers=off, vision_bytes=0, encodings_bytes=0", constrained_decoding="always"
+            engine="prefix_tokens=9, static_cache=on, encodings_bytes=0", constrained_decoding="always"
         )
     )
     critic = opener.critic(CriticOptions(critic=f"transformers:{checkpoint}"))
-    assert engine_of(critic) == EngineSettings(inline_layers=False, vision_bytes=0)
+    assert engine_of(critic) == EngineSettings(prefix_tokens=9, static_cache=True)
     planner = opener.planner(PlannerOptions(planner="tinyworld"))
-    assert engine_of(planner) == EngineSettings(
-        inline_layers=False, vision_bytes=0, prompt_lookup_tokens=0, prefix_tokens=0
-    )
+    assert engine_of(planner) == engine_of(critic)
     assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
     assert opener._models._shared_with(frozenset({"encoding_cache"})) == {
         "encoding_cache": EncodingCacheSettings(encodings_bytes=0)
@@ -52,9 +50,9 @@ def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("speed=on", "vision_bytes"),
-        ("enabled", "NAME=VALUE"),
-        ("vision_bytes=-1", "greater"),
+        ("speed=on", "prefix_tokens"),
+        ("static_cache", "NAME=VALUE"),
+        ("prefix_tokens=-1", "greater"),
     ],
 )
 def test_unknown_engine_settings_are_rejected(text: str, words: str) -> None:
@@ -76,24 +74,10 @@ def doctor(*arguments: str) -> Any:
     return result.output
 
 
-def test_doctor_shows_which_settings_are_switched_off_and_why(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "switched off" not in doctor("--agent", "tinyworld")
-    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextAttention
-
-    forward = Qwen3VLTextAttention.forward
-
-    def scaled(*arguments: Any, **options: Any) -> Any:
-        """Simulate a version that scales the result of its attention."""
-        attended, weights = forward(*arguments, **options)
-        return attended * 3, weights
-
-    monkeypatch.setattr(Qwen3VLTextAttention, "forward", scaled)
-    spec = f"transformers:{checkpoint}"
-    found = json.loads(doctor("--agent", spec, "--json"))
-    assert list(found["switched_off"]) == ["inline_layers"]
-    assert "inline_layers: switched off: logits differ" in " ".join(doctor("--agent", spec).split())
+def test_doctor_shows_the_settings_of_an_agent(checkpoint: Path) -> None:
+    assert "prefix_tokens: off" in doctor("--agent", "tinyworld")
+    found = json.loads(doctor("--agent", f"transformers:{checkpoint}", "--json"))
+    assert found["engine"] == EngineSettings().model_dump() and found["device"] == "cpu"
 
 
 def test_fp8_is_rejected_on_a_device_without_it(checkpoint: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError, ServerError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.evaluation.judge import BenchmarkJudge

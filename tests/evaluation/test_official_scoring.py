@@ -22,7 +22,7 @@ from support.benchmark_runs import collected
 from support.cli_calls import call
 from support.fake_judge import accepting
 
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError, InterleaveError, SettingsError
 from interleave_thinker.evaluation import judge as judging
 from interleave_thinker.evaluation.benchmark import EvaluatorJob

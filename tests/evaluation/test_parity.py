@@ -26,7 +26,7 @@ from support.published_child import digest, paint
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan, write_verdict
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.loop.collaborators import Collaborators
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run

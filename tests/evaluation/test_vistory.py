@@ -28,7 +28,7 @@ from support.small_teachers import SmallChat
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.replay import load_trajectory

@@ -70,11 +70,10 @@ REASONS = {
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
     ("backend/remote/own_servers.py", "socket"): "closes clients that are too slow; `serve` opens the port",
     (
-        "backend/chat/llamacpp/server_process.py",
+        "backend/chat/llamacpp_server.py",
         "process",
     ): "llama.cpp's own server, which the owner installed and named; a workflow cannot name a program",
-    ("backend/chat/llamacpp/server_program.py", "process"): "asks that server which GPUs and options it has",
-    ("backend/chat/llamacpp/supervisor.py", "process"): "ends that server with ComfyUI, however ComfyUI ends",
+    ("backend/chat/supervisor.py", "process"): "ends that server with ComfyUI, however ComfyUI ends",
     (
         "backend/chat/chat_template.py",
         "process",

@@ -270,7 +270,7 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
         "import sys; sys.path.insert(0, 'tests')\n"
         f"for name in {blocked}: sys.modules[name] = None\n"
         "import conftest\n"
-        "import interleave_thinker.backend.chat.protocol, interleave_thinker.backend.generators.generator\n"
+        "import interleave_thinker.backend.chat.chat_model, interleave_thinker.backend.generators.generator\n"
         "import interleave_thinker.backend.loop.loop, interleave_thinker.backend.exporters.sheet\n"
         "from interleave_thinker.nodes.inputs import images, named_models, run_folder, validation\n"
         "from interleave_thinker.nodes.sampling import identity, settings\n"

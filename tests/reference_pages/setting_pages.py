@@ -30,16 +30,16 @@ MODELS = {
         'Settings of one step, under `"settings"` in [plan.json](file-formats.md#planjson) or in Edit Plan.',
     ),
     "Agents: replies": (
-        "backend.chat.protocol:ReplySettings",
+        "backend.chat.chat_model:ReplySettings",
         "How an agent answers. On the command line with the prefix `--planner-` or `--critic-`, "
         "in ComfyUI inputs of the agent nodes.",
     ),
     "Agents: engine": (
-        "backend.chat.engine.settings:EngineSettings",
+        "backend.chat.local.base_model:EngineSettings",
         "How a local Qwen3-VL decodes. On the command line `--engine NAME=VALUE,...`.",
     ),
     "Agents: llama.cpp": (
-        "backend.chat.llamacpp.settings:LlamaCppSettings",
+        "backend.chat.llamacpp_chat:LlamaCppSettings",
         "For `llamacpp:FILE.gguf`. On the command line `--context 8192` and so on.",
     ),
     "Generators: encoding cache": (

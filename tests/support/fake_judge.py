@@ -18,7 +18,7 @@ from typing import Any
 
 from PIL import Image
 
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 

@@ -15,8 +15,8 @@ import pytest
 from support.tiny_gguf import write_tiny_gguf
 
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
-from interleave_thinker.backend.chat.llamacpp.server_program import find_server
+from interleave_thinker.backend.chat.llamacpp_chat import LlamaCppChat
+from interleave_thinker.backend.chat.llamacpp_server import find_server
 from interleave_thinker.backend.errors import SettingsError
 
 VARIABLE = "INTERLEAVE_REAL_GGUF"

@@ -25,7 +25,7 @@ from support.fake_judge import knowing
 
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step

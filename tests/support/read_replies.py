@@ -18,8 +18,8 @@ from support.critic_replies import KINDS, Made, make
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Reply, ReplySettings
-from interleave_thinker.backend.chat.local.reply_listener import ReplyListener
-from interleave_thinker.backend.chat.openai.stream import Chunk, StreamedReply
+from interleave_thinker.backend.chat.local.generation import ReplyListener
+from interleave_thinker.backend.chat.openai_chat import Chunk, StreamedReply
 from interleave_thinker.backend.chat.verdict_watch import VerdictWatch
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.remote.api_keys import KeyMask

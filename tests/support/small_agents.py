@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError, GeneratorError
 from interleave_thinker.backend.generators.fake import FakeGenerator
@@ -130,6 +131,8 @@ __all__ = ["STORY", "ChatError", "Counting", "GeneratorError", "OneInThree", "On
 
 class TrainedChat(ScriptedChat):
     """Scripted replies of a checkpoint with an agent card."""
+
+    trained: Any = None
 
     def __init__(self, replies: Sequence[str | Reply], card: AgentCard) -> None:
         super().__init__(replies)

@@ -17,7 +17,7 @@ from support.small_agents import Counting
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan, write_verdict
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.pictures import Picture

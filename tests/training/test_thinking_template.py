@@ -14,8 +14,8 @@ from support import small_grpo
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.chat.chat_template import as_read, opens_thought
-from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set, prompt_set_of
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import as_question, read_rl_rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...backend.chat.engine.settings import EngineSettings
+from ...backend.chat.chat_model import Message, Reply, ReplySettings
 from ...backend.chat.local import chat as transformers
+from ...backend.chat.local.base_model import EngineSettings
 from ...backend.chat.local.chat import TransformersChat
-from ...backend.chat.protocol import Message, Reply, ReplySettings
 from ...backend.errors import SettingsError
 from ...backend.machine.environment import one_thread
 from ...backend.types import Plan
@@ -19,7 +19,10 @@ ROLES = ("planner", "critic")
 class TinyWorldChat(TransformersChat):
     """A local checkpoint that runs on one thread. It reads single small images and no sheet of several."""
 
-    checks_stories = False
+    @property
+    def checks_stories(self) -> bool:
+        """`False`: it reads single small images."""
+        return False
 
     def check_request(self, text: str) -> None:
         """Check that the planner knows all words of a request.
@@ -63,8 +66,8 @@ def open(
 ) -> TinyWorldChat:
     """Open `tinyworld:planner` or `tinyworld:critic`, optionally with a LoRA adapter.
 
-    The agents always run on the CPU, where they are fastest, in float32 unless `dtype` is set. Tokens are
-    decoded one by one, so that rounding stays the same; explicit `engine` settings override this.
+    The agents always run on the CPU, where they are fastest, in float32 unless `dtype` is set. Questions are
+    read whole, so that rounding stays the same; explicit `engine` settings override this.
 
     Raises:
         SettingsError: If the name is unknown or the checkpoint is missing.
@@ -74,7 +77,7 @@ def open(
             f"The tiny world has no agent named {argument!r}.",
             f"Use tinyworld:{' or tinyworld:'.join(ROLES)}.",
         )
-    exact = EngineSettings(prompt_lookup_tokens=0, prefix_tokens=0)
+    exact = EngineSettings(prefix_tokens=0)
     own = exact.model_copy(update=engine.model_dump(exclude_unset=True))
     chat = transformers.open(
         str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", engine=own

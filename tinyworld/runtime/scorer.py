@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...backend.errors import NotScorable
 from ...backend.pictures import Picture
+from ...backend.scorers import Scorer
 from ...backend.types import Score
 from .reading import ImageReading, is_blank, read_image
 from .scene import Scene, StartScene
@@ -60,10 +61,13 @@ def score_of(expected: Scene, seen: ImageReading) -> Score:
     )
 
 
-class TinyWorldScorer:
+class TinyWorldScorer(Scorer):
     """Exact scores of tiny-world images."""
 
-    identity = "tinyworld-exact-1"
+    @property
+    def identity(self) -> str:
+        """Version of the rules."""
+        return "tinyworld-exact-1"
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Return semantics and quality, each 0 to 10."""

@@ -18,8 +18,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
+from ...backend.chat.chat_model import MAX_PIXELS, scaled_down
 from ...backend.chat.chat_template import as_read, rendered
-from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json

@@ -2,8 +2,8 @@
 
 An adapter does not change the weights under it, so without it the model answers like its checkpoint. The
 identity of its scores is that of the checkpoint and known before the model is loaded. It is called through
-the chat interface like any judge. The accelerated decoding engine is not used, because its caches do not
-support weights that are trained in between.
+the chat interface like any judge. Nothing of a question is kept for the next one, because the
+weights are trained in between.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...backend.chat.engine.settings import PLAIN
+from ...backend.chat.local.base_model import BaseSettings, EngineSettings, SharedBase
 from ...backend.chat.local.chat import TransformersChat
-from ...backend.chat.local.loading import BaseSettings
-from ...backend.chat.local.shared_base import SharedBase
 from ...backend.checkpoints.checkpoint import checkpoint_digest, is_tested, read_json
 from ...backend.errors import ScorerError, SettingsError
 from ...backend.pictures import Picture
+from ...backend.scorers import Scorer
 from ...backend.scorers.judge import JUDGING, ChatJudge, identity_of
 from ...backend.types import Score
 from ..trainer.model_loading import ModelTraining
@@ -29,7 +28,7 @@ NAME = "judge:base"
 """Name of this judge in `--scorer`."""
 
 
-class BaseJudge:
+class BaseJudge(Scorer):
     """Scores with the base under the adapter that is trained. Call `begin` with the model first."""
 
     def __init__(self, checkpoint: Path, settings: ModelTraining) -> None:
@@ -46,8 +45,13 @@ class BaseJudge:
         self.checkpoint = checkpoint
         how = f"{'bf16' if settings.bf16 else 'fp32'}:{'4bit' if settings.load_in_4bit else 'none'}"
         chat = f"base:{checkpoint.name}:{checkpoint_digest(checkpoint)}:{how}"
-        self.identity = identity_of(chat, JUDGING)
+        self._identity = identity_of(chat, JUDGING)
         self._judge: ChatJudge | None = None
+
+    @property
+    def identity(self) -> str:
+        """Identity of the scores: that of the checkpoint."""
+        return self._identity
 
     def begin(self, trainer: Any, processor: Any) -> None:
         """Use the model of a trainer, peft's with the adapter that is trained.
@@ -85,16 +89,13 @@ class TrainedBase(SharedBase):
     def __init__(self, folder: Path, with_adapter: Any, processor: Any) -> None:
         self.folder = folder
         self.digest = checkpoint_digest(folder)
-        self.settings = BaseSettings(engine=PLAIN)
+        self.settings = BaseSettings(engine=EngineSettings(prefix_tokens=0))
         self.lock = threading.RLock()
         self.processor = processor
         self.family = str(read_json(folder / "config.json").get("model_type"))[:60]
         self.is_tested = is_tested(self.family)
         self.model = with_adapter.get_base_model()
         self.dtype = str(self.model.dtype).removeprefix("torch.")
-        self.switched_off: dict[str, str] = {}
-        self.is_settled = True
-        self._engine = None
         self._grammar_tokens = None
         self._trained = with_adapter
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.answers.reply_text import find_objects, split_reply
-from ...backend.chat.protocol import ChatModel, ReplySettings
+from ...backend.chat.chat_model import ChatModel, ReplySettings
 from ...backend.errors import AnswerError, Cancelled, InterleaveError, ScorerError, SettingsError, boundary
 from ...backend.pictures import Picture
 from ...backend.scorers.judge import REASON, ask_twice

@@ -26,7 +26,7 @@ from torch.utils.data import SequentialSampler
 from transformers import TrainerCallback
 from trl.trainer.sft_trainer import SFTTrainer
 
-from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
+from ...backend.chat.chat_model import MAX_PIXELS, scaled_down
 from ...backend.errors import TrainingError
 from ...backend.pictures import Picture
 from ..trainer.resume import is_to_stop, lowest, measured_losses

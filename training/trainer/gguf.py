@@ -145,7 +145,7 @@ class Conversion:
                 "Use it as transformers:FOLDER. The tiny world's agents cannot run in llama.cpp.",
             )
         if settings.check:
-            from ...backend.chat.llamacpp.server_program import find_server
+            from ...backend.chat.llamacpp_server import find_server
 
             find_server(settings.llama_server)
         return cls(
@@ -199,7 +199,7 @@ class Conversion:
 
 
 def _check_written(file: Path, projector: Path | None) -> None:
-    from ...backend.chat.llamacpp.gguf_files import find_gguf
+    from ...backend.chat.llamacpp_chat import find_gguf
 
     try:
         find_gguf(str(file), None if projector is None else str(projector))
@@ -274,7 +274,7 @@ def run_program(name: str, command: Sequence[str], log: Path, home: Path, second
     Raises:
         TrainingError: It cannot be started, fails or exceeds the deadline.
     """
-    from ...backend.chat.llamacpp import supervisor
+    from ...backend.chat import supervisor
 
     # Packages that were installed with `pip install --user` are found in spite of the empty home.
     environment = restricted(home.absolute(), PYTHONUSERBASE=site.getuserbase())
@@ -377,9 +377,8 @@ def _meanings(chat: Any, trained: TrainedWith) -> list[bool | int | None]:
     from ...backend.agents.critic import critic_message
     from ...backend.agents.planner import planner_message
     from ...backend.answers.reading import read_plan, read_verdict
-    from ...backend.chat.abilities import OnDevice
-    from ...backend.chat.llamacpp.chat import LlamaCppChat
-    from ...backend.chat.protocol import ReplySettings
+    from ...backend.chat.chat_model import ReplySettings
+    from ...backend.chat.llamacpp_chat import LlamaCppChat
     from ...backend.pictures import Picture
     from ...backend.prompts.prompt_set import default_prompt_set
     from ...backend.types import Request
@@ -406,8 +405,7 @@ def _meanings(chat: Any, trained: TrainedWith) -> list[bool | int | None]:
             except AnswerError:
                 found.append(None)
     finally:
-        if isinstance(chat, OnDevice):
-            chat.offload()
+        chat.offload()
         if isinstance(chat, LlamaCppChat):
             chat.server.release()
     return found

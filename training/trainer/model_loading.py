@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.chat.local.loading import load_processor as agents_processor
+from ...backend.chat.local.base_model import load_processor as agents_processor
 from ...backend.checkpoints.checkpoint import check_checkpoint, load_whole
 from ...backend.errors import SettingsError
 from ...backend.machine.libraries import TRAINERS, missing, require

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...backend.chat.image_limits import MAX_PIXELS
+from ...backend.chat.chat_model import MAX_PIXELS
 from ...backend.chat.local.adapters import check_usable, merged_into
-from ...backend.chat.local.loading import load_processor
+from ...backend.chat.local.base_model import load_processor
 from ...backend.checkpoints.checkpoint import LOCAL, check_checkpoint, load_whole
 from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import replace_folder, writing_folder

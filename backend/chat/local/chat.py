@@ -1,13 +1,13 @@
-"""A checkpoint in this process, run by transformers: Qwen3-VL, or an untested family (other_families.py).
+"""A checkpoint in this process, run by transformers: Qwen3-VL, or an untested family.
 
-The engine decodes (engine/engine.py), or `generate` if the engine is switched off or was found inexact.
-Streaming, cancelling, P(success) and the early stop are done by a listener that works with both
-(reply_listener.py).
+No other family is named here. A processor is asked for its tokens and inputs in the ways that the library
+provides for all families, so a new family works, untested, as soon as the library supports it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,25 +20,58 @@ from ...pictures import Picture
 from ...prompts.agent_card import Role
 from ...prompts.prompt_set import PromptSet
 from ...prompts.trained_with import TrainedWith, trained_with
+from ..chat_model import ChatModel, Message, OnToken, Reply, ReplySettings, scaled_down
 from ..chat_template import opens_thought, rendered
-from ..image_limits import scaled_down
-from ..protocol import Message, Reply, ReplySettings
 from ..verdict_watch import verdict_tokens, yes_no_tokens
-from .decoding import (
-    Processor,
-    Sampler,
-    decode,
-    decode_by_library,
-    decode_together,
-    sampling_processors,
-)
-from .loading import BaseSettings, end_tokens
-from .other_families import controls_of, model_inputs
-from .reply_listener import ReplyListener
-from .shared_base import SharedBase, shared_base
+from .base_model import BaseSettings, SharedBase, end_tokens, shared_base
+from .generation import Processor, ReplyListener, Sampler, decode, sampling_processors, with_prefix
+
+MARK = re.compile(r"<[^\s<>]{2,60}>|\[[A-Z_/]{3,40}\]")
+"""Pattern of control tokens: `<start_of_turn>`, `<|im_end|>`, `[INST]`."""
+OURS = re.compile(r"</?(?:think|answer|s)>")
+"""Tags that agents are asked to write, and a tag that is common in texts."""
+OPTIONS = BaseSettings
+"""Settings that `open` accepts as options."""
 
 
-class TransformersChat:
+def controls_of(processor: Any, tested: bool) -> list[str]:
+    """Return texts that the tokenizer or the processor would take for control tokens."""
+    tokens = [str(token) for token in processor.tokenizer.all_special_tokens]
+    if tested:
+        return [token for token in tokens if token.startswith("<|")]
+    own = [getattr(processor, f"{name}_token", None) for name in ("image", "video", "audio", "boi", "eoi")]
+    tokens += [token for token in own if isinstance(token, str)]
+    tokens += [str(added) for added in processor.tokenizer.added_tokens_decoder.values() if added.special]
+    found = {token for token in tokens if MARK.fullmatch(token) and not OURS.fullmatch(token)}
+    # The longest first, since one may be a part of another.
+    return sorted(found, key=lambda token: (-len(token), token))
+
+
+def model_inputs(
+    processor: Any, prompt: str, shown: Sequence[Sequence[Picture]], model: Any
+) -> dict[str, Any]:
+    """Return the tensors of a rendered prompt with each of several sets of images, on the model's device."""
+    device = next(model.parameters()).device
+    bos = getattr(processor.tokenizer, "bos_token", None)
+    # A template that writes the first token itself would duplicate it.
+    text = prompt.removeprefix(bos) if bos and _adds(processor.tokenizer, bos) else prompt
+    # Nested as in the library itself: the images of each conversation. Some processors take a plain list for
+    # several conversations with one image each.
+    images = [[picture.image for picture in pictures] for pictures in shown] if shown[0] else None
+    inputs = processor(text=[text] * len(shown), images=images, return_tensors="pt")
+    return {
+        name: tensor.to(device, model.dtype) if tensor.is_floating_point() else tensor.to(device)
+        for name, tensor in inputs.items()
+        if hasattr(tensor, "is_floating_point")
+    }
+
+
+def _adds(tokenizer: Any, bos: str) -> bool:
+    ids = tokenizer("a")["input_ids"]
+    return bool(ids) and ids[0] == tokenizer.convert_tokens_to_ids(bos)
+
+
+class TransformersChat(ChatModel):
     """A base model with or without an adapter.
 
     `model` is the torch module, which a host may move between devices.
@@ -49,8 +82,7 @@ class TransformersChat:
     ) -> None:
         self.base = base
         self.adapter = adapter
-        self.trained = trained or TrainedWith(base.folder.name)
-        self._prompt_set = self.trained.prompt_set
+        self._trained = trained or TrainedWith(base.folder.name)
         self.processors: list[Processor] = []
         """Logits processors: each gets the ids so far `(1, length)` and the scores `(1, vocabulary)` of the
         next token, and returns the scores."""
@@ -76,35 +108,29 @@ class TransformersChat:
         self.base.offload()
 
     @property
-    def is_settled(self) -> bool:
-        """Whether the check at first use is done."""
-        return self.base.is_settled
-
-    @property
     def identity(self) -> str:
-        """Everything that affects a reply.
-
-        It depends on the check at first use, which is run if necessary.
-        """
+        """Everything that affects a reply."""
         parts = [f"transformers:{self.base.folder.name}", self.base.digest, self.base.dtype]
         if self.base.settings.quantization:
             parts.append(self.base.settings.quantization)
-        # Tokens that are processed together are rounded differently.
-        if drafts := self.base.effective_settings(self.adapter).prompt_lookup_tokens:
-            parts.append(f"drafts={drafts}")
         parts += [f"adapter={self.adapter}"] if self.adapter else []
-        parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
+        parts += [f"prompts={self.prompt_set.digest}"] if self.prompt_set else []
         return ":".join(parts)
 
     @property
     def prompt_set(self) -> PromptSet | None:
         """Prompt set that the checkpoint was trained with."""
-        return self._prompt_set
+        return self._trained.prompt_set
+
+    @property
+    def trained(self) -> TrainedWith:
+        """What the checkpoint was trained with."""
+        return self._trained
 
     @property
     def constrains_replies(self) -> bool:
         """Whether the library for constrained decoding is installed."""
-        from .grammar_processor import grammar_is_installed
+        from ..grammars import grammar_is_installed
 
         return grammar_is_installed()
 
@@ -112,7 +138,7 @@ class TransformersChat:
         self,
         messages: Sequence[Message],
         settings: ReplySettings,
-        on_token: Callable[[str], None] | None = None,
+        on_token: OnToken | None = None,
     ) -> Reply:
         """Answer a conversation on the current device of the model.
 
@@ -120,28 +146,23 @@ class TransformersChat:
             ChatError: The model failed.
             Cancelled: The run was cancelled.
         """
-        with self._ready() as model:
-            prompt, pictures = self._prompt(messages, settings)
-            engine = self.base.engine()
-            if engine is None:
-                return self._generate(model, prompt, pictures, settings, on_token)
-            with engine.answering(model):
-                session = engine.read(model, self.adapter, prompt, pictures)
-                room = self._room(session.ids.shape[1], settings)
-                sampler = self._sampler(prompt, settings, room, on_token)
-                decode(session, sampler, room)
-            return sampler.listener.reply()
+        return self._answers([messages], settings, on_token)[0]
+
+    @property
+    def answers_together(self) -> bool:
+        """Whether it answers several messages in one batch."""
+        return self.base.is_tested
 
     def reply_together(
         self,
         messages: Sequence[Message],
         settings: ReplySettings,
-        on_token: Callable[[str], None] | None = None,
+        on_token: OnToken | None = None,
     ) -> list[Reply]:
         """Return a reply to each message.
 
-        They are decoded as a batch if they differ only in images of the same shapes and the temperature is 0,
-        else one after another. `on_token` gets empty texts, since it could not assign a text to a reply.
+        They are decoded as a batch if they differ only in images of the same shapes, else one after another.
+        `on_token` gets empty texts, since it could not assign a text to a reply.
 
         Raises:
             ChatError: The model failed.
@@ -152,20 +173,29 @@ class TransformersChat:
             if on_token is not None:
                 on_token("")
 
+        asked = [self._prompt([message], settings) for message in messages]
+        alike = {(prompt, tuple(picture.size for picture in pictures)) for prompt, pictures in asked}
+        if len(alike) > 1 or not self.answers_together:
+            return super().reply_together(messages, settings, on_token)
+        return self._answers([[message] for message in messages], settings, hear)
+
+    def _answers(
+        self, conversations: Sequence[Sequence[Message]], settings: ReplySettings, on_token: OnToken | None
+    ) -> list[Reply]:
+        """Return the replies to conversations that differ only in images of the same shapes."""
         with self._ready() as model:
-            asked = [self._prompt([message], settings) for message in messages]
-            prompts, shown = {prompt for prompt, _ in asked}, [pictures for _, pictures in asked]
-            engine = self.base.engine()
-            if engine is not None and len(prompts) == 1 and settings.temperature == 0:
-                prompt = prompts.pop()
-                with engine.answering(model):
-                    batch = engine.read_together(model, self.adapter, prompt, shown)
-                    if batch is not None:
-                        room = self._room(batch.ids.shape[1], settings)
-                        samplers = [self._sampler(prompt, settings, room, hear) for _ in messages]
-                        decode_together(batch, samplers, room)
-                        return [sampler.listener.reply() for sampler in samplers]
-        return [self.reply([message], settings, hear) for message in messages]
+            asked = [self._prompt(messages, settings) for messages in conversations]
+            prompt, shown = asked[0][0], [pictures for _, pictures in asked]
+            inputs = model_inputs(self.base.processor, prompt, shown, model)
+            room = self._room(inputs["input_ids"].shape[1], settings)
+            samplers = [self._sampler(prompt, settings, room, on_token) for _ in conversations]
+            engine = self.base.settings.engine
+            static = engine.static_cache and inputs["input_ids"].is_cuda
+            may_keep = inputs["input_ids"].shape[1] <= engine.prefix_tokens and not static
+            if self.base.is_tested and may_keep and len(samplers) == 1:
+                digests = [picture.digest for picture in shown[0]]
+                inputs = with_prefix(model, self.adapter, inputs, digests)
+            return decode(model, inputs, samplers, room, self._ends, static)
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:
@@ -193,10 +223,8 @@ class TransformersChat:
             )
         return min(settings.limit, context - read)
 
-    def _sampler(
-        self, prompt: str, settings: ReplySettings, room: int, on_token: Callable[[str], None] | None
-    ) -> Sampler:
-        from .grammar_processor import grammar_is_installed
+    def _sampler(self, prompt: str, settings: ReplySettings, room: int, on_token: OnToken | None) -> Sampler:
+        from ..grammars import grammar_is_installed
 
         thinking = opens_thought(prompt)
         tokenizer = self.base.processor.tokenizer
@@ -208,21 +236,7 @@ class TransformersChat:
         if settings.grammar is not None and constrained:
             grammar = self.base.grammar_tokens(self._ends)
             processors.insert(0, grammar.processor(settings.grammar, thinking, room))
-        return Sampler(listener, processors, settings.seed if settings.temperature > 0 else None)
-
-    def _generate(
-        self,
-        model: Any,
-        prompt: str,
-        pictures: Sequence[Picture],
-        settings: ReplySettings,
-        on_token: Callable[[str], None] | None,
-    ) -> Reply:
-        inputs = model_inputs(self.base.processor, prompt, pictures, model)
-        room = self._room(inputs["input_ids"].shape[1], settings)
-        sampler = self._sampler(prompt, settings, room, on_token)
-        decode_by_library(model, inputs, sampler, room, self._ends)
-        return sampler.listener.reply()
+        return Sampler(listener, processors, settings)
 
     def _prompt(self, messages: Sequence[Message], settings: ReplySettings) -> tuple[str, list[Picture]]:
         """Return the conversation as text, with one image token for each image, and the images in order."""
@@ -242,10 +256,6 @@ class TransformersChat:
         for control in self._controls:
             text = text.replace(control, f"{control[0]} {control[1:]}")
         return text
-
-
-OPTIONS = BaseSettings
-"""Settings that `open` accepts as options."""
 
 
 def open(

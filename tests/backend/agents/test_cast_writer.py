@@ -7,7 +7,7 @@ import json
 import pytest
 
 from interleave_thinker.backend.agents.text_writers import CastWriter
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.types import CastMember, Plan, Request, Step

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from interleave_thinker.backend.agents.text_writers import MAX_ENHANCED, PromptEnhancer
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.prompts.prompt_set import MAX_TEMPLATE, enhancer_prompts
@@ -139,6 +139,8 @@ def test_the_identity_contains_model_templates_and_settings() -> None:
 
 class OnCard(ScriptedChat):
     """A scripted chat with weights that can be offloaded."""
+
+    weights: object = None
 
     def __init__(self, weights: object) -> None:
         super().__init__(["A red house.", "", ""])

@@ -9,8 +9,7 @@ from support.small_agents import TrainedChat
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import write_verdict
-from interleave_thinker.backend.chat.abilities import WasTrained
-from interleave_thinker.backend.chat.protocol import Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
@@ -101,7 +100,6 @@ def test_a_prompt_that_is_too_long_is_one_error() -> None:
 def test_a_kind_at_chance_is_shown_and_never_fails() -> None:
     replies: list[str | Reply] = [Reply(text="No", probability=0.1), Reply(text="No", probability=0.1)]
     chat = TrainedChat(replies, AgentCard(reliability={"count": CHANCE, "color": GOOD}))
-    assert isinstance(chat, WasTrained)
     count, color = Critic(chat).check(BEFORE, AFTER, "a", (BOATS, RED))
     assert (count.probability, count.passed) == (0.1, None)
     assert (color.probability, color.passed) == (0.1, False)

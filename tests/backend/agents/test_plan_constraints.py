@@ -14,7 +14,7 @@ from interleave_thinker.backend.agents.plan_constraints import (
     constraints_in,
 )
 from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.chat.protocol import ReplySettings
+from interleave_thinker.backend.chat.chat_model import ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture

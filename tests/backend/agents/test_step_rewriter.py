@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.small_teachers import SmallChat
 
 from interleave_thinker.backend.agents.text_writers import StepRewriter
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.types import Plan, Step
 
 PLAN = Plan(

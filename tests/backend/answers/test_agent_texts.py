@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.answers.agent_texts import is_placeholder
+from interleave_thinker.backend.answers.answer_models import is_placeholder
 from interleave_thinker.backend.answers.long_plan import read_outline
 from interleave_thinker.backend.errors import AnswerError
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.answers.agent_texts import is_placeholder
+from interleave_thinker.backend.answers.answer_models import is_placeholder
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan, write_verdict
 from interleave_thinker.backend.answers.reply_text import TAG
 from interleave_thinker.backend.errors import AnswerError

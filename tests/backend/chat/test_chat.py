@@ -20,8 +20,7 @@ from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import REGISTRY, ChatModel, Message, Reply, ReplySettings, open_chat
-from interleave_thinker.backend.chat.engine.settings import EngineSettings
-from interleave_thinker.backend.chat.image_limits import MAX_PIXELS, scaled_down
+from interleave_thinker.backend.chat.chat_model import MAX_PIXELS, scaled_down
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.chat.verdict_watch import VerdictWatch, probability_of_true, verdict_tokens
 from interleave_thinker.backend.errors import AnswerError, Cancelled, ChatError, SettingsError
@@ -129,28 +128,6 @@ def test_parallel_threads_get_the_results_of_single_calls(backend: ChatModel) ->
         assert list(pool.map(ask, range(THREADS))) == alone
     if isinstance(backend, ScriptedChat):
         assert len(backend.requests) == 2 * THREADS
-
-
-@pytest.mark.parametrize("engines", [(True, True), (True, False), (False, False)])
-def test_two_models_that_sample_at_once_do_not_disturb_each_other(
-    engines: tuple[bool, bool], checkpoint: Path
-) -> None:
-    """With the engine, and with `generate`, which uses the process's random numbers."""
-    models = [
-        open_chat(
-            f"transformers:{checkpoint}", device="cpu", share=False, engine=EngineSettings(enabled=enabled)
-        )
-        for enabled in engines
-    ]
-    settings = [
-        PLAIN.model_copy(update={"temperature": 1.5, "seed": seed, "max_tokens": 32}) for seed in (1, 2)
-    ]
-    alone = [model.reply(question(40), one).text for model, one in zip(models, settings, strict=True)]
-    assert alone[0] != alone[1]
-    with ThreadPoolExecutor(2) as pool:
-        for _ in range(3):
-            told = pool.map(lambda model, one: model.reply(question(40), one).text, models, settings)
-            assert list(told) == alone
 
 
 def test_two_models_sample_at_the_same_time(checkpoint: Path) -> None:

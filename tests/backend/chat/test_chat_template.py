@@ -20,7 +20,7 @@ from support.tiny_checkpoint import PLAIN, build_checkpoint, question
 
 from interleave_thinker.backend.chat import chat_template, open_chat
 from interleave_thinker.backend.chat.chat_template import TemplateRenderer, rendered
-from interleave_thinker.backend.chat.local.loading import load_processor
+from interleave_thinker.backend.chat.local.base_model import load_processor
 from interleave_thinker.backend.errors import ChatError
 
 TURNS: list[dict[str, Any]] = [

@@ -160,7 +160,7 @@ def test_an_invalid_answer_raises(raw: bytes, server: ChatServer, chat: ChatMode
 def test_a_body_without_end_is_cut_off(
     server: ChatServer, chat: ChatModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.backend.chat.openai import stream as openai_stream
+    from interleave_thinker.backend.chat import openai_chat as openai_stream
 
     monkeypatch.setattr(openai_stream, "MAX_REPLY_BYTES", 1000)
     server.raw = json.dumps({"choices": [{"message": {"content": "x" * 5000}}]}).encode()

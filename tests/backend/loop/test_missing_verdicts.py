@@ -11,7 +11,7 @@ from support.small_agents import Counting, Verdicts
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ChatError
 from interleave_thinker.backend.journal.journal import Journal

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from support.small_agents import Counting, OnePlan
 
-from interleave_thinker.backend.chat.protocol import Reply, ReplySettings
+from interleave_thinker.backend.chat.chat_model import Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import (
     AnswerError,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ScorerError, SettingsError
 from interleave_thinker.backend.pictures import Picture

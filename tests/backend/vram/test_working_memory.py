@@ -15,8 +15,8 @@ import torch
 from support.live_bytes import live_bytes, peak_on_meta
 
 from interleave_thinker.backend.chat import Message, ReplySettings
-from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import agent_shape, published_fields
 from interleave_thinker.backend.vram.footprint import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
@@ -137,10 +137,9 @@ def test_the_count_includes_tensors_alive_together() -> None:
     assert 2 * 1600 <= count.peak <= 3 * 1600
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_complete_reply_needs_the_estimated_memory(tmp_path: Path, enabled: bool) -> None:
+def test_complete_reply_needs_the_estimated_memory(tmp_path: Path) -> None:
     folder = build(tmp_path / "agent", default_prompt_set(), SMALL._replace(layers=3), ["x"])
-    engine = EngineSettings(enabled=enabled, vision_bytes=0, prefix_tokens=0)
+    engine = EngineSettings(prefix_tokens=0)
     chat = local.open(str(folder), dtype="bfloat16", device="cpu", engine=engine)
     words = "the red boat on a quiet sea with a lamp at its bow. " * 60
     message = [Message(role="user", content=(words,))]

@@ -25,7 +25,7 @@ from comfy.model_patcher import ModelPatcher
 from shim.prestartup_script import Without
 
 from interleave_thinker.backend.chat import Message, Reply, ReplySettings, open_chat
-from interleave_thinker.backend.chat.engine.prefix_cache import _questions
+from interleave_thinker.backend.chat.local.generation import _questions
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.vram.agent_shapes import agent_shape

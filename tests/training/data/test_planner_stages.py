@@ -12,7 +12,7 @@ from PIL import Image
 from support.made_runs import grey_page, made_run
 
 from interleave_thinker.backend.answers.reading import read_plan
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture

@@ -12,7 +12,7 @@ from support.small_agents import TrainedChat
 
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import write_verdict
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.feedback.log import Feedback, record_feedback
 from interleave_thinker.backend.pictures import Picture

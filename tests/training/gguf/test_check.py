@@ -9,7 +9,7 @@ from support.cli_calls import verdict_reply
 from support.small_agents import STORY
 
 from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.training.trainer import gguf as check

@@ -15,7 +15,7 @@ import pytest
 from support.cli_calls import call, start
 from support.fake_gguf_programs import write_converter, write_quantizer
 
-from interleave_thinker.backend.chat.llamacpp.gguf_files import find_gguf
+from interleave_thinker.backend.chat.llamacpp_chat import find_gguf
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import trained_with

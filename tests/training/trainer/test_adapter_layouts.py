@@ -30,7 +30,7 @@ pytest.importorskip("peft")
 
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.chat.local.adapters import attach
-from interleave_thinker.backend.chat.local.loading import load_processor
+from interleave_thinker.backend.chat.local.base_model import load_processor
 from interleave_thinker.backend.checkpoints.checkpoint import load_whole
 from interleave_thinker.backend.errors import ChatError, InterleaveError
 from interleave_thinker.training.trainer.saving import merge

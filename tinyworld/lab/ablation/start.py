@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copytree
 
-from ....backend.chat.protocol import Message
+from ....backend.chat.chat_model import Message
 from ....backend.checkpoints.model_folder import check_files, check_weights
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder

@@ -16,8 +16,8 @@ from ....backend.agents.critic import Critic, critic_message, next_prompt
 from ....backend.agents.planner import Planner, planner_message
 from ....backend.answers.reading import read_plan
 from ....backend.chat import open_chat
-from ....backend.chat.local.loading import load_processor
-from ....backend.chat.protocol import ChatModel, Message, ReplySettings
+from ....backend.chat.chat_model import ChatModel, Message, ReplySettings
+from ....backend.chat.local.base_model import load_processor
 from ....backend.checkpoints.checkpoint import load_whole
 from ....backend.errors import AnswerError
 from ....backend.pictures import Picture

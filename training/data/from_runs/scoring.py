@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from ....backend.errors import ChatError, ScorerError
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer
-from ....backend.scorers.protocol import ScoresRepeatedly
 from ....backend.types import Attempt, Score, Trajectory
 from ...content_cache import ContentCache, key_of
 
@@ -45,22 +44,26 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], parall
 
 
 @dataclass(frozen=True)
-class RepeatedScorer:
-    """Calls a judge `repeats` times and uses the median; a deterministic scorer is called once.
+class RepeatedScorer(Scorer):
+    """Calls a judge `times` times and uses the median; a deterministic scorer is called once.
 
     With `match_size` the new image is first scaled to the size of the one before, as in the published scorer.
     """
 
     scorer: Scorer
-    repeats: int = 1
+    times: int = 1
     match_size: bool = False
 
     @property
     def identity(self) -> str:
         """Identity of the scorer with the number of repeats and the scaling."""
-        several = self.repeats > 1 and isinstance(self.scorer, ScoresRepeatedly)
-        rules = [f"repeats={self.repeats}"] * several + [MATCH_SIZE] * self.match_size
+        several = self.times > 1 and self._has_numbers
+        rules = [f"repeats={self.times}"] * several + [MATCH_SIZE] * self.match_size
         return "|".join([self.scorer.identity, *rules])
+
+    @property
+    def _has_numbers(self) -> bool:
+        return getattr(self.scorer, "repeats", False)
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Return the median score; raises as the scorer."""
@@ -75,9 +78,9 @@ class RepeatedScorer:
         """
         if self.match_size and before is not None:
             after = after.scaled_to(before.size)
-        if not isinstance(self.scorer, ScoresRepeatedly):
+        if not self._has_numbers:
             return self.scorer.score(before, after, instruction), None
-        said = [self.scorer.numbers(before, after, instruction, n) for n in range(self.repeats)]
+        said = [self.scorer.numbers(before, after, instruction, n) for n in range(self.times)]
         scores = [Score(semantics=min(one[:2]), quality=min(one[2:])) for one in said]
         overall = [one.overall for one in scores]
         score = Score(

@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
+from ....backend.chat.chat_model import MAX_PIXELS, shown_size
 from ....backend.chat.chat_template import rendered
-from ....backend.chat.image_limits import MAX_PIXELS, shown_size
 from ....backend.errors import SettingsError
 from ....backend.feedback.sft_rows import SftRow
 from ....backend.pictures import Picture, size_of

@@ -33,8 +33,7 @@ from pydantic import (
 
 from ....backend.agents.critic import critic_message
 from ....backend.agents.planner import planner_message
-from ....backend.chat.image_limits import MAX_PIXELS, scaled_down
-from ....backend.chat.protocol import Message
+from ....backend.chat.chat_model import MAX_PIXELS, Message, scaled_down
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import write_bytes, write_text
 from ....backend.loop.policy import hashed_seed

@@ -18,9 +18,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ....backend.agents.requested.count import asked_count
-from ....backend.answers.agent_texts import check_text
+from ....backend.answers.answer_models import check_text
 from ....backend.answers.reply_text import find_objects, split_reply
-from ....backend.chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ....backend.chat.chat_model import ChatModel, Message, Reply, ReplySettings
 from ....backend.errors import AnswerError, ChatError, PictureError, SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS

@@ -19,9 +19,8 @@ from support.tiny_checkpoint import PLAIN, WATCH, question
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
-from interleave_thinker.backend.chat.llamacpp.gguf_files import find_gguf
-from interleave_thinker.backend.chat.llamacpp.server_process import LlamaServer
+from interleave_thinker.backend.chat.llamacpp_chat import LlamaCppChat, find_gguf
+from interleave_thinker.backend.chat.llamacpp_server import LlamaServer
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")

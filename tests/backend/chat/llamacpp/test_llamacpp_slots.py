@@ -14,7 +14,7 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.server_grammars import answer_gbnf
+from interleave_thinker.backend.chat.grammars import answer_gbnf
 from interleave_thinker.backend.types import Plan, Request, Step
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")

@@ -16,7 +16,7 @@ from support.llama_models import need_server, opened, real_model
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import ReplySettings
-from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
+from interleave_thinker.backend.chat.llamacpp_chat import LlamaCppChat
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.loop.events import AttemptDrawn
 from interleave_thinker.backend.pipeline.pipeline import Pipeline

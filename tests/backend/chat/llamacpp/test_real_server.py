@@ -18,7 +18,7 @@ from support.llama_models import need_server, opened, real_model, tiny_model
 from support.tiny_checkpoint import question
 
 from interleave_thinker.backend.chat import Message, Reply, ReplySettings, open_chat
-from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
+from interleave_thinker.backend.chat.llamacpp_chat import LlamaCppChat
 from interleave_thinker.backend.errors import Cancelled, ChatError
 
 CONTEXT = 16384

@@ -142,6 +142,7 @@ class UnsureJudge:
     """Returns different numbers at every call, and counts the calls."""
 
     identity = "unsure"
+    repeats = True
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, tuple[int, int]]] = []

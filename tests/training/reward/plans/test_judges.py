@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.protocol import Reply
+from interleave_thinker.backend.chat.chat_model import Reply
 from interleave_thinker.backend.errors import (
     AnswerError,
     ChatError,

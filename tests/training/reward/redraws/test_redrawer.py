@@ -14,7 +14,7 @@ from support.reward_fakes import WHITE, Artist, ManyArtist, Taste
 from interleave_thinker.backend.errors import DrawRefused, GeneratorError, SettingsError
 from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.scorers.protocol import Scorer
+from interleave_thinker.backend.scorers.scorer import Scorer
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.content_cache import ContentCache, key_of
 from interleave_thinker.training.reward.bounded_calls import MIN_SEEN

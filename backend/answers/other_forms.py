@@ -1,30 +1,55 @@
-"""Finds everything in a reply that contradicts its verdict, outside of its thoughts.
+"""Other forms of a plan, and everything that contradicts a verdict.
 
-An envelope may have its own `success` ("the tool ran"), while the verdict is deeper: in an object, a list or
-a text that encodes one as JSON or as a Python literal, possibly several times. Models also correct themselves
-under another name. So every member of every object counts, except the refined prompt and texts that explain.
+Plan formats of untrained agents are converted only if they are unambiguous. A list without its object, in
+another object or written as a text is the plan. Steps under their numbers, or one by one in a tag or code
+fence that is closed, are a list. Without that end, a cut-off reply would look complete. A key in capitals,
+with spaces or under a common other name is that key. Steps without any numbers are counted. Anything
+ambiguous stays unchanged and fails where it is checked. Two habits of published plans are understood too.
+Numbers from 0 become numbers from 1, so that the first step is generated from text and no step 0 is shown. A
+step whose text is only in `instruction`, with the prompt null, is a text-only step.
 
-The text around an answer may contradict it, take it back or only suppose it. Before an answer agents reason
-in plain text, so only words and short statements of a verdict count there. What follows an answer must agree
-with it: after an accepted image every sentence must say so in words that are known here, or only end the
-reply. Words never decide a verdict: if they do not agree with it, the agent is asked again.
+Everything in a reply that contradicts its verdict, outside of its thoughts, is found. An envelope may have
+its own `success` ("the tool ran"), while the verdict is deeper: in an object, a list or a text that encodes
+one as JSON or as a Python literal, possibly several times. Models also correct themselves under another
+name. So every member of every object counts, except the refined prompt and texts that explain. The text
+around an answer may contradict it, take it back or only suppose it. Before an answer agents reason in plain
+text, so only words and short statements of a verdict count there. What follows an answer must agree with it:
+after an accepted image every sentence must say so in words that are known here, or only end the reply. Words
+never decide a verdict: if they do not agree with it, the agent is asked again.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import AnswerError
 from ..types import Verdict
-from .found_object import FoundObject
-from .objects import read_object
-from .other_tags import TOKEN
-from .plan_shapes import normal_key
-from .reply_text import TAG, SplitReply, find_objects, split_reply
+from .objects import PLAN, STEP_NUMBER, FoundObject, continues, read_object
+from .reply_text import TAG, TOKEN, ReplyPart, SplitReply, find_objects, split_reply
 
+LIST_KEYS = (PLAN, "plan", "steps")
+OTHER_NAMES = {
+    "step": "step_number",
+    "number": "step_number",
+    "title": "step_name",
+    "name": "step_name",
+    "image_prompt": "prompt",
+    "caption": "auxiliary_text",
+    "text": "auxiliary_text",
+}
+STEP_KEYS = ("step_number", "step_name", "instruction", "prompt", "auxiliary_text")
+LONE_LIST = re.compile(r"\s*(\[\s*\{.*\}\s*\])\s*", re.DOTALL)
+STEP_CONTENT = {"prompt", "auxiliary_text"}
+FENCED = re.compile(r"```[\w+-]{0,20}(.*?)```", re.DOTALL)
+BETWEEN_STEPS = re.compile(r"[\s,\[\]]*")
+CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+BETWEEN_WORDS = re.compile(r"[\W_]+")
+MAX_STEP_KEYS = 40
 VERDICT_KEYS = ("previous_step_success", "success")
 REFINE_KEYS = ("refine_prompt", "refined_prompt")
 DIFFER = "The reply contains several different verdicts."
@@ -47,13 +72,6 @@ EXPLAINS = re.compile(
 )
 """Names of texts that explain the verdict."""
 ENCODED = re.compile(r"\s*[{\[<`\"']")
-
-
-def _words(*words: str, signs: str) -> re.Pattern[str]:
-    """Return a pattern of whole words, and of signs anywhere, in any case."""
-    return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)|{signs}", re.IGNORECASE)
-
-
 FAILED = (
     r"fail\w*|reject\w*|unsucce\w*|false|refused?|declined?|denied|disapprov\w*|unaccept\w*|unsatisf\w*|invalid",
     r"insufficient|inadequate|fehlgeschlagen|durchgefallen|gescheitert|misslungen|abgelehnt|falsch|échec|échoué\w*",
@@ -61,9 +79,6 @@ FAILED = (
     r"başarısız|gagal|провал\w*|отклон\w*|неудач\w*",
 )
 FAILED_SIGNS = "失败|失敗|不合格|未通过|不通过|否决|拒绝|불합격|실패|거부|❌|✗|✘|✕|👎|🚫|⛔"
-FALSE_WORD = _words(*FAILED, signs=FAILED_SIGNS)
-"""A word of a false verdict."""
-
 DENIALS = (
     r"not?|\w+n['’]t|cannot|never|none|nor|neither|nothing|nope|miss\w*|lack\w*|without|wrong\w*|incorrect\w*",
     r"inaccura\w*|but|however|(?:al)?though|except\w*|unfortunately|mistake\w*|error\w*|bad\w*|poor\w*|partial\w*",
@@ -72,35 +87,7 @@ DENIALS = (
     r"yok|tidak|bukan|не\w*|нет|но|ошиб\w*",
 )
 DENIAL_SIGNS = "不|没|沒|未|無|无|非|错|误|誤|败|敗|但|否|缺|假|ない|なし|いいえ|違|偽|아니|없|않|못|거짓|틀"
-DENIAL = _words(*FAILED, *DENIALS, signs=f"{FAILED_SIGNS}|{DENIAL_SIGNS}")
-"""A word that denies something, or restricts it."""
-
-TAKE_BACK = _words(
-    r"wait|actually|correction|sorry|oops|scratch|misread|on reflection|reconsider\w*|revis\w*",
-    r"chang\w* my|never ?mind|instead|moment|korrektur|en fait|en realidad|espera|aspetta|na verdade|wacht",
-    r"jednak|aslında|на самом деле",
-    signs="更正|等等|いや|訂正|잠깐",
-)
-SUPPOSED = _words(
-    r"if|were|had|would|could|should|might|suppose\w*|example|instance|e\.g|template|schema|form",
-    r"(?<!in the )(?<!requested )(?<!required )(?<!json )format",
-    signs="[?？]",
-)
 TRUE_SIGNS = "成功|合格|通过|正确|符合|一致|是|성공|합격|✅|✓|✔|👍"
-TRUE_WORD = _words(
-    r"true|pass(?:ed|es)?|succe\w+|yes|accept(?:ed|s)?|approved?|correct|ok(?:ay)?|good|ja|oui|sí|richtig|bestanden",
-    r"aprobad[oa]|да",
-    signs=TRUE_SIGNS,
-)
-"""A word of a true verdict."""
-AGREES = _words(
-    r"true|pass(?:ed|es)|succe\w+|yes|accepted|approved|correctly",
-    r"(?:is|are|looks?) (?:correct|good|right|fine|ok(?:ay)?)",
-    r"as (?:asked|requested|required|expected|instructed|described|intended)|matche[sd]|met",
-    r"fulfil\w*|follow(?:s|ed)|passt|entspricht|correspond\w*|conforme|cumple\w*|perfect\w*",
-    signs=TRUE_SIGNS,
-)
-"""What a sentence after a true verdict says if it agrees."""
 SIGN_OFF = re.compile(
     r"(?:done|great(?: work| job)?|well done|that(?: i|['’])s (?:all|it)|(?:i )?hope (?:this|that|it) helps|"
     r"have a (?:nice|good|great) day\b.*|thank(?:s| you)\b.*)",
@@ -108,13 +95,6 @@ SIGN_OFF = re.compile(
 )
 STATED = re.compile(r"(?:succe\w*|verdict)[^\w,;{}]{1,40}(true|false)(?!\w)", re.IGNORECASE)
 """A verdict under its name, also where an object is not written strictly."""
-STATED_TRUE = re.compile(
-    r"(?:succe\w*|verdict|result|answer|overall|status|correction|decision|conclusion)\W{1,20}"
-    rf"(?:(?:is|be|to|was|should be)\W{{1,9}})?(?:{TRUE_WORD.pattern})"
-    r"(?!\W{1,4}(?:or\W|/|\|)\W{0,3}false)",
-    re.IGNORECASE,
-)
-"""A true verdict in a text, except in an answer format with both words."""
 NOTHING = ("", "none", "null", "n/a", "nothing")
 """Words for an empty value. They do not state a verdict."""
 MAX_SHORT = 3
@@ -129,6 +109,203 @@ FRAME = " \n\t*_`#()[]{}\"“”'~|>-"
 CONTRADICTS, TAKEN_BACK = "The reply contradicts its verdict.", "The reply takes its verdict back."
 NOT_AGREED = "The reply has text after its answer that may take it back."
 SUPPOSES = "The verdict is only supposed or denied."
+
+
+def normal_key(key: object) -> str:
+    """Return a key for comparison: lower-case words with underscores, also for `previousStepSuccess`."""
+    return BETWEEN_WORDS.sub("_", CAPITAL.sub("_", str(key))).strip("_").lower()
+
+
+def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
+    """Return the plans in parts of a reply that do not have an object with `execution_plan`.
+
+    These are plans in another object, under another name, or as a list.
+
+    Raises:
+        AnswerError: An object cannot be parsed.
+    """
+    found: list[FoundObject] = []
+    for place in places:
+        listed = [one for container in _containers(place) for one in _listed_in(container)]
+        found += listed or [
+            replace(one, value={PLAN: value})
+            for one in find_objects(place)
+            if one.alone
+            for value in _within(one.value)
+        ]
+    return found
+
+
+def _containers(place: ReplyPart) -> Sequence[ReplyPart]:
+    """Return the code fences of a part, or the part itself if it has none."""
+    if place.content.count("```") % 2:
+        raise AnswerError("A code fence is not closed.", place.content[-200:])
+    return [
+        ReplyPart(place.text, place.begin + fenced.start(1), place.begin + fenced.end(1), closed=True)
+        for fenced in FENCED.finditer(place.content)
+    ] or [place]
+
+
+def _listed_in(container: ReplyPart) -> Iterator[FoundObject]:
+    """Yield the plan in a container that contains only a list of steps, or steps one by one."""
+    if listed := LONE_LIST.fullmatch(container.content):
+        yield _as_plan(listed[1])
+        return
+    steps = list(find_objects(container)) if container.closed else []
+    ends = [container.begin, *(one.end for one in steps)]
+    starts = [*(one.start for one in steps), container.end]
+    between = [container.text[end:start] for end, start in zip(ends, starts, strict=True)]
+    values = [one.value for one in steps]
+    if (
+        # A single step is refused, since others may be missing.
+        len(values) > 1
+        and all(STEP_CONTENT & value.keys() for value in values)
+        and all(map(BETWEEN_STEPS.fullmatch, between))
+        and all(continues([before], [after]) for before, after in itertools.pairwise(values))
+    ):
+        yield replace(steps[-1], value={PLAN: values}, uncertain=any(one.uncertain for one in steps))
+
+
+def _as_plan(text: str) -> FoundObject:
+    source = f'{{"{PLAN}": {text}}}'
+    found = read_object(source, 0, len(source))
+    if found.cut_off or found.uncertain:
+        raise AnswerError("The list of steps is damaged.", text)
+    return found
+
+
+def _within(value: dict[str, Any]) -> Iterator[Any]:
+    """Yield the plan in an object without `execution_plan`: under another name, or one level below."""
+    names = {normal_key(key): one for key, one in value.items()}
+    for key in LIST_KEYS[1:]:
+        if isinstance(names.get(key), (list, dict)):
+            yield names[key]
+            return
+    for one in value.values():
+        below = {normal_key(key): item for key, item in one.items()} if isinstance(one, dict) else {}
+        if PLAN in below:
+            yield below[PLAN]
+
+
+def steps_in(value: Any) -> Any:
+    """Return the steps as a list of objects with the requested keys, if that is meant; else the value."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = _as_plan(value).value.get(PLAN)
+    if isinstance(value, dict):
+        value = _listed(value)
+    if not isinstance(value, list):
+        return value
+    steps = [_named(step) if isinstance(step, dict) else step for step in value]
+    if steps and all(isinstance(step, dict) and "step_number" not in step for step in steps):
+        return [{"step_number": place, **step} for place, step in enumerate(steps, 1)]
+    return steps
+
+
+def _listed(value: dict[str, Any]) -> Any:
+    """Convert an object that contains the list, has a step under each number, or is a step."""
+    names = {normal_key(key): one for key, one in value.items()}
+    for key in LIST_KEYS:
+        if isinstance(names.get(key), list):
+            return names[key]
+    numbers = [STEP_NUMBER.fullmatch(str(key)) for key in value]
+    if value and all(numbers) and all(isinstance(one, dict) for one in value.values()):
+        return [
+            {"step_number": number[1] if number else None, **step}
+            for number, step in zip(numbers, value.values(), strict=True)
+        ]
+    return [value] if "prompt" in names or "auxiliary_text" in names else value
+
+
+def _named(step: dict[str, Any]) -> dict[str, Any]:
+    """Return a step with the requested keys."""
+    named, others = dict(step), False
+    if len(step) > MAX_STEP_KEYS:
+        return named
+    for key, value in step.items():
+        name = normal_key(key)
+        name = name if name in STEP_KEYS else OTHER_NAMES.get(name, name)
+        if name in STEP_KEYS and named.setdefault(name, value) != value and name != "step_number":
+            raise AnswerError(f"A step has two different values for {name!r}.", f"{named[name]!r}, {value!r}")
+        others |= name not in STEP_KEYS
+    if "prompt" not in named and (others or named.get("instruction")):
+        raise AnswerError(
+            "A step does not have a prompt.", repr(step), "Write the prompt, or null for a text-only step."
+        )
+    number = named.get("step_number")
+    if isinstance(number, str) and (found := STEP_NUMBER.fullmatch(number)):
+        named["step_number"] = found[1]
+    named["auxiliary_text"] = _key_words(named.get("auxiliary_text"))
+    return named
+
+
+def _key_words(value: Any) -> Any:
+    """Return a caption: several texts as lines, a number as text, false as `None`."""
+    if value is False:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "\n".join(value) or None
+    return value
+
+
+def shift_of(numbers: Iterable[int]) -> int:
+    """Return what to add to the step numbers of a plan: 1 if they count from 0, else 0."""
+    return 1 if min(numbers, default=1) == 0 else 0
+
+
+def words_of(
+    instruction: str | None, prompt: str | None, auxiliary_text: str | None
+) -> tuple[str | None, str | None]:
+    """Return instruction and auxiliary text of a step; a text-only step (prompt null) has only the latter."""
+    if instruction and prompt is None and not auxiliary_text:
+        return None, instruction
+    return instruction, auxiliary_text
+
+
+def _words(*words: str, signs: str) -> re.Pattern[str]:
+    """Return a pattern of whole words, and of signs anywhere, in any case."""
+    return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)|{signs}", re.IGNORECASE)
+
+
+FALSE_WORD = _words(*FAILED, signs=FAILED_SIGNS)
+"""A word of a false verdict."""
+
+DENIAL = _words(*FAILED, *DENIALS, signs=f"{FAILED_SIGNS}|{DENIAL_SIGNS}")
+"""A word that denies something, or restricts it."""
+
+TAKE_BACK = _words(
+    r"wait|actually|correction|sorry|oops|scratch|misread|on reflection|reconsider\w*|revis\w*",
+    r"chang\w* my|never ?mind|instead|moment|korrektur|en fait|en realidad|espera|aspetta|na verdade|wacht",
+    r"jednak|aslında|на самом деле",
+    signs="更正|等等|いや|訂正|잠깐",
+)
+SUPPOSED = _words(
+    r"if|were|had|would|could|should|might|suppose\w*|example|instance|e\.g|template|schema|form",
+    r"(?<!in the )(?<!requested )(?<!required )(?<!json )format",
+    signs="[?？]",
+)
+TRUE_WORD = _words(
+    r"true|pass(?:ed|es)?|succe\w+|yes|accept(?:ed|s)?|approved?|correct|ok(?:ay)?|good|ja|oui|sí|richtig|bestanden",
+    r"aprobad[oa]|да",
+    signs=TRUE_SIGNS,
+)
+"""A word of a true verdict."""
+AGREES = _words(
+    r"true|pass(?:ed|es)|succe\w+|yes|accepted|approved|correctly",
+    r"(?:is|are|looks?) (?:correct|good|right|fine|ok(?:ay)?)",
+    r"as (?:asked|requested|required|expected|instructed|described|intended)|matche[sd]|met",
+    r"fulfil\w*|follow(?:s|ed)|passt|entspricht|correspond\w*|conforme|cumple\w*|perfect\w*",
+    signs=TRUE_SIGNS,
+)
+"""What a sentence after a true verdict says if it agrees."""
+STATED_TRUE = re.compile(
+    r"(?:succe\w*|verdict|result|answer|overall|status|correction|decision|conclusion)\W{1,20}"
+    rf"(?:(?:is|be|to|was|should be)\W{{1,9}})?(?:{TRUE_WORD.pattern})"
+    r"(?!\W{1,4}(?:or\W|/|\|)\W{0,3}false)",
+    re.IGNORECASE,
+)
+"""A true verdict in a text, except in an answer format with both words."""
 
 
 def is_short(text: str) -> bool:

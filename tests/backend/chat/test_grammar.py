@@ -26,10 +26,8 @@ from interleave_thinker.backend.answers.reading import (
     write_verdict,
 )
 from interleave_thinker.backend.chat import Reply, ReplySettings, open_chat
-from interleave_thinker.backend.chat.engine.settings import PLAIN as OFF
-from interleave_thinker.backend.chat.engine.settings import EngineSettings
+from interleave_thinker.backend.chat import grammars as grammar
 from interleave_thinker.backend.chat.local import chat as local
-from interleave_thinker.backend.chat.local import grammar_processor as grammar
 from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, Step, Verdict
@@ -79,13 +77,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
-@pytest.mark.parametrize("engine", [EngineSettings(), OFF])
 @pytest.mark.parametrize("settings", [WATCH, PLAIN])
-def test_replies_in_the_form_stay_as_they_are(
-    checkpoint: Path, engine: EngineSettings, settings: ReplySettings
-) -> None:
+def test_replies_in_the_form_stay_as_they_are(checkpoint: Path, settings: ReplySettings) -> None:
     """P(success) is unchanged too, since it is read before the mask; a watched reply ends at true."""
-    chat = local.open(str(checkpoint), device="cpu", share=False, engine=engine)
+    chat = local.open(str(checkpoint), device="cpu", share=False)
     for grey in (240, 20):
         free = chat.reply(question(grey), settings)
         with counting() as counts:

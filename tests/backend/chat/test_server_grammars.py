@@ -16,9 +16,8 @@ from interleave_thinker.backend.agents.text_writers import read_cast_answer
 from interleave_thinker.backend.answers.grammar import GrammarName
 from interleave_thinker.backend.answers.long_plan import read_outline
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan
-from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.chat.local import grammar_processor
-from interleave_thinker.backend.chat.server_grammars import answer_gbnf, answer_schema
+from interleave_thinker.backend.chat import ReplySettings, grammars, open_chat
+from interleave_thinker.backend.chat.grammars import answer_gbnf, answer_schema
 from interleave_thinker.backend.types import Plan, Step
 
 pytest.importorskip("llguidance")
@@ -80,7 +79,7 @@ def schema(name: GrammarName, thinking: bool = False) -> str:
 def test_every_reply_that_the_grammar_allows_is_read(
     untaught: Any, monkeypatch: pytest.MonkeyPatch, name: GrammarName
 ) -> None:
-    monkeypatch.setattr(grammar_processor, "answer_grammar", lark)
+    monkeypatch.setattr(grammars, "answer_grammar", lark)
     for seed in range(3):
         reply = untaught.reply(question(text="plan"), HOT.model_copy(update={"grammar": name, "seed": seed}))
         assert reply.finish == "end" and READERS[name](reply.text), reply.text
@@ -88,7 +87,7 @@ def test_every_reply_that_the_grammar_allows_is_read(
 
 def test_every_verdict_that_the_schema_allows_is_read(untaught: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A schema cannot number the steps of a plan, so only verdicts are certain."""
-    monkeypatch.setattr(grammar_processor, "answer_grammar", schema)
+    monkeypatch.setattr(grammars, "answer_grammar", schema)
     ended = 0
     for seed in range(8):
         held = HOT.model_copy(update={"grammar": "verdict", "seed": seed, "watch_verdict": seed % 2 == 0})

@@ -1,11 +1,4 @@
-"""llama.cpp's server as a child process, started and stopped on demand.
-
-It is bound to 127.0.0.1, at a port chosen by the system (`--port 0`, read from its log, so that no other
-program can take it first). Its key is new every time and passed through the environment, not through the
-command line, which every user of the machine can read. It ends with this process, however that ends
-(supervisor.py). Its output is read all the time, since it would block otherwise, and its last lines are
-reported if it fails.
-"""
+"""Finds llama.cpp's server program, and asks it what it can do."""
 
 from __future__ import annotations
 
@@ -20,18 +13,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import which
 from typing import IO
 
 from pydantic import BaseModel, ValidationError
 
-from ...errors import ChatError
-from ...machine.environment import for_a_child
-from ...remote.call import RemoteCall
-from ...remote.server import RemoteServer
-from ...shown_text import one_line
-from ..chat_template import opens_thought
-from .server_program import HOW_TO_GET, OWN_VARIABLES
+from ..errors import ChatError, SettingsError
+from ..machine.environment import for_a_child, variable
+from ..remote.call import RemoteCall
+from ..remote.server import RemoteServer
+from ..shown_text import one_line
+from .chat_template import opens_thought
 
+PROGRAM = "llama-server"
+VARIABLE = "LLAMA_SERVER"
+HOW_TO_GET = (
+    "Install llama.cpp (a release of github.com/ggml-org/llama.cpp, `brew install llama.cpp` or "
+    f"`winget install llama.cpp`), or name the program in the environment variable {VARIABLE}."
+)
+DEVICE = re.compile(r"^ +\w[^:]*: .+$", re.MULTILINE)
+OWN_VARIABLES = "LLAMA_"
+"""Prefix of the variables that override llama.cpp's command line, for example its address."""
+LIST_SECONDS = 30.0
 KEY_VARIABLE = "LLAMA_API_KEY"
 LISTENS = re.compile(r"(?:listening|hostname).{0,40}127\.0\.0\.1(?::|, port: )(\d{1,5})\b")
 LINES = 200
@@ -54,6 +57,53 @@ HEALTH_SECONDS = 5.0
 STOP_SECONDS = 10.0
 END_SECONDS = 2.0
 """Wait for the report of the server's end and its last lines. Clients lose their connection before that."""
+
+
+def find_server(named: str | None = None) -> str:
+    """Return the path of the program: the given one, else the one in LLAMA_SERVER, else the one on the PATH.
+
+    Raises:
+        SettingsError: It was not found. The hint says how to install it.
+    """
+    given = named or variable(VARIABLE)
+    found = which(str(Path(given).expanduser()) if given else PROGRAM)
+    if found is None and given:
+        raise SettingsError(f"{given!r} is not an executable program.", HOW_TO_GET)
+    if found is None:
+        raise SettingsError(f"Agents in GGUF need {PROGRAM}, which is not on the PATH.", HOW_TO_GET)
+    return found
+
+
+def has_cards(program: str) -> bool:
+    """Return whether this build of the server finds a GPU that it can use.
+
+    Raises:
+        ChatError: The program does not start.
+    """
+    return bool(DEVICE.search(_printed(program, "--list-devices").partition("vailable devices:")[2]))
+
+
+def has_shared_slots(program: str) -> bool:
+    """Return whether this build of the server has slots that share one context (`SLOTS` in settings.py).
+
+    Raises:
+        ChatError: The program does not start.
+    """
+    return "--no-cache-idle-slots" in _printed(program, "--help")
+
+
+def _printed(program: str, option: str) -> str:
+    try:
+        ended = subprocess.run(
+            [program, option],
+            capture_output=True,
+            timeout=LIST_SECONDS,
+            env=for_a_child(OWN_VARIABLES),
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ChatError(f"Cannot start {program!r} ({error}).", HOW_TO_GET) from error
+    return ended.stdout.decode("utf-8", "replace")
 
 
 class _Rendered(BaseModel):

@@ -1,1 +1,0 @@
-"""Agents in GGUF format, run by llama.cpp's server."""

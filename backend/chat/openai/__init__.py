@@ -1,1 +1,0 @@
-"""Agents on servers with the OpenAI chat API."""
