@@ -3,7 +3,7 @@
 llama.cpp's own converter writes the files, since the format follows its releases. The folder appears only
 when it is complete, and has the prompt set and the agent card, which `llamacpp:FILE` and Load Agent apply.
 The programs see no key and no model hub, have an empty home folder and a deadline, and end when this process
-ends (the supervisor of backend/chat/llamacpp).
+ends (the supervisor of backend/chat).
 
 A conversion can go wrong without an error: another chat template, other image sizes, weights that f16 cannot
 hold. Rounding alone changes a few words of long answers, so verdicts are compared, and of plans the number of
