@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ....backend.agents.requested.count import asked_count
 from ....backend.answers.answer_models import check_text
 from ....backend.answers.reply_text import find_objects, split_reply
-from ....backend.chat.chat_model import ChatModel, Message, Reply, ReplySettings
+from ....backend.chat.chat_model import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ChatError, PictureError, SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS
@@ -98,7 +98,7 @@ def read_checklist(text: str) -> Checklist:
 
 
 class Teacher:
-    """Asks `chat`, from several threads; answers are cached next to the data folder `out`."""
+    """Writes checklists with `chat`, from several threads; replies are cached next to the folder `out`."""
 
     def __init__(self, chat: ChatModel, out: Path) -> None:
         """Open the cache.
@@ -113,37 +113,44 @@ class Teacher:
         """Close the cache."""
         self._cache.close()
 
-    def answer(
-        self,
-        content: Sequence[str | Picture],
-        settings: ReplySettings,
-        read: Callable[[Reply], str],
-    ) -> str | None:
-        """Return the text that `read` takes from the reply, or None if there was no answer.
-
-        `read` may ask again with `chat`.
+    def checklist(self, request: str, pictures: Sequence[Picture]) -> Checklist | str:
+        """Return the checklist of a request, or the reason why there is none.
 
         Raises:
             ChatError: The teacher failed GIVE_UP times in a row, which is an outage.
             SettingsError: The cache cannot be written.
         """
-        parts = [one.digest if isinstance(one, Picture) else one for one in content]
-        key = key_of("teacher", self.chat.identity, *parts)
-        kept = self._cache.text(key)
-        if kept is not None:
-            return kept
+        question = f"{ASKED}\nrequest: {json.dumps(request, ensure_ascii=False)}\n{FORM}"
+        key = key_of("teacher", self.chat.identity, *(one.digest for one in pictures), question)
+        reply = self._cache.text(key)
         try:
-            text = read(self.chat.reply([Message(role="user", content=tuple(content))], settings))
+            if reply is None:
+                reply = self._reply((*pictures, question))
+                self._cache.keep_text(key, reply)
+            return read_checklist(reply)
         except ChatError:
             with self._lock:
                 self._failed += 1
                 if self._failed >= GIVE_UP:
                     raise
-            return None
+            return UNANSWERED
+        except AnswerError:
+            return UNUSABLE
+
+    def _reply(self, content: tuple[str | Picture, ...]) -> str:
+        """Return the reply, or the second one if the first cannot be parsed."""
+        turns = [Message(role="user", content=content)]
+        reply = self.chat.reply(turns, SETTINGS)
+        try:
+            read_checklist(reply.whole)
+        except AnswerError as error:
+            reason = f"Your answer could not be read. {error.message}{FORM}"
+            turns.append(Message(role="assistant", content=(reply.text,)))
+            turns.append(Message(role="user", content=(reason,)))
+            reply = self.chat.reply(turns, SETTINGS.drawn())
         with self._lock:
             self._failed = 0
-        self._cache.keep_text(key, text)
-        return text
+        return reply.whole
 
 
 class PlannerRlReport(BaseModel):
@@ -153,16 +160,12 @@ class PlannerRlReport(BaseModel):
         prompts: Number of prompts.
         rows: Number of training rows.
         held_out: Number of held-out rows.
-        items: Mean number of checklist items.
-        counted: Rows with a requested number of steps.
         left_out: Left-out prompts by reason.
     """
 
     prompts: int
     rows: int
     held_out: int
-    items: float
-    counted: int
     left_out: dict[str, int]
 
 
@@ -197,19 +200,13 @@ def make_planner_rl(
                 left_out[row] += 1
             else:
                 rows[prompt.row.split in ("", TRAIN)].append(row)
-        every = [*rows[True], *rows[False]]
         report = PlannerRlReport(
             prompts=len(prompts),
             rows=len(rows[True]),
             held_out=len(rows[False]),
-            items=sum(len(row.checklist) for row in every) / max(1, len(every)),
-            counted=sum(row.steps is not None for row in every),
             left_out=dict(left_out.most_common()),
         )
-        log(
-            f"{report.rows} training rows and {report.held_out} held-out rows from {report.prompts} prompts; "
-            f"{report.items:.1f} items per checklist; {report.counted} with a requested number of steps"
-        )
+        log(f"{report.rows} training rows and {report.held_out} held-out rows of {report.prompts} prompts")
         for reason, count in report.left_out.items():
             log(f"left out {count}: {reason}")
         if not rows[True]:
@@ -222,35 +219,14 @@ def make_planner_rl(
 
 
 def _row(prompt: Prompt, pictures: list[Picture], teacher: Teacher, images: list[str]) -> PlannerRlRow | str:
-    request = prompt.row.user_input
-    question = f"{ASKED}\nrequest: {json.dumps(request, ensure_ascii=False)}\n{FORM}"
-
-    def read(reply: Reply) -> str:
-        """Return the reply, or the second one if the first cannot be parsed."""
-        try:
-            read_checklist(reply.whole)
-            return reply.whole
-        except AnswerError as error:
-            reason = f"Your answer could not be read. {error.message}{FORM}"
-        turns = [
-            Message(role="user", content=(*pictures, question)),
-            Message(role="assistant", content=(reply.text,)),
-            Message(role="user", content=(reason,)),
-        ]
-        return teacher.chat.reply(turns, SETTINGS.drawn()).whole
-
-    answer = teacher.answer([*pictures, question], SETTINGS, read)
-    if answer is None:
-        return UNANSWERED
-    try:
-        found = read_checklist(answer)
-    except AnswerError:
-        return UNUSABLE
+    found = teacher.checklist(prompt.row.user_input, pictures)
+    if isinstance(found, str):
+        return found
     return PlannerRlRow(
-        request=request,
+        request=prompt.row.user_input,
         images=images,
         checklist=found.checklist,
-        steps=found.asked_steps(request),
+        steps=found.asked_steps(prompt.row.user_input),
         judge=teacher.chat.identity[:2000],
         id=prompt.row.id,
     )

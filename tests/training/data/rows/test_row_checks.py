@@ -5,7 +5,6 @@ They are named, or left out on request.
 
 from __future__ import annotations
 
-import codecs
 import json
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +24,7 @@ from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.cli.train.command import app
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.lengths import row_lengths
-from interleave_thinker.training.data.rows.rl import CriticRlRow, read_rl_rows, shown_of
+from interleave_thinker.training.data.rows.rl import CriticRlRow, read_planner_rl, read_rl_rows, shown_of
 from interleave_thinker.training.data.rows.sft import check_rows
 from interleave_thinker.training.stages import grpo as grpo
 from interleave_thinker.training.stages import sft as sft
@@ -96,19 +95,9 @@ def rl_call(folder: Path, bad: dict[str, Any], *more: str, held_out: bool = Fals
         (folder / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     told = COMMON.format(out=folder / "out", data=folder / "data.jsonl").split()
     held = ["--held-out", str(folder / "held.jsonl")] if held_out else []
-    small = [
-        "--prompts",
-        "2",
-        "--num-generations",
-        "4",
-        "--per-device-train-batch-size",
-        "8",
-        "--check-rows",
-        "4",
-        "--max-prompt-length",
-        "1024",
-    ]
-    return CliRunner().invoke(app, ["critic-grpo", *told, *small, *held, *more])
+    small = "--prompts 2 --num-generations 4 --per-device-train-batch-size 8 --check-rows 4"
+    told += [*small.split(), "--max-prompt-length", "1024"]
+    return CliRunner().invoke(app, ["critic-grpo", *told, *held, *more])
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -159,11 +148,6 @@ def test_the_length_of_a_question_counts_the_models_whole_input(tmp_path: Path) 
         assert row_lengths([shown_of(row, tmp_path, prompts)], processor, limit=1) == [whole]
 
 
-def with_mark(path: Path) -> Path:
-    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
-    return path
-
-
 def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
     plan_row = partial(sft_row, role="planner-sft")
     pages(tmp_path)
@@ -180,15 +164,7 @@ def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
     assert isinstance(taken.exception, Reached), taken.output
 
 
-def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
-    pages(tmp_path)
-    (tmp_path / "sft.json").write_text(json.dumps([sft_row()]))
-    (tmp_path / "rl.jsonl").write_text(json.dumps(rl_row(True)) + "\n" + json.dumps(rl_row(False)))
-    assert len(check_rows(with_mark(tmp_path / "sft.json"))[0]) == 1
-    assert len(read_rl_rows(with_mark(tmp_path / "rl.jsonl"))[0]) == 2
-
-
-@pytest.mark.parametrize("read", [check_rows, read_rl_rows])
+@pytest.mark.parametrize("read", [check_rows, read_rl_rows, read_planner_rl])
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "another encoding", "a key twice"])
 def test_an_unreadable_file_raises_one_error(
     read: Callable[[Path], object], kind: str, tmp_path: Path
