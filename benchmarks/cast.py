@@ -52,15 +52,15 @@ from interleave_thinker.backend.cast import MAX_FACTS, CastMember
 from interleave_thinker.backend.generators.generator import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Verdict
-from interleave_thinker.tinyworld.lab.data.critic_rows import drawn_of, verdict_of
-from interleave_thinker.tinyworld.lab.runs.batched_agents import BatchedAgent
-from interleave_thinker.tinyworld.lab.runs.batched_tasks import (
+from interleave_thinker.tinyworld.lab.batched import (
+    BatchedAgent,
     BatchedTasks,
     SharedCritic,
     SharedGenerator,
     drawing,
 )
-from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome, StoryRuns, run_story
+from interleave_thinker.tinyworld.lab.data.critic_rows import drawn_of, verdict_of
+from interleave_thinker.tinyworld.lab.stories import StoryOutcome, run_story
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.drawing import draw
@@ -332,16 +332,16 @@ def outcomes_of(
 
     together = BatchedTasks({"draw": images_of(made_by), "judge": judge})
     shared, critic = SharedGenerator(together, "tinyworld"), SharedCritic(together, "critic")
-    runs = StoryRuns(COUNTS if judging != "none" else (1,), unreadable="lost")
+    counts = COUNTS if judging != "none" else (1,)
     tasks: list[Callable[[], dict[int, StoryOutcome]]] = []
     for number, story in enumerate(stories):
         drawer: Generator = shared if arm == "remembers" else ForgetfulGenerator(shared, story.text)
         plan = with_cast(story, arm)
         tasks.append(
-            partial(run_story, number, story, plan, drawer, None if judging == "none" else critic, runs)
+            partial(run_story, number, story, plan, drawer, None if judging == "none" else critic, counts)
         )
     told = together.run(tasks)
-    return {attempts: [one[attempts] for one in told] for attempts in runs.max_attempts}, calls
+    return {attempts: [one[attempts] for one in told] for attempts in counts}, calls
 
 
 def measured(ones: Sequence[StoryOutcome]) -> tuple[Share, Share, float]:

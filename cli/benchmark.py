@@ -146,12 +146,11 @@ def run(
     names = [planning.planner, judging.critic, drawing.generator]
     _confirm(names, f"{len(chosen)} items with up to {attempts} attempts a step", yes)
     take_folder(out, setting.model_copy(update={"data_digest": digest_of(items)}))
-    part = shard or _rank()
     made = BenchmarkRun(
         out,
         ShowingImages(named) if benchmark.shows_images else named,
         setting.settings,
-        TrajectoryOptions(shard=part, retry_failed=retry_failed, go_on=True),
+        TrajectoryOptions(shard=shard or _rank(), retry_failed=retry_failed, go_on=True),
         open_executor(parallel, ray, workers),
         _say,
     ).carry_out(chosen, settings.published_input)

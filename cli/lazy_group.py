@@ -33,7 +33,7 @@ COMMANDS = {
     "clips": (".commands.run.clips:command", "Make the videos between the images of a story."),
     "put-back": (".commands.put_back:command", "Put back pixels that an edit did not need to change."),
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
-    "evaluate": (".evaluate.command:app", "Measure planner, critic and complete stories in the tiny world."),
+    "evaluate": (".evaluate:app", "Measure critics, scorers and training stages."),
     "benchmark": (
         ".benchmark:app",
         "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world.",

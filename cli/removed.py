@@ -27,8 +27,9 @@ REMOVED: dict[str, tuple[str, ...]] = {
         *("--judge-dtype", "--judge-device", "--judge-quantization"),
     ),
     "benchmark compare": ("--page",),
-    "evaluate": ("own-critic",),
-    "evaluate ablation": ("--teacher-seeds",),
+    "evaluate": ("own-critic", "tinyworld"),
+    "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),
+    "train tinyworld-critic": ("--draw-processes",),
     "data": ("pairs", "critic-pairs", "planner-pairs", "inspect"),
     "data prompts": (
         *("--variants", "--words", "--taxonomy", "--language", "--polish", "--polish-language"),

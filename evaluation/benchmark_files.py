@@ -92,18 +92,15 @@ def checked(items: list[BenchmarkItem], split: str) -> list[BenchmarkItem]:
     """
     seen: set[str] = set()
     for item in items:
-        fault = _name_fault(item.id) or ("occurs twice in the data" if item.id in seen else "")
-        if fault:
-            raise SettingsError(f"The id {item.id[:80]!r} {fault}.", WRONG_FILE)
-        fault = _name_fault(item.category)
-        if fault:
-            raise SettingsError(
-                f"The category {item.category[:80]!r} {fault}.",
-                WRONG_FILE,
-            )
-        fault = _text_fault(item.text)
-        if fault:
-            raise SettingsError(f"The text of {item.id[:80]!r} {fault}.", WRONG_FILE)
+        twice = "occurs twice in the data" if item.id in seen else ""
+        faults = {
+            f"id {item.id[:80]!r}": _name_fault(item.id) or twice,
+            f"category {item.category[:80]!r}": _name_fault(item.category),
+            f"text of {item.id[:80]!r}": _text_fault(item.text),
+        }
+        for what, fault in faults.items():
+            if fault:
+                raise SettingsError(f"The {what} {fault}.", WRONG_FILE)
         seen.add(item.id)
     if not split:
         return items

@@ -220,10 +220,8 @@ def tinyworld_planner_rl(
     least: Annotated[int, typer.Option(min=1, max=20, help="Least number of steps of a story.")] = 1,
     most: Annotated[int, typer.Option(min=1, max=20, help="Greatest number of steps of a story.")] = 6,
     wording: Annotated[
-        Literal["usual", "other", "unseen"],
-        typer.Option(
-            help="Phrases that the built-in planner was trained on (usual), or one of two other sets."
-        ),
+        Literal["usual", "other"],
+        typer.Option(help="Phrases that the built-in planner was trained on (usual), or others."),
     ] = "usual",
     seed: WorldSeed = 0,
     split: WorldSplit = "train",

@@ -84,9 +84,6 @@ METHOD, MODE, LANGUAGE, TIMESTAMP = "interleave-thinker", "base", "en", "2000010
 STORIES = Path(METHOD) / MODE / LANGUAGE / TIMESTAMP
 MISSING = "missing.json"
 SHOTS = "shots"
-INNER = ("shot", "shots")
-TIMES = re.compile(r"\d{8}[_-]\d{6}")
-ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp")
 
 
 class ViStory(Benchmark):
@@ -128,37 +125,21 @@ class ViStory(Benchmark):
         Raises:
             OSError: If a file cannot be written.
         """
-        root = place.folder / STORIES
-        root.mkdir(parents=True)
+        (place.folder / STORIES).mkdir(parents=True)
         notes: list[str] = []
         missing: dict[str, list[int]] = {}
         for item, answer in answers:
             if answer is not None:
-                missing[item.id], note = _write(root / item.id / SHOTS, item, answer)
+                missing[item.id], note = _write(_shots_of(place.folder, item), item, answer)
                 notes += [f"{item.id}: {note}"] if note else []
         content = {name: numbers for name, numbers in missing.items() if numbers}
         (place.folder / MISSING).write_text(json.dumps(content) + "\n")
         return notes
 
     def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
-        """Check like the official loader that every shot has one image whose name ends with its number.
-
-        Raises:
-            SettingsError: If the loader would fail for all stories.
-        """
-        root = folder / STORIES
-        if (folder / METHOD / LANGUAGE).exists():
-            raise SettingsError(
-                f"{METHOD}/{LANGUAGE} would be read instead of {METHOD}/{MODE}/{LANGUAGE}. Remove it."
-            )
-        for path in root.iterdir() if root.is_dir() else ():
-            if path.is_dir() and not path.name.isdecimal():
-                raise SettingsError(
-                    f"The folder {path.name[:80]!r} is not named by a story's number; the loader would "
-                    "fail. Remove it."
-                )
+        """Check that every shot has its image, or is listed as missing, and that nothing else is there."""
         missing = _missing(folder)
-        faults = (_fault(root / item.id, item, missing.get(item.id, ())) for item in items)
+        faults = (_fault(_shots_of(folder, item), item, missing.get(item.id, ())) for item in items)
         return [fault for fault in faults if fault is not None]
 
     def values(
@@ -331,48 +312,18 @@ def _share(value: Any, best: float, where: str) -> float:
     return min(1.0, max(0.0, number / best))
 
 
+def _shots_of(submission: Path, item: BenchmarkItem) -> Path:
+    return submission / STORIES / item.id / SHOTS
+
+
+def _name(number: int) -> str:
+    return f"shot_{number:02}.png"
+
+
 def _drawn_share(submission: Path, item: BenchmarkItem) -> float:
     """Return the share of a story's shots that have an image."""
-    try:
-        found = _shots_in(submission / STORIES / item.id)
-    except ValueError:
-        return 0.0
-    numbers = item.row["shots"]
-    return sum(number in found for number in numbers) / len(numbers)
-
-
-def _shots_in(story: Path) -> dict[int, Path]:
-    """Return the images of a story's folder by shot number, as the official loader finds them.
-
-    Raises:
-        ValueError: If the loader would fail, or its choice would depend on chance.
-    """
-    try:
-        names = sorted(os.listdir(story))
-        if any(TIMES.fullmatch(name) and (story / name).is_dir() for name in names):
-            raise ValueError("a folder named like a timestamp would be read instead of the shots")
-        inner = [name for name in names if name.lower() in INNER or name.endswith(INNER)]
-        if len(inner) > 1:
-            raise ValueError(f"both {inner[0]!r} and {inner[1]!r} look like the folder of shots")
-        folder = story / inner[0] if inner and (story / inner[0]).is_dir() else story
-        return _by_number(folder)
-    except OSError as error:
-        raise ValueError(f"the folder of its shots cannot be read ({error.strerror or error})") from error
-
-
-def _by_number(folder: Path) -> dict[int, Path]:
-    found: dict[int, Path] = {}
-    for name in sorted(os.listdir(folder)):
-        path = folder / name
-        if not name.lower().endswith(ENDINGS) or not path.is_file():
-            continue
-        written = name.split("_")[-1].split(".")[0]
-        if not (written.isdecimal() and written.isascii()):
-            raise ValueError(f"the name {name[:80]!r} does not end with a shot number")
-        if int(written) in found:
-            raise ValueError(f"shot {int(written)} has two images")
-        found[int(written)] = path
-    return found
+    numbers, folder = item.row["shots"], _shots_of(submission, item)
+    return sum((folder / _name(number)).is_file() for number in numbers) / len(numbers)
 
 
 def _write(folder: Path, item: BenchmarkItem, answer: ItemAnswer) -> tuple[list[int], str]:
@@ -390,7 +341,7 @@ def _write(folder: Path, item: BenchmarkItem, answer: ItemAnswer) -> tuple[list[
         if picture is None:
             lacking.append(number)
         else:
-            write_image(folder / f"shot_{number:02}.png", picture)
+            write_image(folder / _name(number), picture)
     notes = (
         [f"shots without an image, which count as zero: {len(lacking)} of {len(numbers)}"] if lacking else []
     )
@@ -410,20 +361,16 @@ def _missing(folder: Path) -> dict[str, list[int]]:
 
 
 def _fault(folder: Path, item: BenchmarkItem, missing: Collection[int]) -> ItemFault | None:
-    try:
-        found = _shots_in(folder)
-    except ValueError as error:
-        return ItemFault(item.id, str(error))
-    numbers: list[int] = item.row["shots"]
-    for number in numbers:
-        if number in found:
-            fault = image_fault(item, found[number])
+    names = {_name(number): number for number in item.row["shots"]}
+    other = sorted(set(os.listdir(folder) if folder.is_dir() else ()) - set(names))
+    if other:
+        return ItemFault(item.id, f"{other[0][:80]!r} is no shot of the story")
+    for name, number in names.items():
+        if number not in missing or (folder / name).exists():
+            fault = image_fault(item, folder / name)
             if fault is not None:
                 return fault
-        elif number not in missing:
-            return ItemFault(item.id, f"shot {number} has no image")
-    other = sorted(set(found) - set(numbers))
-    return ItemFault(item.id, f"shot {other[0]} does not belong to the story") if other else None
+    return None
 
 
 BENCHMARK = ViStory()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support.benchmark_runs import carry_out
@@ -20,17 +18,11 @@ from support.small_teachers import SmallChat, SmallTeachers
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import GeneratorError, SettingsError
-from interleave_thinker.backend.files.lock import SystemLock
-from interleave_thinker.backend.journal.journal import NAME as LOCK
-from interleave_thinker.backend.journal.run_files import RUN
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.evaluation import scores as scores_module
 from interleave_thinker.evaluation import submission as collecting
 from interleave_thinker.evaluation.benchmark_run import (
     UNKNOWN,
-    BenchmarkOptions,
-    BenchmarkSettings,
     commit,
     row_of,
     take_folder,
@@ -118,29 +110,6 @@ def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
     assert collect(out, log=lambda line: None) and len(read_collected(out)) == 3
 
 
-@pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_a_difference_interval_can_be_below_zero_without_a_worse_item(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
-) -> None:
-    """On a scale of ten, differences between 0 and 1 are not shares."""
-
-    def scores(values: list[float]) -> SimpleNamespace:
-        items = {str(number): {"score": value} for number, value in enumerate(values)}
-        figures = [SimpleNamespace(metric="score", yes_no=False)]
-        return SimpleNamespace(figures=figures, values=items, categories=dict.fromkeys(items, "all"))
-
-    both = scores([scale / 2] * 3), scores([scale / 2, scale / 2, scale / 2 + 0.5])
-    monkeypatch.setattr(scores_module, "_alike", lambda folders: both)
-    (found,) = compare(tmp_path, tmp_path)
-    assert found.difference == pytest.approx(0.5 / 3) and found.low is not None and found.low < 0
-
-
-def test_scores_without_a_setting_are_damaged(tmp_path: Path) -> None:
-    (tmp_path / "scores.json").write_text('{"setting": {}}')
-    with pytest.raises(SettingsError, match="damaged"):
-        compare(tmp_path, tmp_path)
-
-
 @pytest.mark.parametrize("name", ["ueval", "rise", "specv", "comm"])
 def test_a_gap_is_rejected_or_counts_zero(name: str, tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of(name, tmp_path)
@@ -198,45 +167,6 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
     assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
 
 
-def _share(out: Path, setting: BenchmarkSettings, log: Path) -> None:
-    carry_out(out, setting, SmallTeachers(log, seconds=0.01))
-
-
-def test_two_processes_share_a_folder_and_generate_nothing_twice(tmp_path: Path) -> None:
-    setting = setting_of("wise", tmp_path)
-    log = tmp_path / "draws.log"
-    take_folder(tmp_path / "out", setting)
-    context = multiprocessing.get_context("fork")
-    both = [context.Process(target=_share, args=(tmp_path / "out", setting, log)) for _ in range(2)]
-    for one in both:
-        one.start()
-    for one in both:
-        one.join(60)
-        assert one.exitcode == 0
-    drawn = log.read_text().split()
-    assert len(set(drawn)) == len(drawn)
-    carry_out(tmp_path / "alone", setting)
-    for name in ("out", "alone"):
-        collect(tmp_path / name, log=lambda line: None)
-    assert files_of(tmp_path / "out" / "submission") == files_of(tmp_path / "alone" / "submission")
-
-
-def test_an_item_in_use_by_another_process_is_skipped(tmp_path: Path) -> None:
-    out, setting = tmp_path / "out", setting_of("wise", tmp_path)
-    row = row_of(open_benchmark("wise").items(setting.where())[3])
-    folder = out / "items" / row.folder
-    take_folder(out, setting)
-    folder.mkdir(parents=True)
-    (folder / RUN).write_text("{}")
-    lock = SystemLock(folder / LOCK)
-    assert lock.take()
-    made = carry_out(out, setting)
-    assert made.totals.to_do == 1 and made.totals.failed == 0 and "another process" in made.stopped
-    lock.release()
-    (folder / RUN).unlink()
-    assert carry_out(out, setting).totals.to_do == 0
-
-
 def test_the_published_input_and_ids_of_any_kind(tmp_path: Path) -> None:
     items = open_benchmark("ueval").items(MINIATURES["ueval"](tmp_path))
     assert "visually" not in row_of(items[0], published_input=True).user_input
@@ -253,11 +183,6 @@ def test_ueval_texts_are_joined_according_to_the_preset(preset: str, tmp_path: P
     numbered = "1. Bake it.\n\n2. Cool it.\n\n3. Eat it."
     # The published runner joins without separators and uses the instruction if a step has no text.
     assert entry["text_answer"] == (numbered if preset == "ours" else "Bake it. Cool it.\nEat it.")
-
-
-def test_the_released_preset_asks_as_published() -> None:
-    chosen = {name: BenchmarkOptions(preset=name).published_input for name in ("ours", "paper", "released")}
-    assert chosen == {"ours": False, "paper": False, "released": True}
 
 
 def test_a_step_without_image_is_reported(tmp_path: Path) -> None:

@@ -165,17 +165,6 @@ def test_unsafe_categories_are_rejected(category: str, tmp_path: Path) -> None:
         open_benchmark("rise").items(data)
 
 
-def test_the_longest_id_can_name_every_file_of_a_submission(tmp_path: Path) -> None:
-    path, benchmark = tmp_path / "rows.json", open_benchmark("ueval")
-    path.write_text(json.dumps([{"id": "ä" * 100, "task": "art", "prompt": "p"}]))
-    items = benchmark.items(BenchmarkData(path))
-    benchmark.write(SubmissionPlace(tmp_path, tmp_path), [(items[0], answer(0))])
-    assert benchmark.read(tmp_path, items) == []
-    path.write_text(json.dumps([{"id": "ä" * 101, "task": "art", "prompt": "p"}]))
-    with pytest.raises(SettingsError, match="longer"):
-        benchmark.items(BenchmarkData(path))
-
-
 @pytest.mark.parametrize("text", ["x" * 100_001, "a \\ud800 b"])
 def test_invalid_request_texts_are_reported(text: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
@@ -206,30 +195,6 @@ def test_ueval_image_paths_are_those_the_reader_needs(tmp_path: Path) -> None:
     assert entry["text_answer"].startswith("1. Bake") and "\n\n2. Cool it" in entry["text_answer"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "row"),
-    [
-        ("ueval", {"id": 7, "task": "art", "prompt": "p"}),
-        ("specv", {"id": 7, "dimension": "d", "question": "q"}),
-        ("comm", {"data_id": 7, "title": "t", "step_info": [[{"type": "text", "content": "x"}]] * 2}),
-    ],
-)
-def test_numeric_ids_are_read_as_text(kind: str, row: dict[str, object], tmp_path: Path) -> None:
-    path, benchmark = tmp_path / "rows.json", open_benchmark(kind)
-    path.write_text(json.dumps([row]))
-    items = benchmark.items(BenchmarkData(path))
-    assert {item.id.split("_")[0] for item in items} == {"7"}
-    out = tmp_path / "submission"
-    out.mkdir()
-    benchmark.write(SubmissionPlace(out, out), [(item, answer(0)) for item in items])
-    assert not benchmark.read(out, items)
-    field = next(iter(row))
-    for wrong in (7.0, True, ["7"]):
-        path.write_text(json.dumps([row | {field: wrong}]))
-        with pytest.raises(SettingsError, match=f"{field}.*neither a text nor a whole number"):
-            benchmark.items(BenchmarkData(path))
-
-
 def test_the_ueval_evaluator_gets_ids_as_in_the_answers(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps([{"id": 7, "task": "art", "prompt": "p"}]))
     benchmark = open_benchmark("ueval")
@@ -254,21 +219,6 @@ def test_a_comm_text_gives_both_tasks_with_continued_numbering(tmp_path: Path) -
     assert len(STEP.findall(content["model_input"])) == 2 == len(content["input_image_list"])
     all_items = benchmark.items(MINIATURES["comm"](tmp_path / "data"))
     assert [item.id for item in all_items if item.id.startswith("short")] == ["short_task4"]
-
-
-def test_comm_titles_have_no_marks_and_steps_are_validated(tmp_path: Path) -> None:
-    row = {
-        "data_id": "a",
-        "title": "A <image> (1) of [it]",
-        "step_info": [[{"type": "text", "content": "x"}]],
-    }
-    path, benchmark = tmp_path / "rows.json", open_benchmark("comm")
-    path.write_text(json.dumps([row]))
-    (item,) = benchmark.items(BenchmarkData(path))
-    assert item.text.endswith("A ‹image> 1) of (it)")
-    path.write_text(json.dumps([{**row, "step_info": [["x"], ["y"]]}]))
-    with pytest.raises(SettingsError, match="step_info"):
-        benchmark.items(BenchmarkData(path))
 
 
 def test_comm_shows_at_most_ten_images() -> None:

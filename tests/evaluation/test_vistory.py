@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ from interleave_thinker.evaluation.benchmark_run import BenchmarkRun, ShowingIma
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.benchmarks.vistory import LANGUAGE, METHOD, MODE, STORIES, TIMESTAMP
 from interleave_thinker.evaluation.scores import opened, score
-from interleave_thinker.evaluation.submission import SUBMISSION, collect
+from interleave_thinker.evaluation.submission import SUBMISSION
 from interleave_thinker.training.data.trajectories.engine import Teachers, TrajectoryOptions
 from interleave_thinker.training.data.trajectories.executors import ThreadExecutor
 
@@ -133,14 +133,6 @@ def test_every_story_has_its_number_of_steps_and_every_step_its_own_characters(t
             assert (shown.source is None) == (number == 1)
         # The count is part of the planner's identity: another count is another plan.
         assert f'{{"step_count":{item.steps}}}' in trajectory.identities.planner
-
-
-def test_the_general_step_count_applies_to_items_without_one(tmp_path: Path) -> None:
-    items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
-    teachers = Obeying(FakeGenerator(16), PlanConstraints(step_count=1))
-    run([replace(items[0], steps=0), items[1]], tmp_path / "out", teachers)
-    counts = [len(load_trajectory(path.parent).results) for path in tmp_path.glob("out/items/*/plan.json")]
-    assert sorted(counts) == [1, 3]
 
 
 def test_a_single_image_generator_is_rejected_before_planning(tmp_path: Path) -> None:
@@ -274,64 +266,15 @@ def test_only_measured_metrics_have_figures_and_missing_stories_count_zero(tmp_p
     assert refused.exit_code == 2 and "pass its results with --results" in refused.output, refused.output
 
 
-def test_metrics_measured_in_one_folder_only_show_dashes(tmp_path: Path) -> None:
-    out = collected("vistory", tmp_path)
-    other = tmp_path / "b|c\nd"
-    shutil.copytree(out, other)
-    cids = {str(n): {"cids_cross_mean": 0.5} for n in range(11, 17)}
-    csd = {str(n): {"self_csd": 0.5} for n in range(11, 17)}
-    score(out, results(tmp_path / "one", cids=cids))
-    score(other, results(tmp_path / "other", cids=cids, csd=csd))
-    for folders in ((out, other), (other, out)):
-        table = call("benchmark", "table", *folders)
-        assert table.exit_code == 0 and "| cids cross | style self |" in table.output, table.output
-        rows = [line for line in table.output.splitlines() if line.startswith("| ")]
-        assert [row.replace("\\|", "").count("|") for row in rows] == [rows[0].count("|")] * 3
-        assert sum("| – |" in row for row in rows) == 1 and any(row.startswith("| b\\|c d ") for row in rows)
-        compared = call("benchmark", "compare", *folders)
-        assert compared.exit_code == 0 and "| cids cross | +0.000 |" in compared.output, compared.output
-        assert "| style self | – | – |  | 0 | 0 |" in compared.output
-    score(out, results(tmp_path / "third", aesthetic={"11": {"aesthetic_score": 5}}))
-    refused = call("benchmark", "compare", out, other)
-    assert refused.exit_code == 2 and "no metric with values for the same item" in refused.output
-
-
-def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
-    out = collected("vistory", tmp_path)
-    record = next((out / "items").glob("*/execution_record.json"))
-    record.unlink()
-    with pytest.raises(SettingsError, match="1 of 6 items have no answer"):
-        collect(out, log=lambda line: None)
-    collect(out, with_gaps=True, log=lambda line: None)
-    given = results(tmp_path / "results", cids={str(n): {"cids_cross_mean": 1} for n in range(11, 17)})
-    scores = score(out, given)
-    assert scores.gaps == 1 and 0.0 in [one["cids cross"] for one in scores.values.values()]
-
-
-@pytest.mark.parametrize(
-    ("made", "reason"),
-    [
-        ("11/20260101_000000/shot_01.png", "read instead of"),
-        ("11/more shots/shot_01.png", "look like the folder of shots"),
-        ("11/shots/cover.png", "does not end with"),
-        ("11/shots/shot_1.png", "shot 1 has two images"),
-        ("11/shots/shot_09.png", "does not belong to the story"),
-    ],
-)
-def test_ambiguous_folders_are_rejected(made: str, reason: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", ["shot_1.png", "shot_09.png", "cover.png"])
+def test_other_files_among_the_shots_are_reported(made: str, tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
-    BENCHMARK.write(
-        SubmissionPlace(tmp_path, tmp_path), [(item, answer(n, 4)) for n, item in enumerate(items)]
-    )
+    answers = [(item, answer(n, 4)) for n, item in enumerate(items)]
+    BENCHMARK.write(SubmissionPlace(tmp_path, tmp_path), answers)
     assert BENCHMARK.read(tmp_path, items) == []
-    path = tmp_path / STORIES / made
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(picture(1).png())
+    (tmp_path / STORIES / "11" / "shots" / made).write_bytes(picture(1).png())
     (fault,) = BENCHMARK.read(tmp_path, items)
-    assert fault.item == "11" and reason in fault.reason
-    (tmp_path / STORIES / "notes").mkdir()
-    with pytest.raises(SettingsError, match="not named by a story's number"):
-        BENCHMARK.read(tmp_path, items)
+    assert fault.item == "11" and "is no shot of the story" in fault.reason
 
 
 def test_names_of_characters_are_made_to_fit_a_cast(tmp_path: Path) -> None:

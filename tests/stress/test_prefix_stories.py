@@ -20,7 +20,7 @@ from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.machine.counters import counting
 from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory
-from interleave_thinker.tinyworld.lab.runs.stories import request_of
+from interleave_thinker.tinyworld.lab.stories import request_of
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline

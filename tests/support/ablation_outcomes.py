@@ -9,15 +9,10 @@ from random import Random
 
 from pydantic import BaseModel
 
-from interleave_thinker.tinyworld.lab.ablation.measures import (
-    NextSteps,
-    RefinedPrompts,
-    RowOutcomes,
-    StoredVerdicts,
-)
-from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, measured, seed_folder
+from interleave_thinker.tinyworld.lab.ablation.jobs import ROWS, measured, seed_folder
+from interleave_thinker.tinyworld.lab.ablation.measures import RowOutcomes, StoredVerdicts
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
-from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome
+from interleave_thinker.tinyworld.lab.stories import StoryOutcome
 
 
 def found_by(rate: float, rng: Random, attempts: Sequence[int] = (3,)) -> RowOutcomes:
@@ -44,13 +39,6 @@ def write_seeds(out: Path, settings: AblationSettings) -> None:
         for name in ROWS:
             attempts = {"alone": (1,), "sft": (1, 3, 5), "rl": (1, 3, 5)}.get(name, (3,))
             write_found(measured(folder, name), found_by(rates.get(name, 0.5), rng, attempts))
-        remedies = RefinedPrompts(
-            refused={name: [True] * 40 + [False] * 10 for name in ("sft", "rl")},
-            drawn_right={"sft": [False] * 50, "rl": [True] * 30 + [False] * 20},
-        )
-        write_found(measured(folder, "remedies"), remedies)
-        write_found(measured(folder, "next_steps"), NextSteps(right=[[True, False], [True]]))
         for name in ("plans", "agent_plans"):
             (folder / name).mkdir()
             (folder / name / "plans.json").write_text(json.dumps({"exact": {"rate": 0.9}, "plans": []}))
-            (folder / name / "done.json").write_text(json.dumps({"processor_seconds": 90.0}))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.tinyworld.lab import job_runner as jobs_module
+from interleave_thinker.tinyworld.lab.ablation import jobs as jobs_module
 
 
 @pytest.fixture
 def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let processes of a test import the package under its public name, even if it is not installed."""
-    package = Path(jobs_module.__file__).parents[2]
+    package = Path(jobs_module.__file__).parents[3]
     (tmp_path / "importable").mkdir()
     (tmp_path / "importable" / "interleave_thinker").symlink_to(package, target_is_directory=True)
     monkeypatch.syspath_prepend(tmp_path / "importable")

@@ -12,7 +12,7 @@ import pytest
 from support.ablation_jobs import die, fail, fill_disk, note, sleep_and_note
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.tinyworld.lab.job_runner import LabJob, run_jobs
+from interleave_thinker.tinyworld.lab.ablation.jobs import LabJob, run_jobs
 
 
 @pytest.mark.usefixtures("importable")
@@ -26,26 +26,6 @@ def test_jobs_wait_for_dependencies_and_run_once(tmp_path: Path) -> None:
     assert os.environ == before, "later processes of the caller must not inherit the number of threads"
     assert (tmp_path / "order.txt").read_text().split() == ["first", "second"]
     assert all(job.done for job in jobs)
-
-
-@pytest.mark.usefixtures("importable")
-def test_a_job_of_all_threads_has_the_machine_to_itself(tmp_path: Path) -> None:
-    names = ("small", "wide", "later")
-    jobs = [
-        LabJob(tmp_path / name, note, (name,), threads=count)
-        for name, count in zip(names, (1, 2, 1), strict=True)
-    ]
-    said: list[str] = []
-    run_jobs(jobs, 2, said.append)
-    folder = tmp_path.name
-    begun = [line for line in said if line.endswith("...")]
-    assert begun == [f"{folder}/{name} ..." for name in names]
-    assert said.index(f"{folder}/wide ...") > said.index(
-        next(one for one in said if one.startswith(f"{folder}/small: "))
-    )
-    assert said.index(f"{folder}/later ...") > said.index(
-        next(one for one in said if one.startswith(f"{folder}/wide: "))
-    )
 
 
 @pytest.mark.usefixtures("importable")

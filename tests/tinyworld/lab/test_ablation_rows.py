@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,23 +16,19 @@ from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.types import RunSettings, Verdict
 from interleave_thinker.tinyworld.lab.ablation.single_agent import (
-    NO_MORE,
     next_step,
-    right_next_steps,
     run_step_by_step,
 )
-from interleave_thinker.tinyworld.lab.data.planner_rows import make_copies
 from interleave_thinker.tinyworld.lab.data.trajectories import (
     OVERLOOKED,
     REMEDIES,
     TaughtAttempt,
     filtered,
-    make_taught,
     make_unfiltered,
     refined_prompt,
     trajectories,
 )
-from interleave_thinker.tinyworld.lab.runs.stories import request_of
+from interleave_thinker.tinyworld.lab.stories import request_of
 from interleave_thinker.tinyworld.lab.world.judged_images import DrawnImage, rendered
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
@@ -104,22 +99,6 @@ def test_trajectories_are_filtered_as_published(faulty: tuple[int, ...], kept: l
     assert [one.prompt for one in filtered(taught(*faulty))] == kept
 
 
-def test_the_shared_agent_is_trained_one_step_at_a_time() -> None:
-    story = random_story(Random(3), "train", steps=3)
-    steps = [next_step(story, done).steps for done in range(4)]
-    assert [len(one) for one in steps] == [1, 1, 1, 1]
-    assert [one[0].prompt for one in steps[:3]] == [step.prompt for step in story.plan.steps]
-    assert steps[3][0].name == NO_MORE and steps[3][0].prompt is None
-
-
-def test_the_shared_agent_is_measured_after_each_step() -> None:
-    story = random_story(Random(3), "train", steps=3)
-    answers = [write_plan(next_step(story, done)) for done in range(4)]
-    assert right_next_steps(story, Planner(ScriptedChat(answers))) == [True] * 4
-    forgets = [answers[0], answers[2], answers[2], answers[2]]
-    assert right_next_steps(story, Planner(ScriptedChat(forgets))) == [True, False, True, False]
-
-
 def test_steps_are_planned_one_by_one_during_generation() -> None:
     story = random_story(Random(3), "train", steps=3)
     answers = [write_plan(next_step(story, done)) for done in range(4)]
@@ -152,26 +131,3 @@ def test_a_wrongly_accepted_image_ends_its_trajectory_and_is_filtered_out() -> N
     first, last = taught(2, 1)
     assert filtered([first, replace(last, overlooked=True)]) == [first]
     assert filtered([replace(first, overlooked=True)]) == []
-
-
-def test_unrelated_images_match_hardly_any_expected_cell(tmp_path: Path) -> None:
-    def refused(share: float) -> float:
-        rows = make_taught(tmp_path / str(share), 60, 3, strangers=share)
-        said = [read_verdict(row.messages[1].content) for row in rows]
-        return sum(not verdict.success for verdict in said) / len(said)
-
-    assert 0.35 < refused(0.0) < 0.75 and refused(1.0) > 0.95
-
-
-def test_word_lists_contain_request_words_in_random_order() -> None:
-    rows = make_copies(400, 0, 9)
-    lists = [row.messages[1].content.split() for row in rows]
-    assert all(row.messages[0].content == f"Repeat: {row.messages[1].content}" for row in rows)
-    assert {len(words) for words in lists} == set(range(3, 10))
-    rng = Random(0)
-    requests = [random_story(rng, "train").text.split() for _ in range(4000)]
-    known = {word.lower() for words in requests for word in words}
-    assert {word.lower() for words in lists for word in words} <= known
-    follows = {pair for words in requests for pair in itertools.pairwise(words)}
-    pairs = [pair for words in lists for pair in itertools.pairwise(words)]
-    assert sum(pair in follows for pair in pairs) < len(pairs) / 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from random import Random
@@ -14,9 +13,8 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.backend.types.roles import CriticLike
 from interleave_thinker.tinyworld.lab.ablation.measures import oracle_verdicts, plan_from_phrases
-from interleave_thinker.tinyworld.lab.runs.batched_agents import Judging
-from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
-from interleave_thinker.tinyworld.lab.runs.stories import StoryRuns, lost, run_story
+from interleave_thinker.tinyworld.lab.batched import BatchedTasks, Judging, SharedCritic, SharedGenerator
+from interleave_thinker.tinyworld.lab.stories import lost, run_story
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.lab.world.scenes import misdraw, random_luck
 from interleave_thinker.tinyworld.runtime.drawing import draw
@@ -56,9 +54,8 @@ class Oracle(CriticLike):
 def side_by_side(artist: Draughtsman, at_once: int) -> list[bool]:
     together = BatchedTasks({"draw": artist.draw_all, "judge": oracle_verdicts}, at_once)
     generator, critic = SharedGenerator(together, "draughtsman"), SharedCritic(together, "oracle")
-    runs = StoryRuns((3,))
     tasks = [
-        partial(run_story, number, story, story.plan, generator, critic, runs)
+        partial(run_story, number, story, story.plan, generator, critic, (3,))
         for number, story in enumerate(STORIES)
     ]
     return [step for one in together.run(tasks) for step in one[3].steps]
@@ -69,52 +66,10 @@ def test_batched_stories_equal_single_ones() -> None:
     alone = [
         step
         for number, story in enumerate(STORIES)
-        for step in run_story(number, story, story.plan, artist, Oracle(), StoryRuns((3,)))[3].steps
+        for step in run_story(number, story, story.plan, artist, Oracle(), (3,))[3].steps
     ]
     assert side_by_side(artist, 5) == alone and sum(alone) > 0
     assert max(artist.at_once) == 5, "the images of five stories are generated in one batch"
-
-
-def test_batches_are_the_same_every_time() -> None:
-    first, second = Draughtsman(), Draughtsman()
-    side_by_side(first, 7)
-    side_by_side(second, 7)
-    assert first.at_once == second.at_once
-
-
-def test_slow_tasks_are_waited_for() -> None:
-    sizes: list[int] = []
-
-    def answer(questions: Sequence[int]) -> list[int]:
-        sizes.append(len(questions))
-        return [one * 10 for one in questions]
-
-    together = BatchedTasks({"ten times": answer})
-
-    def slow(number: int) -> int:
-        time.sleep(0.02 * number)
-        return together.ask("ten times", number)
-
-    assert together.run([partial(slow, number) for number in range(4)]) == [0, 10, 20, 30]
-    assert sizes == [4]
-
-
-def test_one_task_runs_at_a_time() -> None:
-    """Tasks that wake each other by the dozen cost more than their work."""
-    running: list[int] = []
-    most: list[int] = []
-    together = BatchedTasks({"again": list})
-
-    def work(number: int) -> None:
-        for _ in range(3):
-            running.append(number)
-            time.sleep(0.002)
-            most.append(len(running))
-            running.remove(number)
-            together.ask("again", number)
-
-    together.run([partial(work, number) for number in range(6)])
-    assert most == [1] * 18
 
 
 def test_unreadable_verdicts_fail_only_stories_that_are_judged() -> None:
@@ -125,9 +80,7 @@ def test_unreadable_verdicts_fail_only_stories_that_are_judged() -> None:
             raise AnswerError("nothing readable")
 
     story = next(story for story in STORIES if len(story.pages) > 1)
-    with pytest.raises(AnswerError):
-        run_story(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3)))
-    outcomes = run_story(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3), unreadable="lost"))
+    outcomes = run_story(0, story, story.plan, Draughtsman(), Mute(), (1, 3))
     assert outcomes[1].draws == len(story.pages), "with one attempt no critic is called"
     assert outcomes[3] == lost(story)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,29 +16,27 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Request
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.generator import load_pipeline
 from interleave_thinker.tinyworld.runtime.scene import Scene, identity_of
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.tinyworld.lab.models import generator as generator_training
-from interleave_thinker.tinyworld.lab.models.generator import GeneratorTraining
+from interleave_thinker.tinyworld.lab.models.generator import GeneratorTraining, train
 from interleave_thinker.tinyworld.lab.models.recipes import (
     CriticRecipe,
     PlannerRecipe,
     train_critic,
     train_planner,
 )
-from interleave_thinker.tinyworld.lab.world.judged_images import balanced
 
 SMALL = GeneratorTraining(steps=110, sharpen_steps=10, batch=8, heads=3, layers=2)
+LINES: list[str] = []
 PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))
 
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generator")
-    return generator_training.train(SMALL, folder, log=lambda line: None)
+    return train(SMALL, folder, log=LINES.append)
 
 
 def _losses(lines: list[str]) -> list[float]:
@@ -48,52 +44,14 @@ def _losses(lines: list[str]) -> list[float]:
 
 
 def test_the_generators_loss_falls_and_it_generates(pipeline: Path) -> None:
-    losses = json.loads((pipeline.parent / "losses.json").read_text())
-    assert len(losses) == 120 and sum(losses[80:110]) < 0.85 * sum(losses[:30])
+    first, second = _losses(LINES)
+    assert second < 0.85 * first
     generator = open_generator(f"tinyworld:{pipeline}")
     page = generator.draw("add a red fish at the top", PAGE, 1)
     assert page.size == (96, 96)
     assert page == generator.draw("add a red fish at the top", PAGE, 1)
     assert page != generator.draw("add a red fish at the top", PAGE, 2)
     assert page != generator.draw("add a red fish at the top", None, 1)
-
-
-@pytest.mark.stress
-@pytest.mark.timeout(1800)
-def test_a_resumed_generator_training_gives_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(generator_training, "SAVE_EVERY", 2)
-    settings = GeneratorTraining(steps=3, sharpen_steps=2, batch=2, heads=2, layers=1)
-    straight = generator_training.train(settings, tmp_path / "straight", log=lambda line: None)
-    samples = generator_training.sample
-    drawn = 0
-
-    def killed(*arguments):
-        nonlocal drawn
-        drawn += 1
-        if drawn > 6:
-            raise KeyboardInterrupt
-        return samples(*arguments)
-
-    monkeypatch.setattr(generator_training, "sample", killed)
-    with pytest.raises(KeyboardInterrupt):
-        generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
-    monkeypatch.setattr(generator_training, "sample", samples)
-    resumed = generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
-    for name in ("transformer", "text_encoder"):
-        (weights,) = (straight / name).glob("*.safetensors")
-        assert weights.read_bytes() == (resumed / name / weights.name).read_bytes()
-
-
-def test_a_damaged_or_foreign_training_state_is_a_clear_error(pipeline: Path, tmp_path: Path) -> None:
-    state = tmp_path / "state.pt"
-    shutil.copyfile(pipeline.parent / state.name, state)
-    with pytest.raises(SettingsError, match="other settings"):
-        generator_training.train(SMALL.model_copy(update={"seed": 1}), tmp_path)
-    state.write_bytes(state.read_bytes()[:1000])
-    with pytest.raises(SettingsError, match="cannot be read"):
-        generator_training.train(SMALL, tmp_path)
 
 
 @pytest.mark.stress
@@ -121,11 +79,6 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="not a planner checkpoint"):
         train_planner(tmp_path / "lost", recipe, start=tmp_path / "mistyped")
     assert not (tmp_path / "mistyped").exists()
-
-
-def test_a_generator_without_correct_images_is_an_error(pipeline: Path) -> None:
-    with pytest.raises(SettingsError, match=r"Too few of \d+ generated images are correct"):
-        balanced(load_pipeline(pipeline), 2, seed=1)
 
 
 @pytest.mark.stress

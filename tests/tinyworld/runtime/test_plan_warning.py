@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
-
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, worded
 from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.tinyworld.lab.data.planner_rl import reworded_story
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime.vocabulary import plan_warning
 
@@ -42,15 +39,9 @@ def test_more_steps_than_the_request_describes_are_reported() -> None:
     assert plan_warning(worded(request, PlanConstraints(step_count=2, captions="short")), plan) == ""
 
 
-@pytest.mark.parametrize("phrases", ["usual", "other", "unseen"])
-def test_correct_plans_give_no_warning(phrases: str) -> None:
+def test_correct_plans_give_no_warning() -> None:
     for seed in range(50):
-        rng = Random(seed)
-        story = (
-            random_story(rng, "evaluate")
-            if phrases == "usual"
-            else reworded_story(rng, "evaluate", 4, phrases)  # type: ignore[arg-type]
-        )
+        story = random_story(Random(seed), "evaluate")
         asked = worded(story.text, PlanConstraints(step_count=len(story.plan.steps)))
-        for text in (story.text, asked) if phrases == "usual" else (story.text,):
+        for text in (story.text, asked):
             assert plan_warning(text, story.plan) == "", text

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from threading import Barrier
 
 import numpy as np
 import pytest
@@ -14,9 +12,8 @@ from PIL import Image, ImageFilter
 
 from interleave_thinker.backend.errors import ScorerError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.tinyworld.runtime import drawing
-from interleave_thinker.tinyworld.runtime.drawing import CELL, atlas, draw
-from interleave_thinker.tinyworld.runtime.reading import MARGIN, TOLERANCE, UNREADABLE, read_image
+from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.tinyworld.runtime.reading import UNREADABLE, read_image
 from interleave_thinker.tinyworld.runtime.scene import (
     BACKDROPS,
     CELLS,
@@ -75,26 +72,6 @@ def test_prompts_round_trip(edit, stated) -> None:
 @given(st.text(max_size=80))
 def test_reading_a_prompt_never_fails(text: str) -> None:
     read_prompt(text)
-
-
-def test_contents_of_a_cell_look_different() -> None:
-    """Measure the margins that the reader relies on over the whole atlas."""
-    tiles = atlas().reshape(-1, IDENTITIES, CELL * CELL * 3).astype(np.float32)
-    for group in tiles:
-        squares = (group**2).sum(1)
-        distance = np.sqrt(np.maximum(squares[:, None] + squares - 2 * group @ group.T, 0) / group.shape[1])
-        np.fill_diagonal(distance, np.inf)
-        assert distance.min() > TOLERANCE + MARGIN
-
-
-def test_parallel_threads_build_the_atlas_once() -> None:
-    """Sixty threads that each made their own took twenty processor seconds."""
-    drawing._atlas.cache_clear()
-    together = Barrier(8)
-    with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: (together.wait(60), atlas())[1], range(8)))
-    assert drawing._atlas.cache_info().misses == 1
-    assert all(one is made[0] for one in made)
 
 
 @pytest.mark.parametrize("seed", range(4))

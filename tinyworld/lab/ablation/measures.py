@@ -1,4 +1,4 @@
-"""Measuring jobs of the ablation: run stories, judge images, generate from refined prompts.
+"""Measuring jobs of the ablation: run stories, judge images.
 
 Outcomes are stored individually and not as shares, so that rows can be compared on the same stories, images
 and seeds. All rows of a seed run the same stories. Every attempt has a new seed, which is the default for
@@ -26,15 +26,22 @@ from ....training.data.rows.rl import CriticRlRow, read_rl_rows
 from ....training.statistics import share
 from ...runtime.generator import TinyWorldGenerator
 from ...runtime.reading import read_image
-from ...runtime.scorer import TinyWorldScorer, faults
+from ...runtime.scorer import faults
+from ..batched import (
+    BatchedAgent,
+    BatchedTasks,
+    Judging,
+    SharedCritic,
+    SharedGenerator,
+    SharedPlanner,
+    drawing,
+)
 from ..data.critic_rows import RL_FILE, drawn_of, verdict_of
-from ..runs.batched_agents import BatchedAgent, Judging, judging_of
-from ..runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator, SharedPlanner, drawing
-from ..runs.stories import StoryOutcome, StoryRuns, lost, request_of, run_story
+from ..stories import StoryOutcome, lost, request_of, run_story
 from ..world.requests import TinyStory, random_story
 from . import single_agent
 from .settings import AblationSettings
-from .stages import FAILED, JUDGED, agent_in, open_generator
+from .training import JUDGED, agent_in, open_generator
 
 STORIES_SEED = 77_000
 UNTRAINED_TOKENS = 200
@@ -58,19 +65,6 @@ class RowOutcomes(BaseModel):
 
     told: dict[int, list[StoryOutcome]]
     judged: StoredVerdicts | None = None
-
-
-class RefinedPrompts(BaseModel):
-    """For each failed attempt: whether each critic rejected it, and whether its prompt then succeeded."""
-
-    refused: dict[str, list[bool]]
-    drawn_right: dict[str, list[bool]]
-
-
-class NextSteps(BaseModel):
-    """For each story: whether the next step was named correctly after each step; the last is the end."""
-
-    right: list[list[bool]]
 
 
 JudgeFunction = Callable[[Sequence[Judging]], Sequence[Verdict]]
@@ -164,15 +158,6 @@ def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent
     _keep(folder, RowOutcomes(told=run_stories_together(stories, plans, base.judge, (ATTEMPTS,))))
 
 
-def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """Measure the single agent's next steps after correct images, so that no image can mislead it."""
-    together = BatchedTasks({"plan": agent_in(agent, settings).plan})
-    planner = SharedPlanner(together, str(agent))
-    stories = stories_of(settings, seed)[: settings.next_step_stories]
-    right = together.run([partial(single_agent.right_next_steps, story, planner) for story in stories])
-    _keep(folder, NextSteps(right=right))
-
-
 def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
     """Measure the single agent that plans while it looks at the images."""
     one = agent_in(agent, settings)
@@ -223,10 +208,8 @@ def run_stories_together(
     together = _batched_tasks(judge or oracle_verdicts)
     generator = SharedGenerator(together, "tinyworld")
     critic = SharedCritic(together, "critic") if judge is not None else None
-    # A critic whose verdict cannot be read loses the story.
-    runs = StoryRuns(counts, unreadable="lost")
     tasks = [
-        partial(run_story, number, story, plan, generator, critic, runs)
+        partial(run_story, number, story, plan, generator, critic, counts)
         for number, (story, plan) in enumerate(zip(stories, plans, strict=True))
     ]
     outcomes = together.run(tasks)
@@ -248,25 +231,6 @@ def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:
             verdict_of(drawn) if drawn is not None else Verdict(success=False, refined_prompt=used)
         )
     return verdicts
-
-
-def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
-    """Generate from the refined prompts of several critics for the same failed attempts and new seeds."""
-    images = folder.parent / "pages" / FAILED
-    failed = [row for row in _pages(images) if not row.evaluation.success][: settings.failed]
-    asked = [judging_of(row, images) for row in failed]
-    measured = RefinedPrompts(refused={}, drawn_right={})
-    generator = TinyWorldGenerator(open_generator(), "tinyworld")
-    for name, path in critics.items():
-        verdicts = agent_in(path, settings).judge(asked)
-        prompts = [verdict.refined_prompt or one[3] for verdict, one in zip(verdicts, asked, strict=True)]
-        drawn = generator.draw_many(prompts, [one[0] for one in asked], list(range(len(asked))))
-        measured.refused[name] = [verdict.success is False for verdict in verdicts]
-        measured.drawn_right[name] = [
-            TinyWorldScorer().success(before, page, original)
-            for (before, _, original, _), page in zip(asked, drawn, strict=True)
-        ]
-    _keep(folder, measured)
 
 
 def _judged(agent: BatchedAgent, images: Path) -> StoredVerdicts:

@@ -63,11 +63,6 @@ class AblationSettings(BaseModel):
         ge=16,
         description="Next steps that the single agent learns in addition to planner and critic rows.",
     )
-    next_step_stories: int = Field(
-        default=40,
-        ge=1,
-        description="Stories in which the single agent is asked for the next steps after correct images.",
-    )
     rl_rows: int = Field(default=384, ge=16, description="Judged images for reinforcement learning.")
     rollouts: int = Field(
         default=24, ge=1, description="Rollouts of 16 x 8 answers; each is used for four optimizer steps."
@@ -80,9 +75,6 @@ class AblationSettings(BaseModel):
     )
     judged: int = Field(
         default=200, ge=2, description="Images that each critic judges, half of them correct."
-    )
-    failed: int = Field(
-        default=100, ge=1, description="Failed attempts whose refined prompts are generated and compared."
     )
     verdict_tokens: int = Field(default=224, ge=16, description="Maximum tokens of a critic's answer.")
     plan_tokens: int = Field(default=640, ge=16, description="Maximum tokens of a planner's answer.")

@@ -103,24 +103,6 @@ def corpus(count: int) -> Iterator[str]:
         yield write_plan(next_step(story, rng.randint(0, len(story.plan.steps))))
 
 
-def right_next_steps(story: TinyStory, planner: PlannerLike) -> list[bool]:
-    """Return whether the agent names the next step correctly after each correct step of a story."""
-    right = []
-    for done in range(len(story.plan.steps) + 1):
-        scene = _right_page(story, done)
-        expected = next_step(story, done).steps[0]
-        asked = Request(text=question(story.text, done), images=(draw(scene),) if scene else ())
-        try:
-            answer = planner.plan(asked).steps[0]
-        except AnswerError:
-            right.append(False)
-            continue
-        right.append(
-            answer.prompt == expected.prompt and (answer.name == NO_MORE) == (expected.name == NO_MORE)
-        )
-    return right
-
-
 def run_step_by_step(
     request: Request,
     planner: PlannerLike,

@@ -1,8 +1,7 @@
 """Rows for reinforcement learning of the tiny planner, and the exact judge of its plans.
 
 Each row has a request with a reference plan. A story is created as usual (world/requests.py) and rephrased
-from its plan, so plan and images are the usual ones. There are two sets of phrases: "other" may be used for
-reinforcement learning, "unseen" only for evaluation.
+from its plan, so plan and images are the usual ones.
 
 The judge simulates the tiny world. A step is correct if it leaves the scene that the reference's step leaves,
 so another phrasing of the same edit is correct. Each step is tested on the scene before the reference's step
@@ -45,41 +44,25 @@ from ...runtime.wording import read_prompt
 from ..world.requests import Split, TinyStory, random_story
 from .critic_rows import ImageFolder
 
-Wording = Literal["usual", "other", "unseen"]
+Wording = Literal["usual", "other"]
 
-_PHRASES: dict[Wording, dict[str, tuple[str, ...]]] = {
-    "other": {
-        "start": (
-            "the page is {page} at first, and on it there is {things}",
-            "we open on {page} with {things}",
-        ),
-        "add": (
-            "a {new} shows up at the {cell}",
-            "bring in a {new} at the {cell}",
-            "at the {cell} there is a {new} now",
-        ),
-        "remove": ("the {thing} has to go", "wipe out the {thing}", "the {thing} leaves the page"),
-        "recolor": ("the {thing} is {color} now", "colour the {thing} {color}"),
-        "move": ("shift the {thing} to the {cell}", "the {thing} walks to the {cell}"),
-        "replace": ("trade the {thing} for a {new}", "in place of the {thing} comes a {new}"),
-        "backdrop": ("the whole page is {page} from here on", "we change over to {page}"),
-        "lead": ("Later, ", "Soon, ", "And now, ", ""),
-        "note": ("Put a line under each one.", "Every picture has a caption."),
-    },
-    "unseen": {
-        "start": (
-            "imagine {page} as the page, holding {things}",
-            "the first one shows {things} and is {page}",
-        ),
-        "add": ("there should also be a {new} at the {cell}", "let a {new} come in at the {cell}"),
-        "remove": ("the {thing} is no more", "we lose the {thing}"),
-        "recolor": ("let the {thing} be {color}", "the {thing} is to be {color}"),
-        "move": ("bring the {thing} over to the {cell}", "the {thing} is at the {cell} next"),
-        "replace": ("what was the {thing} is a {new} now", "put a {new} where the {thing} was"),
-        "backdrop": ("it is all {page} now", "let the page be {page}"),
-        "lead": ("A little later ", "In the next one ", "Here ", ""),
-        "note": ("Say a few words with each one.", "Caption them all."),
-    },
+_OTHER_PHRASES = {
+    "start": (
+        "the page is {page} at first, and on it there is {things}",
+        "we open on {page} with {things}",
+    ),
+    "add": (
+        "a {new} shows up at the {cell}",
+        "bring in a {new} at the {cell}",
+        "at the {cell} there is a {new} now",
+    ),
+    "remove": ("the {thing} has to go", "wipe out the {thing}", "the {thing} leaves the page"),
+    "recolor": ("the {thing} is {color} now", "colour the {thing} {color}"),
+    "move": ("shift the {thing} to the {cell}", "the {thing} walks to the {cell}"),
+    "replace": ("trade the {thing} for a {new}", "in place of the {thing} comes a {new}"),
+    "backdrop": ("the whole page is {page} from here on", "we change over to {page}"),
+    "lead": ("Later, ", "Soon, ", "And now, ", ""),
+    "note": ("Put a line under each one.", "Every picture has a caption."),
 }
 
 
@@ -89,13 +72,13 @@ def reworded_story(rng: Random, split: Split, steps: int, wording: Wording) -> T
         story = random_story(rng, split, steps)
         if wording == "usual":
             return story
-        told = TinyStory(_reworded_text(rng, story, wording), story.plan, story.before, story.pages)
+        told = TinyStory(_reworded_text(rng, story), story.plan, story.before, story.pages)
         if told.split == split:
             return told
 
 
-def _reworded_text(rng: Random, story: TinyStory, wording: Wording) -> str:
-    phrases = _PHRASES[wording]
+def _reworded_text(rng: Random, story: TinyStory) -> str:
+    phrases = _OTHER_PHRASES
     sentences = []
     for step in story.plan.steps:
         found = read_prompt(step.prompt or "")

@@ -1,7 +1,7 @@
 """Training rows of the tiny planner: requests with their canonical plans, and a prompt file without plans.
 
 The prompt file has the planner's training distribution and is split by the same digest as its evaluation, so
-a planner trained on the results can be measured with `evaluate tinyworld`.
+a planner trained on the results can be measured with `benchmark tinyworld`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Trains the tiny world's generator by flow matching on captions of uneven quality.
 
 The content is learned at high noise. A second, shorter run at the noise levels of sampling then removes
-ghosts of other things. The shipped weights are averaged and in half precision. A run can be continued: its
-state is saved every SAVE_EVERY steps and leads to the same weights.
+ghosts of other things. The shipped weights are averaged and in half precision; they are saved every
+SAVE_EVERY steps.
 
 An image's mistakes depend on the noise that it is generated from. Otherwise four steps of flow matching
 average out rare mistakes (measured: removals and backdrops were always correct although one training image in
@@ -17,7 +17,6 @@ drift. The data of a step depend only on the seed and the step's number.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from pathlib import Path
@@ -26,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from ....backend.errors import SettingsError, TrainingError, boundary
-from ....backend.files.atomic import write_text, writing, writing_folder
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import writing_folder
 from ...runtime.drawing import PAGE, draw_array
 from ...runtime.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene
 from ...runtime.wording import prompt_text
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 SPOIL = 0.15
 FIRST_SHIFT = 4.0
 LEVELS = (1.0, 0.75, 0.5, 0.25)
+WORDS = "a add and at be change make move must page remove replace the to with"
+"""Words of the prompts that are no names."""
 
 
 class GeneratorTraining(BaseModel):
@@ -81,25 +82,7 @@ def vocabulary() -> list[str]:
     """Return every word of the prompts in a fixed order. Names of cells are single words."""
     words = set(CELLS)
     words |= {*THINGS, *COLORS, *BACKDROPS, ";", "nothing"}
-    words |= set(
-        [
-            "a",
-            "add",
-            "and",
-            "at",
-            "be",
-            "change",
-            "make",
-            "move",
-            "must",
-            "page",
-            "remove",
-            "replace",
-            "the",
-            "to",
-            "with",
-        ]
-    )
+    words |= set(WORDS.split())
     return sorted(words)
 
 
@@ -226,74 +209,20 @@ class _Run:
         self.average.update_parameters(self.learned)
         return loss.detach()
 
-    def _parts(self) -> dict[str, Any]:
-        return {
-            "learned": self.learned,
-            "optimizer": self.optimizer,
-            "schedule": self.schedule,
-            "average": self.average,
-        }
-
-    def save(self, path: Path, step: int) -> None:
-        """Write the state after `step` steps. If this is interrupted, the previous state remains."""
-        import torch
-
-        state = {name: part.state_dict() for name, part in self._parts().items()}
-        with writing(path, TrainingError, "The training's state") as temporary:
-            torch.save({"step": step, "settings": _written(self.settings), **state}, temporary)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `save` wrote."""
-        for name, part in self._parts().items():
-            part.load_state_dict(state[name])
-
-
-def _read_state(path: Path, settings: GeneratorTraining) -> dict[str, Any] | None:
-    """Read a state, or return `None` if there is none.
-
-    Raises:
-        SettingsError: If the state is damaged or belongs to other settings.
-    """
-    import torch
-
-    if not path.exists():
-        return None
-    with boundary(SettingsError, f"The training state {str(path)!r} cannot be read; delete it to start over"):
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    if state["settings"] != _written(settings):
-        raise SettingsError(
-            f"The training state {str(path)!r} belongs to other settings: {state['settings']}.",
-            "Use the same settings, or choose another --out.",
-        )
-    return state
-
 
 def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
-    """Train into `folder`, continuing a stopped run, and return the pipeline's folder."""
-    state_file, losses = folder / "state.pt", []
-    folder.mkdir(parents=True, exist_ok=True)
-    state = _read_state(state_file, settings)
-    run = _Run(settings)
-    if state is not None:
-        run.restore(state)
-    first, last = state["step"] if state else 0, settings.steps + settings.sharpen_steps
+    """Train into `folder` and return the pipeline's folder."""
+    losses = []
+    run, last = _Run(settings), settings.steps + settings.sharpen_steps
     started = time.monotonic()
-    for step in range(first, last):
+    for step in range(last):
         losses.append(run.step(step))
         if (step + 1) % 50 == 0:
-            pace = (time.monotonic() - started) / (step + 1 - first)
+            pace = (time.monotonic() - started) / (step + 1)
             log(f"step {step + 1}/{last} loss {float(sum(losses[-50:])) / 50:.5f} {pace:.3f} s/step")
         if (step + 1) % SAVE_EVERY == 0 or step + 1 == last:
-            run.save(state_file, step + 1)
             _export(run.pipeline, run.average, folder / "pipeline")
-    text = json.dumps([float(loss) for loss in losses])
-    write_text(folder / "losses.json", text, TrainingError, "The file of losses")
     return folder / "pipeline"
-
-
-def _written(settings: GeneratorTraining) -> str:
-    """Return the settings as stored in a state: `rate` keeps its first name, and the device may change."""
-    return settings.model_dump_json(by_alias=True, exclude={"device"})
 
 
 def _rate(step: int, settings: GeneratorTraining) -> float:

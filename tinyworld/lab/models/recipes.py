@@ -2,17 +2,19 @@
 
 A recipe consists of data, an untrained model and the regular SFT. Every part is seeded and skipped if its
 result exists, so that a stopped run continues. Only finished results are moved into place.
+
+The untrained agents are Qwen3-VL classes with about two million weights. Some choices were measured: images
+are scaled to 48x48 pixels and cut into nine patches, because only with one token per cell could so small a
+model see. Weights start at 1/sqrt(width); otherwise vision never improved. Fixed fragments of answers and
+names of cells are single tokens, so that answers are short.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -21,12 +23,147 @@ from ....backend.files.atomic import writing_folder
 from ....training.data.rows.sft import RowSet, SftRow, read_rows, write_rows
 from ....training.stages.sft import SftData, SftTraining, train
 from ...runtime.generator import load_pipeline
+from ...runtime.scene import CELLS, IDENTITIES, name_of
 from ..data.critic_rows import PROMPT_SET, make_mistakes, make_real, make_rendered
 from ..data.planner_rows import in_buckets, make
-from .agents import untrained
+from .small_checkpoint import ImageTokens, learn_processor, rotary, save_untrained
 
 if TYPE_CHECKING:
+    import torch
+
     from ...runtime.pipeline import TinyWorldPipeline
+
+
+NAMES = [f" {name_of(identity)}" for identity in range(1, IDENTITIES)]
+FRAGMENTS = [
+    "<think>",
+    "</think>",
+    "\n\n<answer>",
+    "</answer>",
+    '{"execution_plan": [{"step_number": ',
+    '}, {"step_number": ',
+    '"}, {"step_number": ',
+    ', "step_name": "',
+    '", "instruction": "',
+    '", "instruction": null',
+    '", "prompt": "',
+    ', "prompt": null',
+    '", "auxiliary_text": "',
+    '", "auxiliary_text": null',
+    ', "auxiliary_text": "',
+    "}]}",
+    '"}]}',
+    '{"previous_step_success": ',
+    "true",
+    "false",
+    ', "refine_prompt": "',
+    '"}',
+    *[f" {cell}" for cell in CELLS if " " in cell],
+]
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n"
+    "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
+    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}{% "
+    "endif %}"
+    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+PICTURE_SIDE, WIDTH, VOCABULARY = 48, 160, 700
+PICTURES = {"temporal_patch_size": 2, "image_mean": [1.0] * 3, "image_std": [0.5] * 3}
+
+
+def untrained(folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: int = 0) -> Path:
+    """Create a checkpoint folder with tokenizer, processor and random weights.
+
+    Args:
+        folder: Folder to write.
+        corpus: Texts to learn the vocabulary from.
+        layers: Layers of the language model.
+        seed: Seed of the weights.
+        seeing: For a critic: side of its images in pixels (default: PICTURE_SIDE). Names of colored things
+            are then single tokens, and the patch embedding starts at the principal components of cells (see
+            `_see_cells`).
+    """
+    import torch
+
+    side = seeing or PICTURE_SIDE
+    processor = learn_processor(
+        _without_fragments(corpus),
+        VOCABULARY,
+        ImageTokens((side**2, side**2), side // 3, 1, PICTURES),
+        fragments=[*FRAGMENTS, *(NAMES if seeing else [])],
+        template=CHAT_TEMPLATE,
+        padding_side="left",
+    )
+
+    def prepare(model: Any) -> None:
+        torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=0.5)
+        if seeing:
+            _see_cells(model.model.visual.patch_embed.proj)
+
+    text = {
+        "vocab_size": len(processor.tokenizer),
+        "hidden_size": WIDTH,
+        "intermediate_size": 3 * WIDTH,
+        "num_hidden_layers": layers,
+        "num_attention_heads": WIDTH // 32,
+        "num_key_value_heads": WIDTH // 32,
+        "head_dim": 32,
+        "max_position_embeddings": 4096,
+        "rope_parameters": rotary(10000.0, 4, 6, 6),
+        "initializer_range": 0.08,
+        "tie_word_embeddings": True,
+        "pad_token_id": processor.tokenizer.pad_token_id,
+        "eos_token_id": processor.tokenizer.eos_token_id,
+    }
+    vision = {
+        "depth": 2,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_heads": 4,
+        "num_position_embeddings": 9,
+        "deepstack_visual_indexes": [0],
+        "initializer_range": 0.08,
+    }
+    save_untrained(folder, processor, text, vision, seed, prepare)
+    PROMPT_SET.save(folder / "prompt_set")
+    return folder
+
+
+def _see_cells(embedding: torch.nn.Conv3d) -> None:
+    """Set a patch embedding to the principal components of all cells, each with about unit variance.
+
+    From random weights, colors were told apart after a few hundred steps but shapes were not.
+    """
+    import torch
+
+    from ...runtime.drawing import atlas
+
+    tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).flatten(0, 2).float() / 255
+    small = torch.nn.functional.interpolate(tiles, size=tuple(embedding.weight.shape[-2:]), mode="area")
+    pixels = ((small - 1.0) / 0.5).flatten(1).double()
+    mean = pixels.mean(0)
+    _, spread, directions = torch.linalg.svd(pixels - mean, full_matrices=False)
+    count = embedding.weight.shape[0]
+    directions = directions[:count]
+    directions = directions * directions.gather(1, directions.abs().argmax(1, keepdim=True)).sign()
+    variance = spread[:count] ** 2 / len(pixels)
+    weight = directions / (variance + 0.01 * variance.mean()).sqrt()[:, None]
+    frames = embedding.weight.shape[2]
+    shaped = weight.reshape(count, 3, 1, *small.shape[-2:]).expand(-1, -1, frames, -1, -1) / frames
+    with torch.no_grad():
+        embedding.weight.copy_(shaped)
+        assert embedding.bias is not None
+        embedding.bias.copy_(-(weight @ mean))
+
+
+def _without_fragments(corpus: Iterable[str]) -> Iterable[str]:
+    """Yield texts without the fragments that become separate tokens, for learning the vocabulary."""
+    for text in corpus:
+        for fragment in FRAGMENTS:
+            text = text.replace(fragment, "\n" if fragment.startswith((" ", "\n")) else "")
+        yield text
+
 
 MAX_SHARDS = 12
 
@@ -78,7 +215,6 @@ class CriticRecipe(BaseModel):
     )
     per_device_train_batch_size: int = Field(default=32, ge=1, description="Rows per optimizer step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and images.")
-    draw_processes: int = Field(default=1, ge=1, description="Processes that generate images to train on.")
     page_side: int = Field(default=48, ge=12, le=96, description="Side in pixels to which images are scaled.")
     device: Device = "auto"
     bf16: Bf16 = True
@@ -124,40 +260,24 @@ def stored_rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow
 PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
 
 
-@dataclass(frozen=True)
-class _ImageShards:
-    """Rows about generated images, made in shards by `processes` processes. Their number changes no row."""
+def _image_rows(
+    data: Path, name: str, make_rows: PageRows, drawing: tuple[Path, int, int], log: Log
+) -> list[SftRow]:
+    """Return the rows about generated images in the data file `name`; they are created if missing.
 
-    data: Path
-    generator: Path
-    processes: int
-    log: Log
+    `drawing` is the generator's folder, the number of rows, and the first seed. Rows are made in shards, each
+    with a seed of its own.
+    """
+    generator, count, seed = drawing
+    shards = max(1, min(MAX_SHARDS, count // 1000))
+    counts = [count // shards + (number < count % shards) for number in range(shards)]
 
-    def rows(self, name: str, make_rows: PageRows, count: int, seed: int) -> list[SftRow]:
-        """Return the rows in the data file `name`; they are created if missing."""
-        shards = max(1, min(MAX_SHARDS, count // 1000))
-        counts = [count // shards + (number < count % shards) for number in range(shards)]
+    def all_rows(folder: Path) -> list[SftRow]:
+        pipeline = load_pipeline(generator)
+        made = (make_rows(folder, pipeline, size, seed + number) for number, size in enumerate(counts))
+        return [row for rows in made for row in rows]
 
-        def all_rows(folder: Path) -> list[SftRow]:
-            jobs = [
-                (make_rows, folder, self.generator, size, seed + number) for number, size in enumerate(counts)
-            ]
-            if self.processes == 1:
-                return [row for job in jobs for row in _shard(*job)]
-            with ProcessPoolExecutor(self.processes, get_context("spawn"), initializer=_one_thread) as pool:
-                return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
-
-        return stored_rows(self.data, name, all_rows, self.log)
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def _shard(make_rows: PageRows, folder: Path, generator: Path, count: int, seed: int) -> list[SftRow]:
-    return make_rows(folder, load_pipeline(generator), count, seed)
+    return stored_rows(data, name, all_rows, log)
 
 
 def texts_of(rows: list[SftRow]) -> list[str]:
@@ -222,8 +342,7 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         settings = sft_settings(recipe.learning_rate, recipe, ordered=True)
         train(fresh, SftData(RowSet(rows, data)), out / "rendered", settings, PROMPT_SET, log)
     seed = recipe.seed * 10_000
-    drawn = _ImageShards(data, generator, recipe.draw_processes, log)
-    rows = drawn.rows("critic_sft.json", make_real, recipe.real, seed)
+    rows = _image_rows(data, "critic_sft.json", make_real, (generator, recipe.real, seed), log)
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():
         settings = sft_settings(recipe.real_learning_rate, recipe, ordered=False)
@@ -231,7 +350,7 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
     latest = second
     for number in range(recipe.rounds):
         name, seed = f"critic_mistakes_{number}_sft.json", recipe.seed * 10_000 + 1000 * (number + 1)
-        rows = drawn.rows(name, make_mistakes, recipe.mistakes, seed)
+        rows = _image_rows(data, name, make_mistakes, (generator, recipe.mistakes, seed), log)
         finished = out / f"mistakes_{number}" / "final"
         if not (finished / "prompt_set").exists():
             settings = sft_settings(recipe.last_learning_rate, recipe, ordered=False)

@@ -2,9 +2,9 @@
 
 A story is created first (scenes and applicable edits) and then phrased; the plan is its canonical form.
 There are several phrases per edit, numbers for equal objects, and relative positions. Nothing is said that
-the plan does not need, and all phrasings of a story have the same plan. Phrases that were never used in
-training are in data/planner_rl.py. A digest of the text assigns each request to a split, so requests for
-evaluation were never trained on, for all seeds. All lengths are equally frequent in both splits.
+the plan does not need, and all phrasings of a story have the same plan. A digest of the text assigns each
+request to a split, so requests for evaluation were never trained on, for all seeds. All lengths are equally
+frequent in both splits.
 """
 
 from __future__ import annotations
@@ -114,82 +114,63 @@ def _plural(identity: int) -> str:
     return name if name.endswith("fish") else f"{name}s"
 
 
+_PHRASES = {
+    "start": (
+        "draw a {page} page with {things}",
+        "start with a {page} page that has {things}",
+        "a {page} scene with {things}",
+        "show {things} on a {page} page",
+        "begin on a {page} page: {things}",
+    ),
+    "add": (
+        *("add {new} {place}", "put {new} {place}", "draw {new} {place}"),
+        *("{new} appears {place}", "{place} comes {new}", "place {new} {place}"),
+    ),
+    "remove": ("remove {it}", "take {it} away", "erase {it}", "{it} disappears", "get rid of {it}"),
+    "recolor": (
+        *("make {it} {color}", "paint {it} {color}", "{it} turns {color}", "{it} becomes {color}"),
+        "change the colour of {it} to {color}",
+    ),
+    "move": ("move {it} {place}", "{it} goes {place}", "send {it} {place}", "{it} travels {place}"),
+    "replace": (
+        *("replace {it} with {new}", "swap {it} for {new}", "{it} becomes {new}", "turn {it} into {new}"),
+    ),
+    "backdrop": (
+        *("change the page to {page}", "set the scene to {page}", "make it a {page} page"),
+        *("switch the background to {page}", "turn it into a {page} scene"),
+    ),
+    "words": ("write only the words: {text}", "show just the text: {text}", "only say: {text}"),
+}
+"""Phrases of each kind of step, in lower case, without a full stop."""
+
+
 def _phrase(rng: Random, act: Edit | StartScene | TextStep, last: LastNamed | None) -> str:
-    """Phrase one step in lower case, without a full stop."""
+    """Phrase one step."""
+    kind, words = _words(rng, act, last)
+    return rng.choice(_PHRASES[kind]).format(**words)
+
+
+def _words(
+    rng: Random, act: Edit | StartScene | TextStep, last: LastNamed | None
+) -> tuple[str, dict[str, str]]:
+    """Return the kind of a step and the words of its phrase."""
     match act:
         case TextStep(text):
-            return (
-                f"{rng.choice(['write only the words', 'show just the text', 'only say'])}: "
-                f"{text.rstrip('.')}"
-            )
+            return "words", {"text": text.rstrip(".")}
         case StartScene(scene):
-            backdrop = BACKDROPS[scene.backdrop]
-            things = _things(rng, act)
-            return rng.choice(
-                [
-                    f"draw a {backdrop} page with {things}",
-                    f"start with a {backdrop} page that has {things}",
-                    f"a {backdrop} scene with {things}",
-                    f"show {things} on a {backdrop} page",
-                    f"begin on a {backdrop} page: {things}",
-                ]
-            )
+            return "start", {"things": _things(rng, act), "page": BACKDROPS[scene.backdrop]}
         case Add(identity, cell):
-            new, place = f"a {name_of(identity)}", _place(rng, cell, last)
-            return rng.choice(
-                [
-                    f"add {new} {place}",
-                    f"put {new} {place}",
-                    f"draw {new} {place}",
-                    f"{new} appears {place}",
-                    f"{place} comes {new}",
-                    f"place {new} {place}",
-                ]
-            )
+            return "add", {"new": f"a {name_of(identity)}", "place": _place(rng, cell, last)}
         case Remove(thing):
-            it = _it(rng, thing, last)
-            return rng.choice(
-                [f"remove {it}", f"take {it} away", f"erase {it}", f"{it} disappears", f"get rid of {it}"]
-            )
+            return "remove", {"it": _it(rng, thing, last)}
         case Recolor(thing, color):
-            it = _it(rng, thing, last)
-            return rng.choice(
-                [
-                    f"make {it} {color}",
-                    f"paint {it} {color}",
-                    f"{it} turns {color}",
-                    f"{it} becomes {color}",
-                    f"change the colour of {it} to {color}",
-                ]
-            )
+            return "recolor", {"it": _it(rng, thing, last), "color": color}
         case Move(thing, cell):
-            it = _it(rng, thing, last)
-            place = rng.choice(_TARGETS[CELLS[cell]])
-            return rng.choice(
-                [f"move {it} {place}", f"{it} goes {place}", f"send {it} {place}", f"{it} travels {place}"]
-            )
+            return "move", {"it": _it(rng, thing, last), "place": rng.choice(_TARGETS[CELLS[cell]])}
         case Replace(thing, identity):
-            it = _it(rng, thing, last)
-            new = name_of(identity)
-            return rng.choice(
-                [
-                    f"replace {it} with a {new}",
-                    f"swap {it} for a {new}",
-                    f"{it} becomes a {new}",
-                    f"turn {it} into a {new}",
-                ]
-            )
+            return "replace", {"it": _it(rng, thing, last), "new": f"a {name_of(identity)}"}
         case ChangeBackdrop(backdrop):
-            name = BACKDROPS[backdrop]
-            return rng.choice(
-                [
-                    f"change the page to {name}",
-                    f"set the scene to {name}",
-                    f"make it a {name} page",
-                    f"switch the background to {name}",
-                    f"turn it into a {name} scene",
-                ]
-            )
+            return "backdrop", {"page": BACKDROPS[backdrop]}
 
 
 def _subject(act: Edit | StartScene | TextStep) -> LastNamed | None:

@@ -1,4 +1,4 @@
-"""The whole ablation in miniature, and how its folder can be continued."""
+"""The whole ablation in miniature, how its folder can be continued, and its table."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from support.ablation_outcomes import write_seeds
 
 from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.backend.files.lock import SystemLock
-from interleave_thinker.tinyworld.lab.ablation import start
-from interleave_thinker.tinyworld.lab.ablation.outcomes import outcomes_in, start_of
-from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
-from interleave_thinker.tinyworld.lab.ablation.run import ablate, claim
+from interleave_thinker.tinyworld.lab.ablation import report, training
+from interleave_thinker.tinyworld.lab.ablation.jobs import ROWS, all_jobs, measured, perform, seed_folder
+from interleave_thinker.tinyworld.lab.ablation.report import (
+    ablate,
+    as_markdown,
+    claim,
+    compare,
+    findings_in,
+    start_of,
+)
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
-from interleave_thinker.tinyworld.lab.ablation.stages import agent_in
+from interleave_thinker.tinyworld.lab.ablation.training import agent_in
 from interleave_thinker.tinyworld.lab.data.planner_rows import make_repeats
-from interleave_thinker.tinyworld.lab.job_runner import perform
 from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime.wording import prompt_text
 
@@ -38,12 +42,10 @@ MINIATURE = AblationSettings(
     planner_rows=16,
     critic_rows=16,
     next_steps=16,
-    next_step_stories=1,
     rl_rows=16,
     rollouts=1,
     checked=4,
     judged=4,
-    failed=2,
     verdict_tokens=32,
     plan_tokens=32,
     workers=1,
@@ -58,17 +60,6 @@ def test_every_job_needs_only_jobs_before_it(tmp_path: Path) -> None:
     assert all(measured(seed_folder(tmp_path, seed), name) in before for name in ROWS for seed in range(2))
 
 
-def test_a_folder_in_use_by_another_process_is_rejected(tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
-    claim(tmp_path, MINIATURE)
-    other = SystemLock(tmp_path / "running.lock")
-    assert other.take()
-    with pytest.raises(TrainingError, match="Another process"):
-        ablate(tmp_path, MINIATURE, "", "", lambda line: None)
-    other.release()
-    assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
-
-
 def test_a_folder_can_only_be_extended_by_seeds(tmp_path: Path) -> None:
     claim(tmp_path, MINIATURE)
     more = MINIATURE.model_copy(update={"seeds": 2, "workers": 2})
@@ -81,16 +72,6 @@ def test_a_folder_can_only_be_extended_by_seeds(tmp_path: Path) -> None:
     assert [(job.folder, job.work, job.needs) for job in first] == [
         (job.folder, job.work, job.needs) for job in same
     ]
-
-
-def test_a_duplicate_seed_is_rejected_before_training(tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
-    settings = AblationSettings(seeds=1)
-    write_seeds(tmp_path / "done", settings)
-    other = outcomes_in(tmp_path / "done", settings, "", "")
-    with pytest.raises(SettingsError, match="--first-seed"):
-        ablate(tmp_path / "out", settings, "", "", lambda line: None, [other])
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_given_start_is_used_unchanged(tmp_path: Path) -> None:
@@ -111,11 +92,11 @@ def test_a_given_start_is_used_unchanged(tmp_path: Path) -> None:
 
 
 def test_the_saved_start_agents_repeat_requests_and_judge(tmp_path: Path) -> None:
-    start.check_start(AGENTS)
-    asked = make_repeats(tmp_path, 20, start.ASKED_SEED + 1)
+    training.check_start(AGENTS)
+    asked = make_repeats(tmp_path, 20, training.ASKED_SEED + 1)
     base, novice = (agent_in(AGENTS / name, AblationSettings()) for name in ("base", "novice"))
     # Measured: 0.98 of 100. A base that was not trained to copy repeated none.
-    assert start.repeated(base, asked, tmp_path) >= 17
+    assert training.repeated(base, asked, tmp_path) >= 17
     rng = Random(1)
     pages = [rendered(rng) for _ in range(40)]
     said = novice.verdicts(
@@ -142,15 +123,49 @@ def test_a_miniature_run_has_every_row_and_can_be_resumed(tmp_path: Path) -> Non
     jobs = all_jobs(tmp_path, MINIATURE)
     for job in jobs:
         perform(job)
-    # Stopped in the second-last job; another process repeats that job and nothing else.
-    (measured(seed_folder(tmp_path, 0), "next_steps") / "done.json").unlink()
+    # Stopped in one job; another process repeats that job and nothing else.
+    (measured(seed_folder(tmp_path, 0), "alone") / "done.json").unlink()
     log: list[str] = []
     found = ablate(tmp_path, MINIATURE, "the command", "0" * 12, log.append)
-    assert [line.split()[0].rstrip(":") for line in log] == ["seed_0/measured_next_steps"] * 2
+    assert [line.split()[0].rstrip(":") for line in log] == ["seed_0/measured_alone"] * 2
     assert [row.name for row in found.rows] == list(ROWS)
     assert all(row.accuracy for row in found.rows if row.name in ("planner_sft", "sft", "rl"))
     rollout = seed_folder(tmp_path, 0) / "rl" / "rollouts" / "step_000000.jsonl"
     assert len(rollout.read_text().splitlines()) == 128
-    assert all((tmp_path / f"ablation.{ending}").stat().st_size > 500 for ending in ("json", "md", "svg"))
+    assert all((tmp_path / f"ablation.{ending}").stat().st_size > 500 for ending in ("json", "md"))
     with pytest.raises(TrainingError):
         ablate(tmp_path, MINIATURE.model_copy(update={"stories": 3}), "", "", log.append)
+
+
+def test_the_table_shows_the_outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = AblationSettings(seeds=3)
+    write_seeds(tmp_path, settings)
+    monkeypatch.setattr(report, "start_of", lambda out: "base novice")
+    found = findings_in(tmp_path, settings, "the command", "0123456789abcdef")
+    rows = {row.name: row for row in found.rows}
+    assert list(rows) == list(ROWS) and rows["rl"].stories[3].n == 300
+    against = rows["rl"].against_baseline
+    assert against is not None and against.baseline == "sft" and against.p_stories < 1e-6
+    assert against.difference.low > 0.1 and against.p_seeds == pytest.approx(2 / 8)
+    assert against.published == pytest.approx(1.8) and len(against.of_each_seed) == 3
+    assert rows["alone"].against_baseline is None and list(rows["alone"].stories) == [1]
+    accuracy = rows["rl"].accuracy
+    assert accuracy is not None and accuracy.rate == pytest.approx(49 / 50)
+    assert [one.published for one in found.tries["sft"]] == [None, None]
+    assert [one.published for one in found.tries["rl"]] == [pytest.approx(5.1), pytest.approx(1.0)]
+    assert found.outcomes[0]["rl"][3].count("1") == round(100 * rows["rl"].of_each_seed[0])
+    text = as_markdown(found)
+    assert all(row.title in text for row in ROWS.values()) and "the command" in text and "| 66.3 |" in text
+
+
+def test_rows_are_compared_on_their_common_stories() -> None:
+    few = compare("untrained", "alone", [[True], [True, False]], [[False, True], [False, False, True]])
+    assert few.difference.n == 3 and few.of_each_seed == [1.0, 0.5]
+    assert few.published == pytest.approx(29.9)
+
+
+def test_equal_outcomes_still_have_an_interval() -> None:
+    same = compare("rl", "sft", [[True] * 20] * 2, [[True] * 20] * 2).difference
+    assert same.mean == 0 and -0.1 < same.low < 0 < same.high < 0.1
+    ever = compare("rl", "sft", [[True] * 20] * 2, [[False] * 20] * 2).difference
+    assert ever.mean == 1 and 0.8 < ever.low < 1

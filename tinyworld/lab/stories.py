@@ -7,38 +7,22 @@ until the runs diverge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from ....backend.errors import AnswerError, ScorerError
-from ....backend.generators import Generator
-from ....backend.journal.store import InMemoryStore
-from ....backend.loop.collaborators import Collaborators
-from ....backend.loop.events import Finished
-from ....backend.loop.loop import run
-from ....backend.loop.policy import SeedRule
-from ....backend.types import Plan, Request, RunSettings, StopReason, Trajectory
-from ....backend.types.roles import CriticLike
-from ....training.statistics import Share, share
-from ...runtime.drawing import draw
-from ...runtime.generator import TinyWorldGenerator
-from ...runtime.reading import read_image
-from ...runtime.scorer import TinyWorldScorer, faults
-from ..world.requests import TinyStory
-
-Log = Callable[[str], None]
-
-
-class StoryMeasure(BaseModel):
-    """By number of attempts: correct stories and steps, images per step, seconds per story."""
-
-    stories: dict[int, Share]
-    steps: dict[int, Share]
-    draws: dict[int, float]
-    seconds: dict[int, float]
+from ...backend.errors import AnswerError, ScorerError
+from ...backend.generators import Generator
+from ...backend.journal.store import InMemoryStore
+from ...backend.loop.collaborators import Collaborators
+from ...backend.loop.events import Finished
+from ...backend.loop.loop import run
+from ...backend.types import Plan, Request, RunSettings, StopReason, Trajectory
+from ...backend.types.roles import CriticLike
+from ..runtime.drawing import draw
+from ..runtime.reading import read_image
+from ..runtime.scorer import TinyWorldScorer, faults
+from .world.requests import TinyStory
 
 
 def request_of(story: TinyStory) -> Request:
@@ -64,49 +48,13 @@ class StoryOutcome(BaseModel):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class StoryRuns:
-    """How stories run: numbers of attempts and the seed rule."""
-
-    max_attempts: Sequence[int]
-    seed_rule: SeedRule = "every try"
-    candidates: int = 1
-    unreadable: Literal["error", "lost"] = "error"
-    """Whether an unreadable verdict is an error or loses the story."""
-
-    def settings(self, attempts: int, seed: int) -> RunSettings:
-        """Return the loop's settings for one run of one story."""
-        return RunSettings(
-            max_attempts=attempts, seed=seed, seed_rule=self.seed_rule, candidates=self.candidates
-        )
-
-
-def run_stories(
-    stories: Sequence[TinyStory],
-    plans: Sequence[Plan | None],
-    generator: TinyWorldGenerator,
-    critic: CriticLike,
-    runs: StoryRuns,
-    log: Log,
-) -> dict[int, list[StoryOutcome]]:
-    """Run every story with every number of attempts. Without a plan, a story and all its steps are wrong."""
-    outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in runs.max_attempts}
-    for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
-        for attempts, outcome in run_story(number, story, plan, generator, critic, runs).items():
-            outcomes[attempts].append(outcome)
-        if (number + 1) % 50 == 0:
-            shares = (f"{a}: {share([one.right for one in outcomes[a]])}" for a in outcomes)
-            log(f"{number + 1}/{len(stories)} stories: " + ", ".join(shares))
-    return outcomes
-
-
 def run_story(
     number: int,
     story: TinyStory,
     plan: Plan | None,
     generator: Generator,
     critic: CriticLike | None,
-    runs: StoryRuns,
+    counts: Sequence[int],
 ) -> dict[int, StoryOutcome]:
     """Run one story with every number of attempts.
 
@@ -116,22 +64,19 @@ def run_story(
         plan: Its plan; `None` loses the story.
         generator: The generator.
         critic: The critic; without one, each step has one attempt.
-        runs: Numbers of attempts and rules.
+        counts: Numbers of attempts.
 
-    Raises:
-        AnswerError: If a verdict is unreadable and `runs.unreadable` is "error".
+    A story whose verdict cannot be read is lost.
     """
     store, outcomes = InMemoryStore(), {}
-    for attempts in runs.max_attempts:
+    for attempts in counts:
         if plan is None:
             outcomes[attempts] = lost(story)
             continue
-        settings = runs.settings(attempts, number)
+        settings = RunSettings(max_attempts=attempts, seed=number)
         try:
             trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
         except AnswerError:
-            if runs.unreadable == "error":
-                raise
             outcomes[attempts] = lost(story)
             continue
         made = [attempt for result in trajectory.results for attempt in result.attempts]
@@ -148,17 +93,6 @@ def run_story(
 def lost(story: TinyStory) -> StoryOutcome:
     """Return the outcome of a lost story: it and all its steps are wrong."""
     return StoryOutcome(right=False, steps=[False] * len(story.pages))
-
-
-def measure_stories(outcomes: Mapping[int, Sequence[StoryOutcome]]) -> StoryMeasure:
-    """Return shares and means by number of attempts."""
-    steps = {attempts: [right for one in ones for right in one.steps] for attempts, ones in outcomes.items()}
-    return StoryMeasure(
-        stories={attempts: share([one.right for one in ones]) for attempts, ones in outcomes.items()},
-        steps={attempts: share(right) for attempts, right in steps.items()},
-        draws={a: sum(one.draws for one in ones) / max(1, len(steps[a])) for a, ones in outcomes.items()},
-        seconds={a: sum(one.seconds for one in ones) / max(1, len(ones)) for a, ones in outcomes.items()},
-    )
 
 
 def _run_story(

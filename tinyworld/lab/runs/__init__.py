@@ -1,1 +1,0 @@
-"""Runs many stories, generating and judging in batches."""
