@@ -23,8 +23,8 @@ from ..types.roles import PartStore, PlannerLike
 from .asking import IMAGE_MARK, OnToken
 from .plan_lint.findings import Asked, Finding, asked_in
 from .plan_lint.lint import COUNTED_RULES, PLANNER_WROTE, lint, sentences
+from .plan_lint.requested import AskedCount
 from .planner import IN_ONE_REPLY, Planner
-from .requested.count import AskedCount
 
 CaptionStyle = Literal["as asked", "none", "short", "paragraph"]
 # Simple words that small planners know.

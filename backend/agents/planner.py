@@ -41,7 +41,7 @@ from ..prompts.prompt_set import ENDING, FORM_BEGINS, PromptSet, fill
 from ..types import MAX_TEXT, Plan, Request, Step
 from ..types.roles import PartStore, PlannerLike
 from .asking import IMAGE_MARK, Agent, AnswerForm, ConstrainedDecoding, OnToken, filled_parts, message_of
-from .requested.count import AskedCount, asked_count
+from .plan_lint.requested import AskedCount, asked_count
 
 
 def planner_template(prompt_set: PromptSet, request: Request, form: str | None = None) -> str:

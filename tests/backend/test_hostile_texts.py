@@ -10,8 +10,7 @@ from collections.abc import Callable
 import pytest
 from support.long_replies import HOSTILE, LONG, long_replies
 
-from interleave_thinker.backend.agents.requested.count import asked_count
-from interleave_thinker.backend.agents.requested.images import asks_for_images
+from interleave_thinker.backend.agents.plan_lint.requested import asked_count, asks_for_images
 from interleave_thinker.backend.answers.long_plan import read_outline as read_agents_outline
 from interleave_thinker.backend.answers.long_plan import read_part
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_verdict

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.agents.requested.count import asked_count
+from ...backend.agents.plan_lint.requested import asked_count
 from ...backend.answers.reading import PLAN_KEYS, read_plan
 from ...backend.errors import AnswerError
 from ...backend.types import Plan

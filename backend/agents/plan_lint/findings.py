@@ -11,8 +11,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from ...types import Plan, Request, Step, Text, Value
-from ..requested.count import AskedCount, asked_count
-from ..requested.images import asks_for_images
+from .requested import AskedCount, asked_count, asks_for_images
 
 MAX_SHOWN = 60
 """Maximum length, in characters, of a text that a message quotes."""

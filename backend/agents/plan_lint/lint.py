@@ -11,12 +11,11 @@ import itertools
 from collections.abc import Sequence
 
 from ...types import Plan, Request
-from ..requested.count import asked_images
-from ..requested.images import asks_for_none
 from .cast_rules import cast_changed, cast_count, cast_left_out, cast_missing, color_changed
 from .findings import MAX_READ, Asked, Checked, Finding, Found, Rule, asked_in, plain
 from .prompt_rules import meta_words, no_subject, prompt_form, unfinished
 from .request_rules import head_count, missing_goal, missing_text, unasked_words
+from .requested import asked_images, asks_for_none
 
 
 def step_count(checked: Checked) -> Found:

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from ....backend.agents.requested.count import asked_count
+from ....backend.agents.plan_lint.requested import asked_count
 from ....backend.answers.answer_models import check_text
 from ....backend.answers.reply_text import find_objects, split_reply
 from ....backend.chat.chat_model import ChatModel, Message, ReplySettings
