@@ -32,11 +32,15 @@ from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.vram.agent_shapes import published_fields
-from interleave_thinker.backend.vram.footprint import agent_weights, agent_work
-from interleave_thinker.backend.vram.image_shapes import KNOWN, ImageShape
 from interleave_thinker.backend.vram.models import named_agent
-from interleave_thinker.backend.vram.placement import ModelPart, moments, plan_memory
+from interleave_thinker.backend.vram.placement import (
+    ModelPart,
+    agent_weights,
+    agent_work,
+    moments,
+    plan_memory,
+)
+from interleave_thinker.backend.vram.shapes import KNOWN, ImageShape, published_fields
 
 from .agents import unequal
 from .agents_loops import SMALL, WAYS, Forced, Ours, PlainLoop, Way, build, make_work

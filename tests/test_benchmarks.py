@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.vram.agent_shapes import AgentShape, agent_shape, published_fields
+from interleave_thinker.backend.vram.shapes import AgentShape, agent_shape, published_fields
 from interleave_thinker.benchmarks.agents import median_interval
 from interleave_thinker.benchmarks.agents_loops import MODELS, build
 

@@ -1,14 +1,16 @@
 """Makes clips with pipelines of diffusers that take a first and a last frame.
 
 Wan's pipeline has an argument for each frame. LTX-Video's takes any number of images with their frame
-numbers. Noise comes from a CPU generator, as for images, so a seed gives the same noise on every device.
+numbers. Noise comes from a CPU generator, as for images, so a seed gives the same noise on every device. Frame
+rates, lengths and sizes are those of ComfyUI's own nodes and subgraphs (0.33).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -23,7 +25,62 @@ from ..machine.environment import device_named
 from ..pictures import Picture
 from ..types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
 from ..values import Text, Value, bounded_identity
-from .families import LTX, WAN, ClipFamily
+
+
+@dataclass(frozen=True)
+class ClipFamily:
+    """What the clips of a video model look like.
+
+    Attributes:
+        fps: Frames per second.
+        step: Lengths are `step` * n + `rest` frames.
+        rest: See `step`.
+        frames: Usual length in frames.
+        most: Maximum length in frames that the model was trained with, or `MAX_FRAMES`.
+        multiple: Width and height are multiples of this.
+        area: Usual number of pixels of a frame.
+        nodes: ComfyUI's nodes that take both frames.
+    """
+
+    fps: int
+    step: int
+    rest: int
+    frames: int
+    multiple: int
+    area: int
+    nodes: tuple[str, ...]
+    most: int = MAX_FRAMES
+
+    def length(self, seconds: float | None = None) -> int:
+        """Return the number of frames that is nearest to a duration. `None`: the usual length."""
+        if seconds is None:
+            return self.frames
+        least = 1 if seconds * self.fps > self.rest else 0
+        groups = max(least, round((seconds * self.fps - self.rest) / self.step))
+        most = (min(self.most, MAX_FRAMES) - self.rest) // self.step
+        return self.step * max(1, min(groups, most)) + self.rest
+
+    def size(self, shape: tuple[int, int], area: int | None = None) -> tuple[int, int]:
+        """Return width and height of a frame.
+
+        Args:
+            shape: Width and height whose ratio is kept as far as the multiple permits.
+            area: Number of pixels. Default: the usual one.
+        """
+        width, height = shape
+        scale = ((area or self.area) / (width * height)) ** 0.5
+        return self._rounded(width * scale), self._rounded(height * scale)
+
+    def _rounded(self, side: float) -> int:
+        return self.multiple * max(1, round(side / self.multiple))
+
+
+WAN = ClipFamily(16, 4, 1, 81, 16, 832 * 480, ("WanFirstLastFrameToVideo", "WanFunInpaintToVideo"))
+LTX = ClipFamily(24, 8, 1, 97, 32, 768 * 512, ("LTXVAddGuide",))
+MINIMAX = ClipFamily(24, 17, 5, 124, 32, 1344 * 768, ("MiniMaxH3ImageToVideo",), most=362)
+
+FAMILIES: Mapping[str, ClipFamily] = MappingProxyType({"Wan": WAN, "LTX": LTX, "MiniMax H3": MINIMAX})
+
 
 MAX_SECONDS = 60.0
 

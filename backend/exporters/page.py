@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image, features
 
 from ..agents.plan_lint.lint import step_findings
-from ..clips.pairs import clips_of
+from ..clips.making import clips_of
 from ..pictures import Picture
 from ..report.export_options import PLAIN, ExportOptions, Words, check_lines, panels_of
 from ..report.outcomes import (

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..cast import MemberKind
-from ..clips.pairs import clips_of
+from ..clips.making import clips_of
 from ..errors import JournalError
 from ..journal.archive import PAGE, WORKFLOW, pack_run
 from ..journal.copy import save_trajectory

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from PIL import Image, ImageOps
 
 from ..clips.encoding import frames_at, pyav
-from ..clips.pairs import clips_of
+from ..clips.making import clips_of
 from ..errors import JournalError, SettingsError
 from ..files.atomic import writing
 from ..report.export_options import PLAIN, ExportOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..clips.pairs import clips_of
+from ..clips.making import clips_of
 from ..errors import JournalError
 from ..files.atomic import writing_folder
 from ..pictures import Picture

@@ -33,7 +33,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from ..clips.pairs import clip_pairs, with_clips
+from ..clips.making import clip_pairs, with_clips
 from ..errors import JournalError
 from ..files.atomic import is_left_over
 from ..files.bounded_reader import read_text

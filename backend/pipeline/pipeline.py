@@ -118,8 +118,7 @@ class Story:
             GeneratorError: A clip cannot be generated. All clips before it are stored.
             JournalError: Another process is using the run folder, or a clip cannot be stored.
         """
-        from ..clips.making import make_clips
-        from ..clips.pairs import with_clips
+        from ..clips.making import make_clips, with_clips
 
         if isinstance(maker, str):
             from ..clips.pipelines import open_clip_maker

@@ -16,17 +16,20 @@ from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
 from ..checkpoints.model_folder import Tensors, tensors_of
 from ..errors import ChatError, SettingsError, boundary
 from ..machine.registry import split_spec
-from .agent_shapes import SHAPES, AgentShape, agent_shape, published_fields
-from .image_shapes import (
+from .shapes import (
     HUB_IDS,
     KNOWN,
+    SHAPES,
     UNET_WIDTHS,
     UNET_WIDTHS_ATTENDING,
     WIDTHS,
+    AgentShape,
     Denoiser,
     ImageShape,
     TextEncoders,
     Vae,
+    agent_shape,
+    published_fields,
 )
 
 AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in SHAPES}

@@ -139,9 +139,8 @@ def command(
 def _plan(
     generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
 ) -> None:
-    from ...backend.vram.footprint import GB
     from ...backend.vram.models import NamedAgent, named_agent, named_image_model
-    from ...backend.vram.placement import plan_memory
+    from ...backend.vram.placement import GB, plan_memory
     from ...tinyworld.runtime import checkpoint
     from .doctor_vram import lines
 

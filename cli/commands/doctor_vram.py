@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...backend.vram.footprint import GB
-from ...backend.vram.placement import COMBINATIONS, WHAT_MOVES, CardPlan, Fit, MemoryPlan
+from ...backend.vram.placement import COMBINATIONS, GB, WHAT_MOVES, CardPlan, Fit, MemoryPlan
 
 COMFYUI_DECODE = 2178 * 2
 """Bytes per pixel that ComfyUI keeps free before a VAE decodes in 16 bits (comfy/sd.py,

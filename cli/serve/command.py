@@ -38,7 +38,7 @@ from .register import advertised_url, is_local
 
 if TYPE_CHECKING:
     from ...service.local_pool import LocalPool
-    from ...service.ray_pool.pool import RayPool
+    from ...service.ray_poolpool RayPool
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
@@ -157,7 +157,7 @@ def _pool(
 
         yield LocalPool(models, settings)
         return
-    from ...service.ray_pool.deploy import Service, models_here
+    from ...service.ray_deploy import Service, models_here
 
     with models_here(Service(settings, models, cluster), lambda line: typer.echo(line, err=True)) as pool:
         yield pool

@@ -10,7 +10,7 @@ from types import FrameType
 
 import typer
 
-from ...service.ray_pool.deploy import Service, start_ray, stop_ray
+from ...service.ray_deploy import Service, start_ray, stop_ray
 from ...service.ray_pool.settings import ClusterSettings
 from ...service.settings import ModelSettings, ServiceSettings
 

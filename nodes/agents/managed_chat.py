@@ -24,8 +24,8 @@ from ...backend.feedback.interruptible import InterruptibleGenerator, ListenedCr
 from ...backend.generators.generator import Generator
 from ...backend.pictures import Picture
 from ...backend.prompts.prompt_set import PromptSet
-from ...backend.vram.agent_shapes import AgentShape, agent_shape
-from ...backend.vram.footprint import FRAGMENTS, AgentPrecision, agent_work
+from ...backend.vram.placement import FRAGMENTS, AgentPrecision, agent_work
+from ...backend.vram.shapes import AgentShape, agent_shape
 from .. import host
 from .reply_inputs import settings_of
 

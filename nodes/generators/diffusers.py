@@ -12,9 +12,9 @@ from ...backend.generators.generator import GeneratorWrapper
 from ...backend.generators.wrappers import OFF, color_matched
 from ...backend.pictures import Picture
 from ...backend.types import StepSettings
-from ...backend.vram.footprint import image_work
-from ...backend.vram.image_shapes import ImageShape
 from ...backend.vram.models import pipeline_shape
+from ...backend.vram.placement import image_work
+from ...backend.vram.shapes import ImageShape
 from .. import host
 from ..inputs.images import mask_picture
 from ..inputs.named_models import pipeline_spec

@@ -8,8 +8,8 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.clips.encoding import clip_of
-from ...backend.clips.families import FAMILIES
-from ...backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
+from ...backend.clips.making import clip_pairs, clips_of, missing_pairs, with_clips
+from ...backend.clips.pipelines import FAMILIES
 from ...backend.errors import SettingsError
 from ...backend.journal.journal import Journal
 from ...backend.journal.run_files import RUN

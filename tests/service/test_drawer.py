@@ -10,8 +10,7 @@ from support import tiny_pipelines
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.service.drawer import Drawer
-from interleave_thinker.service.pool import GeneratedImage, ImageRequest, Refused
+from interleave_thinker.service.pool import Drawer, GeneratedImage, ImageRequest, Refused
 from interleave_thinker.service.settings import ModelSettings
 
 SOURCE = Picture(Image.linear_gradient("L").convert("RGB").resize((64, 64)))

@@ -25,7 +25,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.service import local_pool
-from interleave_thinker.service.drawer import Drawer
+from interleave_thinker.service.pool import Drawer
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 from interleave_thinker.service.web import published
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PIL import Image
 
 from interleave_thinker.backend.clips.encoding import clip_of
-from interleave_thinker.backend.clips.pairs import clip_pairs, with_clips
+from interleave_thinker.backend.clips.making import clip_pairs, with_clips
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
     Attempt,

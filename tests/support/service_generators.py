@@ -10,7 +10,7 @@ from pathlib import Path
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.service.drawer import Drawer
+from interleave_thinker.service.pool import Drawer
 from interleave_thinker.service.settings import ModelSettings
 
 FAULTY = "faulty"

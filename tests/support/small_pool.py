@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 
 from interleave_thinker.backend.generators.fake import open as open_fake
-from interleave_thinker.service.drawer import Drawer
 from interleave_thinker.service.pool import (
+    Drawer,
     DrawTimeout,
     GeneratedImage,
     ImageRequest,

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.vram.agent_shapes import published_config
+from interleave_thinker.backend.vram.shapes import published_config
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.training.gate.regression_gate import GateSettings
 from interleave_thinker.training.recipes.recipe import FOLDER, read_recipe

@@ -52,7 +52,7 @@ def command(
     Clips that the story has are kept, unless their images, their prompt, the model or its settings changed.
     Run the same command again to resume. `export RUN --to mp4` shows the clips.
     """
-    from ....backend.clips.pairs import clip_pairs
+    from ....backend.clips.making import clip_pairs
     from ....backend.clips.pipelines import open_clip_maker
     from ....backend.loop.replay import load_trajectory
     from ....backend.pipeline.pipeline import Story

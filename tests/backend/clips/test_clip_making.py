@@ -12,9 +12,8 @@ from support import tiny_clips
 from support.clips import COLORS, blend, story, with_blends
 
 from interleave_thinker.backend.clips import pipelines
-from interleave_thinker.backend.clips.families import FAMILIES, LTX, MINIMAX, WAN
-from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of
-from interleave_thinker.backend.clips.pipelines import open_clip_maker
+from interleave_thinker.backend.clips.making import clip_pairs, clips_of
+from interleave_thinker.backend.clips.pipelines import FAMILIES, LTX, MINIMAX, WAN, open_clip_maker
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, JournalError, SettingsError
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal

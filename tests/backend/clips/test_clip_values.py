@@ -9,7 +9,7 @@ from support.clips import COLORS, blend, plain, story
 
 from interleave_thinker.backend.clips import encoding
 from interleave_thinker.backend.clips.encoding import clip_of, frames_of
-from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of, missing_pairs, with_clips
+from interleave_thinker.backend.clips.making import clip_pairs, clips_of, missing_pairs, with_clips
 from interleave_thinker.backend.errors import GeneratorError, JournalError
 from interleave_thinker.backend.types import Trajectory
 from interleave_thinker.backend.types.clip import Clip, Footage, Movie

@@ -12,7 +12,7 @@ from PIL import Image, ImageStat
 from support.clips import blend, story, with_blends
 
 from interleave_thinker.backend.clips.encoding import clip_of, frames_at
-from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of, with_clips
+from interleave_thinker.backend.clips.making import clip_pairs, clips_of, with_clips
 from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.exporters import page as page_images
 from interleave_thinker.backend.exporters.video import FPS, seconds_of

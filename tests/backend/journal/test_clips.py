@@ -10,7 +10,7 @@ from support.clips import COLORS, blend, story, with_blends
 from support.journal_runs import tell
 
 from interleave_thinker.backend.clips.encoding import clip_of, frames_of
-from interleave_thinker.backend.clips.pairs import clip_pairs, clips_of
+from interleave_thinker.backend.clips.making import clip_pairs, clips_of
 from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.journal import clips

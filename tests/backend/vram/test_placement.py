@@ -10,23 +10,26 @@ import pytest
 from typer.testing import CliRunner
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.vram.agent_shapes import (
-    SHAPES,
-    agent_shape,
-    published_config,
-    published_fields,
-)
-from interleave_thinker.backend.vram.footprint import (
+from interleave_thinker.backend.vram.models import NamedAgent, named_agent, named_image_model
+from interleave_thinker.backend.vram.placement import (
+    COMBINATIONS,
     GB,
+    WHAT_MOVES,
     agent_weights,
     agent_work,
     critic_work,
     image_work,
     kv_bytes,
+    moments,
+    plan_memory,
 )
-from interleave_thinker.backend.vram.image_shapes import KNOWN
-from interleave_thinker.backend.vram.models import NamedAgent, named_agent, named_image_model
-from interleave_thinker.backend.vram.placement import COMBINATIONS, WHAT_MOVES, moments, plan_memory
+from interleave_thinker.backend.vram.shapes import (
+    KNOWN,
+    SHAPES,
+    agent_shape,
+    published_config,
+    published_fields,
+)
 from interleave_thinker.cli import app
 from interleave_thinker.tinyworld.runtime import checkpoint
 

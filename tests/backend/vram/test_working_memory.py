@@ -18,9 +18,8 @@ from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.vram.agent_shapes import agent_shape, published_fields
-from interleave_thinker.backend.vram.footprint import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
-from interleave_thinker.backend.vram.image_shapes import KNOWN
+from interleave_thinker.backend.vram.placement import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
+from interleave_thinker.backend.vram.shapes import KNOWN, agent_shape, published_fields
 from interleave_thinker.benchmarks.agents_loops import SMALL, build
 
 BF16 = torch.bfloat16

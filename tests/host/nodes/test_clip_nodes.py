@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.clips import story
 
-from interleave_thinker.backend.clips.pairs import clips_of
+from interleave_thinker.backend.clips.making import clips_of
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import Trajectory

@@ -28,8 +28,8 @@ from interleave_thinker.backend.chat import Message, Reply, ReplySettings, open_
 from interleave_thinker.backend.chat.local.generation import _questions
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.vram.agent_shapes import agent_shape
-from interleave_thinker.backend.vram.footprint import agent_work
+from interleave_thinker.backend.vram.placement import agent_work
+from interleave_thinker.backend.vram.shapes import agent_shape
 from interleave_thinker.nodes.agents.managed_chat import ManagedChat, offload_others
 from interleave_thinker.nodes.host import memory as ours
 

@@ -21,8 +21,8 @@ from support.ray_here import ASKED, importable
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.service.ray_deploy import Service, start_ray, stop_ray
 from interleave_thinker.service.ray_pool import deploy
-from interleave_thinker.service.ray_pool.deploy import Service, start_ray, stop_ray
 from interleave_thinker.service.ray_pool.settings import ClusterSettings
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 

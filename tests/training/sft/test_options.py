@@ -16,7 +16,7 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.backend.vram.agent_shapes import SHAPES
+from interleave_thinker.backend.vram.shapes import SHAPES
 from interleave_thinker.cli.options.training import folder_of
 from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.training.data.rows.sft import (
