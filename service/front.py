@@ -1,40 +1,200 @@
-"""What happens to a request between HTTP and the pool: sharing, admission, timeout, metrics.
+"""What happens to a request between HTTP and the pool: admission, cache, timeout, memory, metrics.
 
-It is the same for every kind of pool, so that limits and guarantees (equal requests are generated once, an
-answer arrives before the deadline) hold for all of them.
+It is the same for every kind of pool, so that limits and guarantees (a request waits for space in a full
+queue before it is rejected, an answer arrives before the deadline) hold for all of them. Clients of the
+published services retry without a pause and give up after ten attempts, so an immediate rejection would cost
+them the image.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
+import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
-from .admission import Admission, ClientShares
-from .memory_budget import MemoryBudget
-from .metrics import Metrics
-from .pool import DrawTimeout, GeneratedImage, ImageRequest, ModelInfo, Pool, UnknownModel
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as CounterMetric
+
+from ..backend.machine.byte_lru import ByteLRU
+from .pool import Busy, GeneratedImage, ImageRequest, ModelInfo, Pool, ServiceError, UnknownModel
 from .settings import MIB, ServiceSettings
-from .sharing import SharedDraws, Source
 
 LOG = logging.getLogger("interleave_thinker.service")
 RECENT = 12
+ENTRY_BYTES = 1024
+"""Approximate size of a cached image in addition to its file, in bytes."""
+CLOSING_SECONDS = 5.0
+MAX_HELD = 1024 * MIB
+"""Maximum bytes of all requests together: bodies, pixels, and the temporary memory of decoding."""
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class TooManyRequests(ServiceError):
+    """A client has more concurrent requests than allowed."""
+
+    status = 429
+
+
+class Places:
+    """Places for requests by name (a model, a client). Others wait in order of arrival.
+
+    Args:
+        limit: Places of a name.
+        patience: Seconds that a request waits for a place.
+    """
+
+    def __init__(self, limit: int, patience: float) -> None:
+        self._limit, self._patience = limit, patience
+        self._free: dict[str, asyncio.Semaphore] = {}
+        self.taken: Counter[str] = Counter()
+        self.waiting: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def place(self, name: str, refusal: Callable[[], ServiceError]) -> AsyncIterator[None]:
+        """Hold a place while the block runs. Raises `refusal` if none became free in time."""
+        free = self._free.setdefault(name, asyncio.Semaphore(self._limit))
+        self.waiting[name] += 1
+        try:
+            if free.locked():
+                await asyncio.wait_for(free.acquire(), self._patience)
+            else:
+                await free.acquire()
+        except asyncio.TimeoutError:
+            raise refusal() from None
+        finally:
+            self.waiting[name] -= 1
+        self.taken[name] += 1
+        try:
+            yield
+        finally:
+            free.release()
+            self.taken[name] -= 1
+            if not self.taken[name] and not self.waiting[name]:
+                for counted in (self._free, self.taken, self.waiting):
+                    del counted[name]
+
+
+class RequestMemory:
+    """Memory reserved by one request, and released with it.
+
+    Memory is reserved before it is used: a file of a few kilobytes can contain fifty million pixels.
+    """
+
+    def __init__(self, held: HeldMemory) -> None:
+        self._held, self._taken, self._over = held, 0, False
+
+    def take(self, size: int) -> None:
+        """Reserve bytes, or release them if `size` is negative, unless the request is finished.
+
+        Raises:
+            Busy: Not enough memory is left.
+        """
+        if not self._over:
+            self._held.add(size)
+            self._taken += size
+
+    def give_back(self) -> None:
+        """Release all memory of the request."""
+        self._over = True
+        self._held.add(-self._taken)
+        self._taken = 0
+
+
+class HeldMemory:
+    """Counts the bytes of all requests, at most `most`. Thread-safe."""
+
+    def __init__(self, most: int = MAX_HELD) -> None:
+        self.bytes, self.most = 0, most
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        """Add bytes. Raises Busy if there would be too many; nothing is added then."""
+        with self._lock:
+            if size > 0 and self.bytes + size > self.most:
+                raise Busy("Too many large requests are being processed.", retry_after=2.0)
+            self.bytes += size
+
+
+class Metrics:
+    """Counters and histograms of one app, in a registry of their own."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.registry = own = CollectorRegistry()
+
+        def counter(name: str, text: str, *labels: str) -> CounterMetric:
+            return CounterMetric(f"interleave_{name}", text, labels, registry=own)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+            return Histogram(f"interleave_{name}", text, ["model"], buckets=buckets, registry=own)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"interleave_{name}", text, labels, registry=own)
+
+        self.requests = counter(
+            "requests", "Requests by route, model and status.", "route", "model", "status"
+        )
+        self.shared = counter("shared", "Images by source: drawn (generated), kept (cached).", "model", "how")
+        self.waited = histogram("waiting_seconds", "Seconds from admission to a worker.")
+        self.drawing = histogram("drawing_seconds", "Seconds to generate images, per call.")
+        self.encoding = histogram("encoding_seconds", "Seconds to encode images as files.")
+        self.batches = histogram("batch_size", "Images generated in one call.", BATCHES)
+        self.read = counter("read_bytes", "Bytes of request bodies.")
+        self.sent = counter("image_bytes", "Bytes of images in answers.")
+        self._queue = gauge("queue", "Requests waiting for a worker.", "model")
+        self._workers = gauge("workers", "Workers by phase.", "model", "phase")
+        self._restarts = gauge("worker_restarts", "Restarts of a worker.", "worker")
+        self._kept = gauge("kept_bytes", "Bytes of cached images.")
+
+    def note(self, model: str, drawn: GeneratedImage) -> None:
+        """Record an image that was generated for this request."""
+        self.waited.labels(model).observe(drawn.waited_seconds)
+        self.drawing.labels(model).observe(drawn.draw_seconds)
+        self.encoding.labels(model).observe(drawn.encode_seconds)
+        self.batches.labels(model).observe(drawn.batch)
+
+    def text(self, kept_bytes: int) -> bytes:
+        """Return the page `/metrics`."""
+        self._kept.set(kept_bytes)
+        for info in self._pool.models():
+            self._queue.labels(info.name).set(self._pool.queued(info.name))
+            for phase in ("loading", "alive", "dead"):
+                number = sum(one.model == info.name and one.phase == phase for one in self._pool.workers())
+                self._workers.labels(info.name, phase).set(number)
+        for worker in self._pool.workers():
+            self._restarts.labels(worker.name).set(worker.restarts)
+        return generate_latest(self.registry)
 
 
 class Front:
     """Everything that the routes need.
 
-    `recent` contains the keys of the last cached images, newest first.
+    Attributes:
+        places: The queue of each model: what its workers generate now, and `queue` further requests.
+        clients: The concurrent requests of each client.
+        kept: Finished images of requests with a seed, by the digest of the request.
+        recent: The keys of the last cached images, newest first.
+        closing: Whether no further requests are admitted.
     """
 
     def __init__(self, pool: Pool, settings: ServiceSettings) -> None:
         self.pool, self.settings = pool, settings
-        self.admission = Admission(pool, settings)
-        self.clients = ClientShares(settings)
-        self.shared = SharedDraws(settings.keep * MIB)
+        self.places = Places(settings.queue + settings.batch, settings.patience)
+        self.clients = Places(settings.per_client, settings.patience)
+        self.kept: ByteLRU[str, GeneratedImage] = ByteLRU(
+            settings.keep * MIB, lambda drawn: len(drawn.image) + ENTRY_BYTES
+        )
         self.metrics = Metrics(pool)
-        self.held = MemoryBudget()
+        self.held = HeldMemory()
         self.recent: deque[str] = deque(maxlen=RECENT)
+        self.closing = False
+        self._seconds: dict[str, float] = {}
 
     def model(self, name: str) -> ModelInfo:
         """Return the model of a name, or the first one for "".
@@ -68,39 +228,48 @@ class Front:
         deadline = time.monotonic() + self.settings.timeout
         if self.settings.log_prompts:
             LOG.info("%s %s seed %d: %s", request.client, request.model, request.seed, request.prompt)
-        if not seeded:
-            return self._counted(request, await self._admitted(request, deadline), "drawn")
-        key = request.key
-        while True:
-            joining = self.shared.is_under_way(key)
-            try:
-                drawn, how = await self.shared.draw(key, lambda: self._admitted(request, deadline))
-            except DrawTimeout:
-                # The request joined another one, whose deadline was earlier.
-                if not joining or time.monotonic() > deadline - 1.0:
-                    raise
-                continue
-            if how == "drawn":
-                self.recent.appendleft(key)
-            return self._counted(request, drawn, how)
+        drawn = self.kept.get(request.key) if seeded else None
+        self.metrics.shared.labels(request.model, "drawn" if drawn is None else "kept").inc()
+        if drawn is None:
+            drawn = await self._drawn(request, deadline)
+            if seeded:
+                self.kept.put(request.key, drawn)
+                self.recent.appendleft(request.key)
+        self.metrics.sent.inc(len(drawn.image))
+        return drawn
 
-    def close(self) -> None:
-        """Admit no further requests."""
-        self.admission.close()
+    async def _drawn(self, request: ImageRequest, deadline: float) -> GeneratedImage:
+        model = request.model
+        self.check_open()
+        async with self.places.place(model, lambda: self._full(model)):
+            self.check_open()
+            drawn = await self.pool.draw(request, deadline)
+        self._seconds[model] = drawn.draw_seconds
+        self.metrics.note(model, drawn)
+        return drawn
+
+    def _full(self, model: str) -> Busy:
+        """Return the error of a full queue, with the estimated seconds until it is done."""
+        ahead = self.pool.queued(model) + self.places.waiting[model]
+        seconds = ahead * self._seconds.get(model, 1.0) / max(1, self.pool.capacity(model))
+        message = f"The queue of {model!r} is full: {self.pool.queued(model)} requests are waiting."
+        return Busy(message, retry_after=float(max(1, math.ceil(seconds))))
+
+    def too_many(self) -> TooManyRequests:
+        """Return the error of a client with too many requests."""
+        return TooManyRequests(
+            f"This client has {self.settings.per_client} concurrent requests, the maximum.", retry_after=1.0
+        )
+
+    def check_open(self) -> None:
+        """Raise Busy if the service is shutting down."""
+        if self.closing:
+            raise Busy("The service is shutting down.", retry_after=CLOSING_SECONDS)
 
     def under_way(self) -> int:
         """Return the number of admitted requests that are not answered yet."""
-        return self.admission.under_way
+        return self.places.taken.total()
 
-    async def _admitted(self, request: ImageRequest, deadline: float) -> GeneratedImage:
-        async with self.admission.slot(request.model):
-            drawn = await self.pool.draw(request, deadline)
-        self.admission.note(request.model, drawn)
-        return drawn
-
-    def _counted(self, request: ImageRequest, drawn: GeneratedImage, how: Source) -> GeneratedImage:
-        self.metrics.shared.labels(request.model, how).inc()
-        self.metrics.sent.inc(len(drawn.image))
-        if how == "drawn":
-            self.metrics.note(request.model, drawn)
-        return drawn
+    def close(self) -> None:
+        """Admit no further requests, and reject those that wait as soon as it is their turn."""
+        self.closing = True

@@ -85,7 +85,7 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
     @app.get("/ready", summary="For load balancers: 200 if requests are processed")
     async def ready() -> JSONResponse:
         alive = any(worker.phase == "alive" for worker in pool.workers())
-        well = alive and not front.admission.closing
+        well = alive and not front.closing
         return JSONResponse({"ready": well}, status_code=200 if well else 503)
 
     @app.get("/models", summary="Served models and their supported fields")
@@ -105,7 +105,7 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
 
     @app.get("/metrics", summary="Metrics for Prometheus")
     async def metrics() -> Response:
-        return Response(front.metrics.text(front.shared.kept.bytes), media_type=METRICS_TYPE)
+        return Response(front.metrics.text(front.kept.bytes), media_type=METRICS_TYPE)
 
     @app.exception_handler(InterleaveError)
     async def refused(request: Request, error: InterleaveError) -> JSONResponse:

@@ -56,7 +56,7 @@ def page_routes(front: Front) -> APIRouter:
     async def recent() -> list[dict[str, Any]]:
         found = []
         for key in dict.fromkeys(front.recent):
-            drawn = front.shared.kept.get(key)
+            drawn = front.kept.get(key)
             if drawn is not None:
                 width, height = drawn.size
                 seconds = round(drawn.draw_seconds, 3)
@@ -67,7 +67,7 @@ def page_routes(front: Front) -> APIRouter:
 
     @router.get("/recent/{key}", summary="One of the last images")
     async def image(key: str) -> Response:
-        drawn = front.shared.kept.get(key) if key in front.recent else None
+        drawn = front.kept.get(key) if key in front.recent else None
         if drawn is None:
             raise NoSuchImage("This image is no longer cached.")
         kind = next((kind for start, kind in KINDS if drawn.image.startswith(start)), "image/png")

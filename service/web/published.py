@@ -139,19 +139,19 @@ def status_body(handler: RequestHandler) -> dict[str, Any]:
     front = handler.front
     workers, models = front.pool.workers(), front.pool.models()
     queued = {info.name: front.pool.queued(info.name) for info in models}
-    waiting = {info.name: front.admission.waiting(info.name) for info in models}
+    waiting = {info.name: front.places.waiting[info.name] for info in models}
     return {
         "active_workers": _number(workers, "alive"),
         "task_queue_size": sum(queued.values()),
         "result_queue_size": 0,
-        "pending_tasks": front.admission.under_way,
+        "pending_tasks": front.under_way(),
         "total_gpus": len(workers),
         "system_ready": _number(workers, "alive") > 0,
         "model_type": models[0].name,
-        "closing": front.admission.closing,
+        "closing": front.closing,
         "queued": queued,
         "waiting_for_room": waiting,
-        "kept_images": len(front.shared.kept),
+        "kept_images": len(front.kept),
         "workers": [
             {
                 "name": one.name,

@@ -18,8 +18,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
-from ..front import Front
-from ..memory_budget import RequestMemory
+from ..front import Front, RequestMemory
 from ..pool import GeneratedImage, ImageFormat, ImageRequest, ModelInfo, ServiceError
 from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, DrawBody
 from .request_images import RequestImages

@@ -1,7 +1,6 @@
 """Decodes the images of a request.
 
-Their number of pixels is known from their headers and reserved (memory_budget.py) before the first one is
-decoded.
+Their number of pixels is known from their headers. Memory for it is reserved before each is decoded.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from ...backend.errors import PictureError
 from ...backend.files.image_decoding import decoded_mask, reading_image
 from ...backend.pictures import Picture
-from ..memory_budget import RequestMemory
+from ..front import RequestMemory
 from .bodies import (
     MAX_IMAGES,
     BadBody,
@@ -22,6 +21,8 @@ from .bodies import (
     FillBody,
 )
 
+PIXEL_BYTES, DECODING_BYTES = 3, 8
+"""Bytes per pixel of an image, and while it is decoded: with transparency and 16 bits per channel, then RGB."""
 MAX_SOURCE_PIXELS = 50_000_000
 MAX_ALL_PIXELS = 100_000_000
 """Maximum number of pixels of all images of a request."""
@@ -96,8 +97,9 @@ def images_of(sources: list[bytes], masks: list[bytes], share: RequestMemory) ->
         )
     decoded: list[Picture] = []
     for data, name, size in zip([*sources, *masks], names, pixels, strict=True):
-        with share.decoding(size):
-            decoded.append(decode_mask(data, name) if name == "mask" else decode_image(data, name))
+        share.take(size * DECODING_BYTES)
+        decoded.append(decode_mask(data, name) if name == "mask" else decode_image(data, name))
+        share.take(size * (PIXEL_BYTES - DECODING_BYTES))
     return RequestImages(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)
 
 

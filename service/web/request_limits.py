@@ -18,8 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...backend.remote.own_servers import called_name, is_this_machine
-from ..front import Front
-from ..memory_budget import RequestMemory
+from ..front import Front, RequestMemory
 from ..pool import ServiceError
 from ..settings import MIB
 from .answers import error_body, error_headers
@@ -106,12 +105,12 @@ class RequestLimitsMiddleware:
             if scope["method"] not in WITH_BODY:
                 await self._app(routed, receive, counted)
                 return
-            self._front.admission.check_open()
+            self._front.check_open()
             body.check_length(headers.get(b"content-length", b""))
             async with AsyncExitStack() as shares:
                 # Counted only once its body has arrived: a slow client must not use up the share of others
                 # behind the same address.
-                share = self._front.clients.share(_client(scope))
+                share = self._front.clients.place(_client(scope), self._front.too_many)
                 body.begin(lambda: shares.enter_async_context(share))
                 await self._app(routed, body.receive, counted)
         except ServiceError as error:

@@ -130,7 +130,7 @@ def test_pixels_count_towards_the_memory_of_all_requests(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small file may contain many pixels."""
-    monkeypatch.setattr(service.front.held, "_most", 1_500_000)
+    monkeypatch.setattr(service.front.held, "most", 1_500_000)
     small = Picture.white((500, 500)).base64_png()
     body = {"prompt": "a boat", "image": small, "seed": 1, "width": 16, "height": 16}
     answer = service.post("/edit", **body)
@@ -215,7 +215,7 @@ def test_requests_per_client_are_limited(tmp_path: Path) -> None:
         asked = [
             clients.submit(sharing.post, "/edit", prompt=f"slow 1.2 {number}", seed=1) for number in range(2)
         ]
-        wait_until(lambda: sharing.front.admission.under_way == 2)
+        wait_until(lambda: sharing.front.under_way() == 2)
         third = sharing.post("/edit", prompt="a", seed=1)
         assert third.status_code == 429 and int(third.headers["Retry-After"]) >= 1
         assert all(one.result().status_code == 200 for one in asked)
