@@ -58,7 +58,7 @@ def overhead() -> Figures:
 
 def one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
     """Return the milliseconds of each edit, and of these the model's part."""
-    from interleave_thinker.service.client_tools.requests import photograph_like, pixels
+    from interleave_thinker.service.check import photograph_like, pixels
 
     image = photograph_like(pixels(source)).base64_png()
     times, model = [], []

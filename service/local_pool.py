@@ -19,13 +19,14 @@ from queue import SimpleQueue
 from typing import Any
 
 from ..backend.errors import GeneratorError, InterleaveError, SettingsError, boundary
-from .drawer import Drawer, OpenDrawer
 from .pool import (
     Busy,
+    Drawer,
     DrawTimeout,
     GeneratedImage,
     ImageRequest,
     ModelInfo,
+    OpenDrawer,
     UnknownModel,
     WorkerLost,
     WorkerPhase,

@@ -1,8 +1,8 @@
 """Makes clips with pipelines of diffusers that take a first and a last frame.
 
 Wan's pipeline has an argument for each frame. LTX-Video's takes any number of images with their frame
-numbers. Noise comes from a CPU generator, as for images, so a seed gives the same noise on every device. Frame
-rates, lengths and sizes are those of ComfyUI's own nodes and subgraphs (0.33).
+numbers. Noise comes from a CPU generator, as for images, so a seed gives the same noise on every device.
+Frame rates, lengths and sizes are those of ComfyUI's own nodes and subgraphs (0.33).
 """
 
 from __future__ import annotations

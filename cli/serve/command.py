@@ -7,22 +7,28 @@ ends with the reason.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
 
 import typer
 from pydantic import BaseModel, Field
 
 from ...backend.errors import SettingsError
-from ...backend.remote.addresses import THIS_MACHINE
+from ...backend.remote.addresses import DEFAULT_PORT, THIS_MACHINE, service_url
 from ...backend.remote.api_keys import check_variable, read_key
-from ...service.ray_pool.settings import HERE, ClusterSettings
 from ...service.settings import (
+    HERE,
     PUBLISHED_PORTS,
+    ClusterSettings,
     ModelSettings,
     ServiceSettings,
     checked,
@@ -31,14 +37,12 @@ from ...service.settings import (
 )
 from ..options.model_options import DrawingOptions
 from ..options.models import with_model_options
-from ..progress import warn
-from . import check, nginx
-from .quiet_log import few_repeats
-from .register import advertised_url, is_local
+from ..progress import Lines, warn
 
 if TYPE_CHECKING:
     from ...service.local_pool import LocalPool
-    from ...service.ray_poolpool RayPool
+    from ...service.ray_pool import RayPool
+
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
@@ -119,9 +123,9 @@ def serve(
         ray = HERE
     if ray not in (None, HERE):
         _refuse_with_cluster(register, ports)
-        from .on_ray import serve_on_ray
+        from ...service.ray_deploy import Service, serve_on_ray
 
-        serve_on_ray(ray, models, settings, cluster)
+        serve_on_ray(ray, Service(settings, models, cluster), _say)
         return
     if ray is None:
         _refuse_without_ray(context)
@@ -159,8 +163,12 @@ def _pool(
         return
     from ...service.ray_deploy import Service, models_here
 
-    with models_here(Service(settings, models, cluster), lambda line: typer.echo(line, err=True)) as pool:
+    with models_here(Service(settings, models, cluster), _say) as pool:
         yield pool
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
 
 
 def _refuse_with_cluster(register: Path | None, ports: dict[int, str]) -> None:
@@ -289,5 +297,178 @@ def _check_libraries() -> None:
         )
 
 
-app.command("check")(check.command)
-app.command("nginx")(nginx.command)
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""Hosts with which a service listens on all addresses of its machine."""
+
+
+def advertised_url(listening: str, advertise: str = "") -> str:
+    """Return the address that other machines use.
+
+    Args:
+        listening: URL at which the service listens.
+        advertise: HOST, HOST:PORT or a URL. Empty: the host at which it listens, or the name of this machine
+            if it listens on all addresses.
+
+    Raises:
+        SettingsError: `advertise` is not an address.
+    """
+    parts = urlsplit(listening)
+    host = parts.hostname or ""
+    if not advertise:
+        advertise = socket.gethostname() if host in EVERY_ADDRESS else parts.netloc
+    if "//" in advertise:
+        return service_url(advertise)
+    url = service_url(f"{parts.scheme}://{advertise}")
+    return url if urlsplit(url).port else f"{url}:{parts.port}"
+
+
+def is_local(url: str) -> bool:
+    """Return whether only this machine can use an address."""
+    return urlsplit(url).hostname in THIS_MACHINE
+
+
+MAX_REPEATS, SECONDS = 10, 60.0
+MAX_KINDS = 1000
+
+
+@contextmanager
+def few_repeats() -> Iterator[None]:
+    """Limit equal warnings of all loggers inside the context."""
+    # Each handler sees every record, so each one counts by itself.
+    limits = [(handler, FewRepeats()) for handler in logging.getLogger().handlers]
+    for handler, limit in limits:
+        handler.addFilter(limit)
+    try:
+        yield
+    finally:
+        for handler, limit in limits:
+            handler.removeFilter(limit)
+
+
+class FewRepeats(logging.Filter):
+    """Passes at most `most` equal warnings or errors in `seconds`.
+
+    The next one reports how many were left out.
+
+    Messages are equal if they come from the same logger and were written with the same text, before their
+    values are put in.
+    """
+
+    def __init__(self, most: int = MAX_REPEATS, seconds: float = SECONDS) -> None:
+        super().__init__()
+        self._most, self._seconds = most, seconds
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is written."""
+        if record.levelno < logging.WARNING:
+            return True
+        kind = record.name, str(record.msg)
+        with self._lock:
+            began, count = self._seen.get(kind, (record.created, 0))
+            left_out = 0
+            if record.created >= began + self._seconds:
+                began, left_out, count = record.created, max(0, count - self._most), 0
+            if kind not in self._seen and len(self._seen) >= MAX_KINDS:
+                self._seen.clear()
+            self._seen[kind] = began, count + 1
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} ({left_out} more like it were left out.)", ()
+        return count < self._most
+
+
+WORD = {True: ("ok", "green"), False: ("failed", "red"), None: ("none", "")}
+
+
+def check(
+    url: Annotated[str, typer.Argument(help="Address of the service, such as http://127.0.0.1:8011.")],
+    prompt: Annotated[str, typer.Option(help="Prompt of the test images.")] = "a red boat on a calm sea",
+    size: Annotated[str, typer.Option(help="Size of the test images as WIDTHxHEIGHT.")] = "512x512",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the test images.")] = 7,
+    model: Annotated[
+        str | None, typer.Option(help="Model of the service to test. Default: the service's default.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Timeout per image in seconds.")] = 300.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Test a running service.
+
+    The tests are its health, an image from text, an edit, and whether a repeated request gives the same
+    image. The exit code is 1 if a test fails. The service's key is read from INTERLEAVE_GENERATOR_KEY.
+    """
+    from ...backend.remote.addresses import DEFAULT_PORT, service_url
+    from ...backend.remote.api_keys import GENERATOR_KEY, read_key
+    from ...service.check import CheckSettings, ServiceCheck, pixels
+
+    try:
+        settings = CheckSettings(prompt, pixels(size), seed, model, timeout)
+    except ValueError as error:
+        raise SettingsError(f"--size: {error}.") from error
+    view = Lines()
+    found = []
+    address = service_url(url, DEFAULT_PORT)
+    for finding in ServiceCheck(address, read_key(GENERATOR_KEY), settings).findings():
+        found.append(finding)
+        if not as_json:
+            word, style = WORD[finding.right]
+            view.say(f"{finding.name:<7}{word:<7}{finding.seconds:8.2f} s  {finding.said}", style)
+    right = all(finding.right is not False for finding in found)
+    if as_json:
+        print(json.dumps({"url": url, "right": right, "findings": [asdict(one) for one in found]}))
+    raise typer.Exit(int(not right))
+
+
+def nginx(
+    services: Annotated[
+        str, typer.Argument(help="URL1,URL2,... or @FILE with one address per line (# starts a comment).")
+    ],
+    service_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of addresses that have none.")
+    ] = DEFAULT_PORT,
+    listen: Annotated[
+        str, typer.Option(help="PORT or ADDRESS:PORT that nginx listens on.")
+    ] = "127.0.0.1:8080",
+    server_name: Annotated[str, typer.Option(help="Host name that nginx answers to. Default: any.")] = "",
+    body_mib: Annotated[int, typer.Option(min=1, max=4096, help="Maximum size of a request in MiB.")] = 64,
+    read_timeout: Annotated[
+        int,
+        typer.Option(
+            min=1, max=86400, help="Timeout of an image in seconds, including the time in the queue."
+        ),
+    ] = 900,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Print a complete file for `nginx -c` instead of one for conf.d.")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write a folder with which any user can run nginx: configuration, start.sh and stop.sh. "
+            "Use it again after the services change.",
+        ),
+    ] = None,
+) -> None:
+    """Print an nginx configuration that balances the load of several image services.
+
+    Connections are reused, the least busy service is chosen, and a request that meets a full queue goes to
+    the next service.
+    """
+    from ...backend.remote.addresses import Addresses
+    from ...service.balancer import Balancer
+
+    urls = Addresses(services, service_port).now()
+    balancer = Balancer(listen, server_name, body_mib, read_timeout, whole)
+    if to is None:
+        typer.echo(balancer.configuration(urls), nl=False)
+        return
+    if whole:
+        raise SettingsError("--whole has no effect with --to, which writes a complete file.", "Remove it.")
+    from ...service.balancer import START, write_folder
+
+    write_folder(to.expanduser(), balancer, urls)
+    typer.echo(f"To start or reload nginx: {to / START}")
+
+
+app.command("check")(check)
+app.command("nginx")(nginx)

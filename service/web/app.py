@@ -22,14 +22,11 @@ from ...backend.remote.api_keys import check_variable, read_key
 from ..front import Front
 from ..pool import Pool, ServiceError
 from ..settings import ServiceSettings
-from .answers import error_body, error_headers, status_of
-from .bodies import BadBody
-from .images import images_routes
-from .page import page_routes
-from .published import published_routes
-from .reference import reference_routes
+from .bodies import BadBody, error_body, error_headers, status_of
+from .page import page_routes, reference_routes
 from .request_handler import RequestHandler
 from .request_limits import RequestLimitsMiddleware
+from .routes import images_routes, published_routes
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -21,7 +21,7 @@ from ...backend.remote.own_servers import called_name, is_this_machine
 from ..front import Front, RequestMemory
 from ..pool import ServiceError
 from ..settings import MIB
-from .answers import error_body, error_headers
+from .bodies import error_body, error_headers
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -27,7 +27,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.service import local_pool
 from interleave_thinker.service.pool import Drawer
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
-from interleave_thinker.service.web import published
+from interleave_thinker.service.web import routes
 
 ONLY_RAY = pytest.mark.parametrize("service", POOLS[1:], indirect=True)
 
@@ -115,7 +115,7 @@ def test_a_model_that_cannot_be_loaded_reports_the_reason(service: Service) -> N
 def test_a_client_waits_for_a_model_that_is_loading(
     tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(published, "LOADING_SECONDS", 1)
+    monkeypatch.setattr(routes, "LOADING_SECONDS", 1)
     (tmp_path / "service").mkdir()
     slow = ModelSettings(
         name="faulty", generator="faulty", devices=("cpu",), options={"notes": str(notes), "load": 2.0}

@@ -27,7 +27,7 @@ from support.running_service import Service, running_service, wait_until
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
-from interleave_thinker.service.web import request_images
+from interleave_thinker.service.web import request_handler
 
 FAKE = ModelSettings(name="fake", generator="fake:16", devices=("cpu",))
 IMAGE = FakeGenerator(16).draw("a", None, 1).base64_png()
@@ -144,7 +144,7 @@ def test_all_image_headers_of_a_form_are_checked_before_decoding(
     def decoded(data: bytes, where: str) -> Picture:
         raise AssertionError(f"{where} was decoded")
 
-    monkeypatch.setattr(request_images, "decode_image", decoded)
+    monkeypatch.setattr(request_handler, "decode_image", decoded)
     buffer = io.BytesIO()
     Image.new("1", (7000, 7000)).save(buffer, "PNG")
     files = [("image[]", (f"{number}.png", buffer.getvalue())) for number in range(3)]

@@ -19,7 +19,7 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 
 from support.strained_service import Running, service
 
-from interleave_thinker.service.client_tools.requests import photograph_like
+from interleave_thinker.service.check import photograph_like
 
 pytestmark = [
     pytest.mark.stress,

@@ -14,7 +14,7 @@ from PIL import Image
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.service.client_tools.requests import photograph_like
+from interleave_thinker.service.check import photograph_like
 from interleave_thinker.service.pool import Drawer
 from interleave_thinker.service.settings import ModelSettings
 

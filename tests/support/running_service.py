@@ -17,14 +17,13 @@ import uvicorn
 from support.ray_here import ON_RAY, importable
 from support.service_generators import open_drawer
 
-from interleave_thinker.service.pool import OpenDrawer
 from interleave_thinker.service.front import Front
 from interleave_thinker.service.local_pool import LocalPool
+from interleave_thinker.service.pool import OpenDrawer
 from interleave_thinker.service.ray_deploy import Service as RayService
 from interleave_thinker.service.ray_deploy import models_here
-from interleave_thinker.service.ray_poolpool RayPool
-from interleave_thinker.service.ray_pool.settings import ClusterSettings
-from interleave_thinker.service.settings import ModelSettings, ServiceSettings
+from interleave_thinker.service.ray_pool import RayPool
+from interleave_thinker.service.settings import ClusterSettings, ModelSettings, ServiceSettings
 from interleave_thinker.service.web.app import create_app
 
 MAX_SECONDS = 60.0

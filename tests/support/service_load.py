@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 from pydantic import ValidationError
 
-from interleave_thinker.service.client_tools.requests import ServiceReply, body_of, photograph_like, pixels
+from interleave_thinker.service.check import ServiceReply, body_of, photograph_like, pixels
 
 PROMPT = "a red boat on a calm sea"
 IMAGE = "image"

@@ -18,8 +18,7 @@ from support.running_service import wait_until
 from support.stand_in_service import stand_in_service
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.service.client_tools.balancer import Balancer
-from interleave_thinker.service.client_tools.balancer_folder import write_folder
+from interleave_thinker.service.balancer import Balancer, write_folder
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed: apt-get install nginx-light")

@@ -8,7 +8,7 @@ import pytest
 from support.image_service import image_service
 from support.stand_in_service import StandInService, stand_in_service
 
-from interleave_thinker.service.client_tools.check import CheckSettings, ServiceCheck
+from interleave_thinker.service.check import CheckSettings, ServiceCheck
 
 ASKED = CheckSettings(size=(32, 24), timeout=5)
 

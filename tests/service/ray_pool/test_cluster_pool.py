@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interleave_thinker.service.pool import ModelInfo
-from interleave_thinker.service.ray_poolpool RayPool
+from interleave_thinker.service.ray_pool import RayPool
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 
 NAMES = ("stuck", "broken", "good")

@@ -21,10 +21,9 @@ from support.ray_here import ASKED, importable
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.service import ray_deploy
 from interleave_thinker.service.ray_deploy import Service, start_ray, stop_ray
-from interleave_thinker.service.ray_pool import deploy
-from interleave_thinker.service.ray_pool.settings import ClusterSettings
-from interleave_thinker.service.settings import ModelSettings, ServiceSettings
+from interleave_thinker.service.settings import ClusterSettings, ModelSettings, ServiceSettings
 
 SMALL = ClusterSettings(replica_cpus=0.1)
 
@@ -130,7 +129,7 @@ def test_a_serve_that_does_not_start_in_time_gives_one_error(
 def test_the_port_of_a_serve_that_runs_already_is_kept_and_reported(
     ray_cluster: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deploy, "PORT_SECONDS", 2.0)
+    monkeypatch.setattr(ray_deploy, "PORT_SECONDS", 2.0)
     models = [ModelSettings(name="painter", generator="fake:32")]
     with deployed(models) as client:
         other = Service(ServiceSettings(port=free_port()), models, SMALL)

@@ -12,21 +12,22 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
-from ...backend.errors import SettingsError
-from ...backend.remote.addresses import ADDRESS_HINT, THIS_MACHINE, check_ray_address
-from ..drawer import Drawer, OpenDrawer
-from ..settings import ModelSettings, ServiceSettings
-from .pool import RayPool, deployment_name, reason_of
-from .replica import many_models_replica, model_replica
-from .settings import HERE, ClusterSettings
+from ..backend.errors import SettingsError
+from ..backend.remote.addresses import ADDRESS_HINT, THIS_MACHINE, check_ray_address
+from .pool import Drawer, OpenDrawer
+from .ray_pool import RayPool, deployment_name, many_models_replica, model_replica, reason_of
+from .settings import HERE, ClusterSettings, ModelSettings, ServiceSettings
 
 APP_NAME = "interleave-thinker"
 HOW_TO_GET = (
@@ -173,6 +174,44 @@ class Service:
         return "cuda" if self._gpus(models) else first
 
 
+def serve_on_ray(address: str, service: Service, log: Callable[[str], None]) -> None:
+    """Serve on the cluster at an address until SIGTERM or Ctrl-C. `log` is called with lines about it.
+
+    Raises:
+        SettingsError: Ray or the service cannot be started with these settings.
+    """
+    started_here = start_ray(address, log)
+    # Set after Ray starts, whose own handlers end the process at once.
+    with _end_signal() as ending:
+        try:
+            service.deploy()
+            settings = service.settings
+            scheme = "https" if settings.certificate else "http"
+            log(f"Listening at {scheme}://{settings.host}:{settings.port}")
+            while not ending.wait(1.0):
+                pass
+            log("Stopping")
+            service.end()
+        finally:
+            stop_ray(started_here)
+
+
+@contextmanager
+def _end_signal() -> Iterator[threading.Event]:
+    """Yield an event that is set by SIGTERM and Ctrl-C."""
+    ending = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ending.set()
+
+    before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield ending
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
 @contextmanager
 def models_here(service: Service, log: Callable[[str], None]) -> Iterator[RayPool]:
     """Run the models on a Ray that is started on this machine, with their devices and no others.
@@ -294,7 +333,7 @@ def _app_class() -> type:
             self._pool, self._settings = RayPool(models, handles, settings, APP_NAME), settings
 
         def __serve_build_asgi_app__(self) -> Any:
-            from ..web.app import create_app
+            from .web.app import create_app
 
             return create_app(self._pool, self._settings)
 

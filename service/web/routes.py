@@ -1,8 +1,10 @@
-"""The routes of the published services: /generate, /edit, /fill, the same as forms, /health and /status.
+"""The routes of the published services and of the Images API.
 
-Field names, statuses and defaults are those of the published services, so that their clients work unchanged.
-Additional fields are added. The published services answer 500 for every failure. Here each reason has its own
-status, with the same body.
+Field names, statuses and defaults of /generate, /edit, /fill, the same as forms, /health and /status are
+those of the published services, so that their clients work unchanged. The published services answer 500 for
+every failure. Here each reason has its own status, with the same body. /v1/images/generations, /v1/images/edits and
+/v1/models are used by OpenAI's SDK, Open WebUI and other clients, and share the queue. Images are returned
+only in base64: a service that returns addresses has to store, expire and protect the files.
 """
 
 from __future__ import annotations
@@ -15,10 +17,19 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from ..pool import GeneratedImage, ImageFormat, WorkerState
-from .answers import drawn_body
-from .bodies import EditBody, FillBody, GenerateBody, SizedBody, read_body, read_fields
-from .request_handler import RequestHandler
-from .request_images import RequestImages, images_in, images_of
+from .bodies import (
+    EditBody,
+    FillBody,
+    GenerateBody,
+    ImagesBody,
+    SizedBody,
+    drawn_body,
+    images_body,
+    images_events,
+    read_body,
+    read_fields,
+)
+from .request_handler import RequestHandler, RequestImages, images_in, images_of
 
 JSON = "application/json"
 Format = Literal["png", "webp"]
@@ -30,18 +41,20 @@ def published_routes(handler: RequestHandler) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["published protocol"])
 
-    @router.post("/generate", openapi_extra=_takes(GenerateBody), summary="Generate an image from text")
+    @router.post("/generate", openapi_extra=_schema_of(GenerateBody), summary="Generate an image from text")
     async def generate(request: Request, format: Format = "png") -> Response:
         body = await handler.json(request, lambda data: read_body(GenerateBody, data))
         (drawn,) = await handler.draw(request, body, RequestImages(), format)
         said = {"enhanced_prompt": body.prompt, "model_type": handler.model_of(request, body.model).name}
         return Response(drawn_body(drawn, said, "image", "generation_time"), media_type=JSON)
 
-    @router.post("/edit", openapi_extra=_takes(EditBody), summary="Edit an image, or generate one from text")
+    @router.post(
+        "/edit", openapi_extra=_schema_of(EditBody), summary="Edit an image, or generate one from text"
+    )
     async def edit(request: Request, format: Format = "png") -> Response:
         return await _from_json(handler, request, EditBody, "edited_image", format)
 
-    @router.post("/fill", openapi_extra=_takes(FillBody), summary="Repaint the masked area of an image")
+    @router.post("/fill", openapi_extra=_schema_of(FillBody), summary="Repaint the masked area of an image")
     async def fill(request: Request, format: Format = "png") -> Response:
         return await _from_json(handler, request, FillBody, "filled_image", format)
 
@@ -172,7 +185,7 @@ def _number(workers: Any, phase: str) -> int:
     return sum(worker.phase == phase for worker in list[WorkerState](workers))
 
 
-def _takes(kind: type[SizedBody]) -> dict[str, Any]:
+def _schema_of(kind: type[SizedBody]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {JSON: {"schema": kind.model_json_schema()}}}}
 
 
@@ -181,3 +194,59 @@ def _takes_files(*names: str) -> dict[str, Any]:
     schema["properties"] |= {name: {"type": "string", "format": "binary"} for name in names}
     schema["required"] = [*schema.get("required", []), *names]
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+EVENTS = "text/event-stream"
+IMAGE_FIELDS = ("image", "image[]")
+MASK_FIELDS = ("mask", "mask_image")
+
+
+def images_routes(handler: RequestHandler) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(prefix="/v1", tags=["Images API"])
+
+    @router.post(
+        "/images/generations", openapi_extra=_schema_for(JSON), summary="Generate an image from text"
+    )
+    async def generations(request: Request) -> Response:
+        body = await handler.json(request, lambda data: read_body(ImagesBody, data))
+        return await drawn(request, body, RequestImages(), "image_generation")
+
+    @router.post("/images/edits", openapi_extra=_schema_for("multipart/form-data"), summary="Edit images")
+    async def edits(request: Request) -> Response:
+        fields, files = await handler.form(request)
+        body = read_fields(ImagesBody, fields)
+        sources = [data for name in IMAGE_FIELDS for data in files.get(name, [])]
+        masks = [data for name in MASK_FIELDS for data in files.get(name, [])]
+        images = await handler.in_thread(images_of, sources, masks, handler.share(request))
+        return await drawn(request, body, images, "image_edit")
+
+    async def drawn(request: Request, body: ImagesBody, images: RequestImages, event: str) -> Response:
+        kind = body.output_format or "png"
+        answer = await handler.draw(request, body, images, kind, body.n or 1)
+        if body.stream:
+            return Response(images_events(answer, event, kind), media_type=EVENTS)
+        return Response(images_body(answer), media_type=JSON)
+
+    @router.get("/models", summary="List the models")
+    async def models() -> dict[str, Any]:
+        return {"object": "list", "data": [_described(one.name) for one in handler.front.pool.models()]}
+
+    @router.get("/models/{name}", summary="Describe a model")
+    async def model(name: str) -> dict[str, Any]:
+        return _described(handler.front.model(name).name)
+
+    return router
+
+
+def _described(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "local"}
+
+
+def _schema_for(kind: str) -> dict[str, Any]:
+    schema = ImagesBody.model_json_schema()
+    if kind != JSON:
+        file = {"type": "string", "format": "binary"}
+        schema["properties"] |= {"image": {"type": "array", "items": file}, "mask": file}
+        schema["required"] = [*schema.get("required", []), "image"]
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
