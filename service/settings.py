@@ -65,8 +65,7 @@ class ClusterSettings(BaseModel):
         default=1,
         ge=1,
         le=64,
-        description="Processes that handle HTTP. Each has its own cache of images and shares only its own "
-        "requests.",
+        description="Processes that handle HTTP. Each has its own cache of images.",
     )
 
     @model_validator(mode="after")
@@ -186,8 +185,7 @@ class ServiceSettings(BaseModel):
         ge=1,
         le=100_000,
         description="Maximum number of concurrent connections, "
-        "limited to half of the open files that the system allows. "
-        "At the limit the connection that has kept the service waiting longest is closed.",
+        "limited to half of the open files that the system allows. Above it, requests get 503.",
     )
 
 

@@ -2,9 +2,9 @@
 
 Field names, statuses and defaults of /generate, /edit, /fill, the same as forms, /health and /status are
 those of the published services, so that their clients work unchanged. The published services answer 500 for
-every failure. Here each reason has its own status, with the same body. /v1/images/generations, /v1/images/edits and
-/v1/models are used by OpenAI's SDK, Open WebUI and other clients, and share the queue. Images are returned
-only in base64: a service that returns addresses has to store, expire and protect the files.
+every failure. Here each reason has its own status, with the same body. The routes below /v1 are used by
+OpenAI's SDK, Open WebUI and other clients, and share the queue. Images are returned only in base64: a service
+that returns addresses has to store, expire and protect the files.
 """
 
 from __future__ import annotations
