@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from support.gemini_api import BLOCKED, MODEL, GeminiService, answered, gemini_service, images_in, painted
 
-from interleave_thinker.backend.errors import Cancelled, DrawRefused, GeneratorError, SettingsError
+from interleave_thinker.backend.errors import DrawRefused, GeneratorError, SettingsError
 from interleave_thinker.backend.generators import gemini_api as gemini_client
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.gemini_api import image_shape
@@ -257,33 +257,6 @@ def test_the_last_image_that_is_no_draft_is_used(service: GeminiService) -> None
 
     service.faults = [(200, answered(part(RED), part(BLUE), {"thought": True, **part(RED)}, {"text": "!"}))]
     assert open_generator(spec(service)).draw("a boat", None, 1) == BLUE
-
-
-def test_a_busy_provider_is_asked_again(service: GeminiService) -> None:
-    generator = open_generator(spec(service))
-    service.faults = [(429, b'{"error": {"status": "RESOURCE_EXHAUSTED"}}'), (503, b""), (500, b"")]
-    generator.draw("a boat", None, 1)
-    assert len(service.requests) == 4
-    service.faults = [(400, b'{"error": {"message": "no such field"}}')]
-    with pytest.raises(GeneratorError, match="no such field"):
-        generator.draw("a boat", None, 1)
-    assert len(service.requests) == 5
-
-
-def test_answers_have_a_maximum_size(service: GeminiService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemini_client, "MAX_ANSWER_BYTES", 1000)
-    generator = open_generator(spec(service))
-    with pytest.raises(GeneratorError, match="more than 1000 bytes"):
-        generator.draw("a boat", None, 1)
-
-
-def test_a_cancelled_generator_sends_nothing(service: GeminiService) -> None:
-    stopped = False
-    generator = open_generator(spec(service), interrupted=lambda: stopped)
-    stopped = True
-    with pytest.raises(Cancelled):
-        generator.draw("a boat", None, 1)
-    assert service.requests == []
 
 
 def test_mutated_answers_are_typed_errors_or_images(

@@ -75,11 +75,6 @@ def test_ignored_options_are_logged_once(service: ImageService, caplog: pytest.L
     assert lines[0] == f"{service.url} ignores these options: steps, bad line, {'x' * 60}."
 
 
-def test_text_to_image_sends_null(service: ImageService) -> None:
-    open_generator(service.url).draw("a boat", None, 7)
-    assert service.requests[0]["image"] is None
-
-
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_transient_errors_are_retried(service: ImageService, status: int) -> None:
     service.faults = [(status, b"busy"), (status, b"busy")]
@@ -188,19 +183,6 @@ def test_unusable_urls_are_settings_errors(argument: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_all_three_spellings_of_the_url_mean_the_same(service: ImageService) -> None:
-    spellings = (service.url, f"http:{service.url}", f"{service.url}/")
-    assert len({open_generator(spelling).identity for spelling in spellings}) == 1
-
-
-def test_cancelling_sends_no_request(service: ImageService) -> None:
-    generator = open_generator(service.url)
-    generator.interrupted = lambda: True  # type: ignore[attr-defined]
-    with pytest.raises(Cancelled):
-        generator.draw("a boat", None, 1)
-    assert service.requests == []
-
-
 @pytest.mark.parametrize("path", ["/health", "/edit"])
 def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService, path: str) -> None:
     """Much less than the timeouts of 300 s, and of 10 s for its health."""
@@ -215,8 +197,3 @@ def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService
     with pytest.raises(Cancelled):
         open_generator(service.url, interrupted=interrupted).draw("a boat", None, 1)
     assert asked.is_set() and not service.ends.is_set()
-
-
-def test_an_unknown_option_is_rejected(service: ImageService) -> None:
-    with pytest.raises(SettingsError, match="color"):
-        open_generator(service.url, color="red")

@@ -257,12 +257,3 @@ def test_an_address_without_a_path_gets_that_of_the_api(
     generator.draw("a boat", None, 1)
     assert service.keys == ["Bearer secret-key"] and "secret" not in generator.identity
     assert generator.identity == open_generator(spec(service)).identity
-
-
-def test_a_list_of_servers_shares_the_requests(service: ImagesService) -> None:
-    with images_service() as other:
-        generator = open_generator(spec(service, other))
-        service.faults = [(503, b'{"detail": "loading"}')] * 3
-        for number in range(20):
-            generator.draw(f"a boat, {number}", None, 1)
-        assert len(other.requests) >= 17 and service.faults == []

@@ -141,16 +141,6 @@ def test_wrong_service_loses_no_image_and_is_logged_once(
     assert "a-key-of-ours" not in caplog.text
 
 
-def test_error_lists_all_wrong_services_on_one_line(services: list[ImageService]) -> None:
-    generator = open_generator(spec(*services))
-    for one, sent in zip(services, list(WRONG.values()), strict=False):
-        one.faults = [sent]
-    with pytest.raises(GeneratorError) as caught:
-        generator.draw("a boat", None, 1)
-    assert all(one.url in str(caught.value) for one in services) and "\n" not in str(caught.value)
-    assert "3 attempts with 3 services" in str(caught.value) and asked(*services) == [1, 1, 1]
-
-
 def test_refusal_of_a_service_is_final(services: list[ImageService]) -> None:
     generator = open_generator(spec(*services))
     for one in services:
@@ -198,12 +188,6 @@ def test_a_service_that_loads_its_model_is_waited_for(services: list[ImageServic
     assert generator.draw("a boat", None, 1) == paint(service.requests[-1])
 
 
-def test_other_services_are_used_while_one_loads(services: list[ImageService]) -> None:
-    services[0].loading = 9
-    open_generator(spec(*services)).draw("a boat", None, 1)
-    assert services[0].greeted == 1 and sum(asked(*services)) == 1
-
-
 def test_a_service_that_loads_for_too_long_is_an_error(services: list[ImageService]) -> None:
     service = services[0]
     service.loading = 10**6
@@ -240,17 +224,6 @@ def test_late_request_is_sent_to_one_other_service(services: list[ImageService])
     assert sorted(asked(*services)) == [0, 1, 1]
 
 
-def test_a_silent_service_is_replaced_by_another(services: list[ImageService]) -> None:
-    first, second, _ = services
-    generator = open_generator(spec(first, second), deadline=1.0)
-    first.hangs_at = "/edit"
-    drawn = 0
-    while not first.hanging.is_set():
-        generator.draw(PROMPTS[drawn], None, 1)
-        drawn += 1
-    assert len(second.requests) == drawn and first.left.wait(10), "and its connection is closed"
-
-
 def test_cancelling_closes_the_connection_at_once(services: list[ImageService]) -> None:
     service = services[0]
     service.hangs_at = "/edit"
@@ -280,13 +253,6 @@ def test_services_of_different_models_are_rejected_unless_mixing_is_allowed(
     assert "painter/1" in mixed.identity and "painter/2" in mixed.identity
 
 
-def test_complete_text_of_a_long_identity_counts(services: list[ImageService]) -> None:
-    services[0].health = {"identity": "x" * 5000 + "a"}
-    services[1].health = {"identity": "x" * 5000 + "b"}
-    with pytest.raises(SettingsError, match="different models"):
-        open_generator(spec(*services[:2]))
-
-
 def test_services_without_a_model_name_are_identified_by_address(services: list[ImageService]) -> None:
     for one in services:
         one.health = None
@@ -295,14 +261,6 @@ def test_services_without_a_model_name_are_identified_by_address(services: list[
     services[0].health = {"identity": "painter/1 digest"}
     with pytest.raises(SettingsError, match="different models"):
         open_generator(spec(*services))
-
-
-def test_list_opens_if_one_service_answers(services: list[ImageService]) -> None:
-    with image_service() as gone:
-        url = gone.url
-    generator = open_generator(f"{spec(services[0])},{url}")
-    generator.draw("a boat", None, 1)
-    assert generator.identity == "http model='painter/1 digest'"
 
 
 def test_list_opens_if_one_service_is_silent(

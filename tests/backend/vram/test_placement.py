@@ -17,8 +17,6 @@ from interleave_thinker.backend.vram.placement import (
     WHAT_MOVES,
     agent_weights,
     agent_work,
-    critic_work,
-    image_work,
     kv_bytes,
     moments,
     plan_memory,
@@ -215,20 +213,3 @@ def test_command_prints_a_table_and_json() -> None:
     assert shown["size"] == [768, 1344] and [gpu["card"] for gpu in shown["cards"]] == [12, 16, 24, 48, 80]
     assert shown["cards"][0]["finest"] is None and shown["cards"][-1]["finest"]["arrangement"]
     assert "does not fit" in doctor("qwen-image-edit").output
-
-
-def test_reserve_is_taken_off() -> None:
-    plain = plan_memory(KNOWN["sdxl"], *two_agents())
-    spared = plan_memory(KNOWN["sdxl"], *two_agents(), reserve=2 * GB)
-    assert spared.cards[4].fits[0].peak - plain.cards[4].fits[0].peak == pytest.approx(2 * GB)
-
-
-def test_critic_needs_less_for_smaller_images() -> None:
-    assert critic_work(CRITIC_8B, "bf16", 512 * 512) < critic_work(CRITIC_8B, "bf16", 1024 * 1024)
-
-
-def test_generation_needs_the_memory_of_its_largest_part() -> None:
-    shape, area = KNOWN["sdxl"], 1024 * 1024
-    assert image_work(shape, area) == pytest.approx(1.1 * shape.vae.work(area), rel=1e-6)
-    assert image_work(shape, area, bytes_each=4) == pytest.approx(2 * image_work(shape, area), rel=1e-6)
-    assert image_work(shape, area // 4) < image_work(shape, area)

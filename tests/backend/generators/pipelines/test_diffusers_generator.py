@@ -122,12 +122,15 @@ def test_image_bytes_equal_those_of_diffusers(
     generator = open_tiny(build(name), steps=2)
     drawn = generator.draw("a red boat", scene(), 5)
     official = kinds.arguments_of
-    monkeypatch.setattr(kinds, "arguments_of", lambda pipeline: official(pipeline) - {"output_type"})
+    used = f"{DiffusersGenerator.__module__}.arguments_of"
+    monkeypatch.setattr(used, lambda pipeline: official(pipeline) - {"output_type"})
     assert generator.draw("a red boat", scene(), 5) == drawn
 
 
-@pytest.mark.parametrize("name", ["stable_diffusion", "flux2_klein", "qwen_image_edit_plus"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+NOT_FINITE = [("stable_diffusion", float("nan")), ("flux2_klein", float("inf"))]
+
+
+@pytest.mark.parametrize(("name", "value"), NOT_FINITE)
 def test_pixels_of_a_model_that_overflowed_are_an_error(build: Build, name: str, value: float) -> None:
     generator = open_tiny(build(name), size="64x64", steps=2)
     pipeline = generator._pair.edit
@@ -137,15 +140,6 @@ def test_pixels_of_a_model_that_overflowed_are_an_error(build: Build, name: str,
             weights.copy_(torch.full_like(weights, value))
     with pytest.raises(GeneratorError, match=r"NaN or infinite.*float32"):
         generator.draw("a red boat", scene(), 5)
-
-
-def test_text_to_image_follows_seed_and_prompt(build: Build) -> None:
-    for name in ("stable_diffusion", "flux2_klein"):
-        generator = open_tiny(build(name), size="64x64", steps=2)
-        drawn = generator.draw("a red boat", None, 5)
-        assert generator.draw("a red boat", None, 5) == drawn
-        assert generator.draw("a red boat", None, 6) != drawn
-        assert generator.draw("seven green ducks at night", None, 5) != drawn
 
 
 def test_an_edit_keeps_the_sources_shape(build: Build) -> None:
@@ -431,11 +425,6 @@ def test_large_weights_are_sampled_and_changes_found(tmp_path: Path, monkeypatch
     weights.write_bytes((16).to_bytes(8, "little") + b"{ " + bytes([2]) * 100_000)
     seen.add(folder.content_digest(tmp_path))
     assert len(seen) == 4
-
-
-def test_bfloat16_generates_and_edits(build: Build) -> None:
-    generator = open_tiny(build("stable_diffusion"), dtype="bfloat16", steps=2)
-    assert generator.draw("a boat", scene(), 1).size == generator.draw("a boat", scene(), 2).size == (64, 64)
 
 
 @pytest.mark.parametrize(
