@@ -225,7 +225,7 @@ class Trajectory(Value):
     """A complete run: request, plan and all attempts.
 
     `unused` lists settings that had no effect. `checks` are the story checks of the run, oldest first.
-    `clips` lead from one image to the next (clips/pairs.py).
+    `clips` lead from one image to the next (clips/making.py).
     """
 
     version: int = FORMAT_VERSION
