@@ -127,7 +127,7 @@ def on_ray(generator: str, *options: str) -> Iterator[tuple[Running, float]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     line = [sys.executable, "-c", COMMAND, "serve", "--generator", generator, "--ray", "local"]
-    line += ["--port", str(port), "--replica-cpus", "0.1", "--per-client", "100000", *options]
+    line += ["--port", str(port), "--set", "replica_cpus=0.1", "--set", "per_client=100000", *options]
     with tempfile.TemporaryDirectory() as place, importable(Path(place)):
         began = time.monotonic()
         process = subprocess.Popen(line, env=os.environ | {"OMP_NUM_THREADS": "1"}, text=True)
@@ -164,7 +164,14 @@ def scaling() -> Figures:
     An image takes 0.25 s without processor time: the replicas call a plain service with four workers.
     """
     found: Figures = {}
-    bounds = ("--min-replicas", "1", "--max-replicas", str(MAX_REPLICAS), "--downscale-seconds", "10")
+    bounds = (
+        "--set",
+        "min_replicas=1",
+        "--set",
+        f"max_replicas={MAX_REPLICAS}",
+        "--set",
+        "downscale_seconds=10",
+    )
     with service("card:96:0.25", MAX_REPLICAS) as card, on_ray(f"http:{card.url}", *bounds) as (running, _):
         result: dict[str, Any] = {}
         began = time.monotonic()

@@ -35,6 +35,7 @@ app = typer.Typer(
     name="interleave-thinker",
     add_completion=False,
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_show_locals=False,
     epilog=EXIT_CODES,
 )

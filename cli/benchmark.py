@@ -15,12 +15,12 @@ from ..backend.errors import SettingsError
 from ..backend.machine.registry import BENCHMARKS, plugin_names
 from ..backend.remote.addresses import hosted_specs
 from ..backend.shown_text import shown_text
+from ..backend.values import DIRECT
 from ..evaluation.benchmark_run import BenchmarkOptions
-from ..training.data.trajectories.engine import TrajectoryOptions
-from .options.model_options import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from .options.models import with_model_options
-from .options.panels import COST, LIMITS
-from .options.teachers import Parallel, RayAddress, TeacherOptions, Workers, open_executor
+from ..training.data.trajectories.engine import PartOptions, TrajectoryOptions
+from .models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from .settings import with_settings
+from .shared_options import Parallel, RayAddress, TeacherOptions, Workers, open_executor
 
 KINDS = {
     "tinyworld": "Run 400 built-in stories of the tiny world, scored exactly; needs no data.",
@@ -34,7 +34,7 @@ KINDS = {
 PLUGINS = {
     name: "Run a benchmark of an installed plug-in." for name in plugin_names(BENCHMARKS) if name not in KINDS
 }
-MODEL_OPTIONS = ("dtype", "quantization", "engine", "constrained_decoding")
+MODEL_OPTIONS = {"dtype", "quantization", "engine", "constrained_decoding"}
 """Options of all models that change their results."""
 Folder = Annotated[
     Path, typer.Argument(help="The --out folder of a benchmark.", exists=True, file_okay=False)
@@ -49,7 +49,9 @@ app = typer.Typer(
 class JudgeOptions(BaseModel):
     """Options of the judge that the official evaluator asks."""
 
-    judge: str | None = Field(default=None, description="Judge, such as openai:MODEL@URL.")
+    judge: str | None = Field(
+        default=None, description="Judge, such as openai:MODEL@URL.", json_schema_extra=DIRECT
+    )
     answers: str | None = Field(
         default=None,
         description="Cache file of the judge's answers, so that no question is sent twice. "
@@ -71,7 +73,7 @@ def benchmarks() -> None:
     """Run a benchmark, collect its submission, score it and compare results."""
 
 
-@with_model_options
+@with_settings
 def run(
     called: typer.Context,
     *,
@@ -82,23 +84,11 @@ def run(
     images: Annotated[
         Path | None, typer.Option(help="Second folder in which to look for the images of the data.")
     ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            help="Only part i of n of the items, as i/n. Default: RANK/WORLD_SIZE if set, otherwise all.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Retry failed items.", rich_help_panel=LIMITS)
-    ] = False,
     parallel: Parallel = 1,
     ray: RayAddress = None,
     workers: Workers = 2,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Start even if a hosted model may cost money.", rich_help_panel=COST),
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Start even if a hosted model may cost money.")] = False,
+    part: PartOptions,
     settings: BenchmarkOptions,
     planning: PlannerOptions,
     judging: CriticOptions,
@@ -136,9 +126,7 @@ def run(
     )
     items = benchmark.items(setting.where())
     if settings.one_image and any(item.steps for item in items):
-        raise SettingsError(
-            f"{benchmark.terms.title} sets the number of steps itself.", "Remove --one-image."
-        )
+        raise SettingsError(f"{benchmark.terms.title} sets the number of steps itself.", "Remove one_image.")
     chosen = items[: setting.limit]
     constraints = PlanConstraints(step_count=1) if settings.one_image else PlanConstraints()
     named = TeacherOptions(planning, constraints, judging, (drawing,), local)
@@ -146,11 +134,12 @@ def run(
     names = [planning.planner, judging.critic, drawing.generator]
     _confirm(names, f"{len(chosen)} items with up to {attempts} attempts a step", yes)
     take_folder(out, setting.model_copy(update={"data_digest": digest_of(items)}))
+    limits = {"shard": _rank(), **part.model_dump(include=part.model_fields_set)}
     made = BenchmarkRun(
         out,
         ShowingImages(named) if benchmark.shows_images else named,
         setting.settings,
-        TrajectoryOptions(shard=shard or _rank(), retry_failed=retry_failed, go_on=True),
+        TrajectoryOptions(go_on=True, **limits),
         open_executor(parallel, ray, workers),
         _say,
     ).carry_out(chosen, settings.published_input)
@@ -165,13 +154,15 @@ for _name, _help in (KINDS | PLUGINS).items():
     app.command(_name, help=f"{_help} Use the same --out to resume.")(run)
 
 
-def _models(*options: Any) -> dict[str, Any]:
+def _models(
+    planning: PlannerOptions, judging: CriticOptions, drawing: GeneratorOptions, local: LocalOptions
+) -> dict[str, Any]:
     """Return the model options that change results."""
-    *models, local = options
-    found: dict[str, Any] = {}
-    for one in models:
-        found |= one.model_dump(exclude_none=True)
-    return found | local.model_dump(include=set(MODEL_OPTIONS), exclude_none=True)
+    found = drawing.model_dump(exclude_none=True)
+    for role, options in (("planner", planning), ("critic", judging)):
+        for name, value in options.model_dump(exclude_none=True).items():
+            found[name if role in name else f"{role}_{name}"] = value
+    return found | local.model_dump(include=local.model_fields_set & MODEL_OPTIONS, exclude_none=True)
 
 
 def _rank() -> str:
@@ -210,7 +201,7 @@ def collect(
 
 
 @app.command()
-@with_model_options
+@with_settings
 def score(
     *,
     out: Folder,

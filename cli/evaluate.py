@@ -11,11 +11,9 @@ import typer
 
 from ..backend.errors import SettingsError
 from ..tinyworld.lab.ablation.settings import AblationSettings
-from .open_models import Opener
-from .options.model_options import CriticOptions, LocalOptions
-from .options.models import with_model_options
-from .options.runs import SCORERS, SkipBadRuns
-from .options.teachers import ImagesAtATime
+from .models import CriticOptions, LocalOptions, Opener
+from .settings import with_settings
+from .shared_options import SCORERS, ImagesAtATime, SkipBadRuns
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,7 +32,7 @@ def _log(line: str) -> None:
 
 
 @app.command("ablation")
-@with_model_options
+@with_settings
 def ablation(
     *,
     out: Annotated[Path, typer.Option(help="Output folder. Use an existing one to resume.")],
@@ -84,7 +82,7 @@ def calibration(
 
 
 @app.command("critic")
-@with_model_options
+@with_settings
 def critic(
     judging: CriticOptions,
     local: LocalOptions,

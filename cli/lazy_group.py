@@ -13,25 +13,24 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .options.help_layout import lay_out
-
 COMMANDS = {
-    "demo": (".commands.demo:command", "Run a built-in story and write its page; no downloads, no GPU."),
-    "run": (
-        ".commands.run.command:command",
-        "Plan, generate, judge and refine a story. The same --out resumes it.",
+    "demo": (".commands.run:demo", "Run a built-in story and write its page; no downloads, no GPU."),
+    "run": (".commands.run:command", "Plan, generate, judge and refine a story. The same --out resumes it."),
+    "settings": (
+        ".commands.list_settings:command",
+        "List the settings of a command: name, range, default and effect.",
     ),
-    "app": (".serve.web_app:command", "Generate stories in a browser: watch, approve steps, export."),
-    "redraw": (".commands.run.decide:redraw", "Request one more attempt at a step of a run."),
-    "approve": (".commands.run.decide:approve", "Approve what a paused run waits for, or decide otherwise."),
-    "plan": (".commands.plan:command", "Print the plan of a request without generating images."),
-    "judge": (".commands.judge:command", "Ask the critic about one image."),
+    "app": (".commands.app:command", "Generate stories in a browser: watch, approve steps, export."),
+    "redraw": (".commands.decide:redraw", "Request one more attempt at a step of a run."),
+    "approve": (".commands.decide:approve", "Approve what a paused run waits for, or decide otherwise."),
+    "plan": (".commands.agents:plan", "Print the plan of a request without generating images."),
+    "judge": (".commands.agents:judge", "Ask the critic about one image."),
     "export": (
-        ".commands.export:command",
+        ".commands.export:export",
         "Write a run as a page, PDF, book, comic, animation, Markdown or JSON.",
     ),
-    "clips": (".commands.run.clips:command", "Make the videos between the images of a story."),
-    "put-back": (".commands.put_back:command", "Put back pixels that an edit did not need to change."),
+    "clips": (".commands.export:clips", "Make the videos between the images of a story."),
+    "put-back": (".commands.export:put_back", "Put back pixels that an edit did not need to change."),
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
     "evaluate": (".evaluate:app", "Measure critics, scorers and training stages."),
     "benchmark": (
@@ -40,8 +39,8 @@ COMMANDS = {
     ),
     "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
     "train": (".train.command:app", "Train planner and critic: SFT, GRPO, your own critic."),
-    "serve": (".serve.command:app", "Serve image models over HTTP."),
-    "prompts": (".commands.prompts:app", "Store a prompt set with a checkpoint."),
+    "serve": (".commands.serve:app", "Serve image models over HTTP."),
+    "prompts": (".commands.agents:prompts", "Store a prompt set with a checkpoint."),
     "doctor": (
         ".commands.doctor:command",
         "Show installed packages, devices and models, and what is missing.",
@@ -65,7 +64,8 @@ class LazyCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of the real command, which typer then invokes."""
         command = self.load()
-        lay_out(command, _name_plugins)
+        if "--help" in args:
+            _name_plugins(command)
         return command.make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
@@ -87,6 +87,7 @@ class LazyCommand(TyperCommand):
             single = typer.Typer(add_completion=False)
             single.command(self.name)(target)
             target = single
+        target.rich_markup_mode = None  # plain help: two columns, and no import of rich
         command = typer.main.get_command(target)
         command.name = self.name
         return command
@@ -105,6 +106,8 @@ def _name_plugins(command: Any) -> None:
         names = registries[option.name].plugins if option.name in registries else []
         if names:
             option.help = f"{option.help} Installed plug-ins: {', '.join(names)}."
+    for one in getattr(command, "commands", {}).values():
+        _name_plugins(one)
 
 
 class LazyGroup(TyperGroup):
@@ -132,9 +135,7 @@ class LazyGroup(TyperGroup):
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if absent in EXTRAS:
                 error = SettingsError(f"This command needs {absent!r}, which is not installed.", HOW_TO_GET)
-            from .removed import of_error
-
-            error = of_error(error) or error
+            error = _explained(error)
             if not isinstance(error, InterleaveError):
                 raise
             if ctx.params.get("debug"):
@@ -144,3 +145,17 @@ class LazyGroup(TyperGroup):
             typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
             code = 130 if isinstance(error, Cancelled) else 2 if isinstance(error, SettingsError) else 1
             raise typer.Exit(code) from error
+
+
+def _explained(error: Exception) -> Exception:
+    """Return what tells more about an unknown name than the error, or the error itself."""
+    from .removed import of_error
+
+    context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if found := of_error(error):
+        return found
+    if context is None or option is None:
+        return error
+    from .settings import instead_of
+
+    return instead_of(context, option) or error

@@ -27,6 +27,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         *("--judge-dtype", "--judge-device", "--judge-quantization"),
     ),
     "benchmark compare": ("--page",),
+    "run": ("--critic-notes", "--requests", "--parallel"),
     "evaluate": ("own-critic", "tinyworld"),
     "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),
     "train tinyworld-critic": ("--draw-processes",),

@@ -28,6 +28,7 @@ from ..backend.files.bounded_reader import read_json
 from ..backend.pipeline.as_published import BENCHMARK_SETTINGS
 from ..backend.prompts.prompt_set import ENDING
 from ..backend.types import RunSettings
+from ..backend.values import DIRECT
 from ..training.data.trajectories.engine import (
     Log,
     OpenTeachers,
@@ -70,6 +71,7 @@ class BenchmarkOptions(BaseModel):
         description="ours: 3 attempts, the best is kept. paper: 5 attempts, the last is kept and not judged. "
         "released: as paper, but 3 attempts, like the published code (whose seeds differ); UEval's texts are "
         "joined as there.",
+        json_schema_extra=DIRECT,
     )
     max_attempts: int | None = Field(
         default=None, ge=1, le=100, description="Attempts per step. Default: that of the preset."
@@ -79,7 +81,10 @@ class BenchmarkOptions(BaseModel):
     )
     split: str = Field(default="", description="Run only this category, task or dimension of the data.")
     limit: int | None = Field(
-        default=None, ge=1, description="Run only the first N items. The number can grow in the same folder."
+        default=None,
+        ge=1,
+        description="Run only the first N items. The number can grow in the same folder.",
+        json_schema_extra=DIRECT,
     )
     published_input: bool = Field(
         default=False,

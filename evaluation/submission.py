@@ -85,7 +85,7 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
         if gaps and not with_gaps:
             raise SettingsError(
                 f"{len(gaps)} of {len(items)} items have no answer: {_some(list(gaps.items()))}.",
-                "Finish the benchmark (--retry-failed), or use collect --with-gaps to count them as zero.",
+                "Finish the benchmark (--set retry_failed=true), or collect --with-gaps counts them as zero.",
             )
         faults = [fault for fault in benchmark.read(temporary, items) if fault.item not in gaps]
         if faults:

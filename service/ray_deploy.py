@@ -96,7 +96,7 @@ class Service:
             ) from error
 
     def end(self) -> None:
-        """Remove the service from the cluster. Current requests may finish within `--grace`."""
+        """Remove the service from the cluster. Current requests may finish within `grace`."""
         from ray import serve  # pyright: ignore[reportMissingImports]
 
         serve.delete(APP_NAME)

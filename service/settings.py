@@ -15,6 +15,7 @@ from typing_extensions import Self
 from ..backend.errors import SettingsError
 from ..backend.files.bounded_reader import bounded_loader, load_yaml, read_bytes
 from ..backend.remote.addresses import DEFAULT_PORT
+from ..backend.values import DIRECT
 
 HERE = "local"
 """Address that starts Ray on this machine."""
@@ -105,20 +106,29 @@ class ServiceSettings(BaseModel):
         default="127.0.0.1",
         description="Address to listen on. Addresses other than this machine's own need a key (--key-env) "
         "or --open.",
+        json_schema_extra=DIRECT,
     )
     port: int = Field(
-        default=DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0 chooses a free one."
+        default=DEFAULT_PORT,
+        ge=0,
+        le=65535,
+        description="Port to listen on; 0 chooses a free one.",
+        json_schema_extra=DIRECT,
     )
     queue: int = Field(
-        default=100, ge=1, le=100_000, description="Maximum number of waiting requests per model."
+        default=100,
+        ge=1,
+        le=100_000,
+        description="Maximum number of waiting requests per model.",
+        json_schema_extra=DIRECT,
     )
     batch: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="Maximum number of requests in one call, for models that support it. "
-        "Values above 1 change the rounding of images, "
-        "so they are part of the service's identity.",
+        description="Maximum number of requests in one call, for models that support it. Values above 1 "
+        "change the rounding of images, so they are part of the service's identity.",
+        json_schema_extra=DIRECT,
     )
     batch_wait: float = Field(
         default=20.0,
@@ -137,6 +147,7 @@ class ServiceSettings(BaseModel):
         gt=0.0,
         le=86_400.0,
         description="Seconds until an unfinished request is answered with 504.",
+        json_schema_extra=DIRECT,
     )
     load_timeout: float = Field(
         default=1800.0,
@@ -157,8 +168,13 @@ class ServiceSettings(BaseModel):
         default=DEFAULT_KEY_VARIABLE,
         description="Environment variable with the API key that clients must send (Authorization: Bearer "
         "KEY).",
+        json_schema_extra=DIRECT,
     )
-    open: bool = Field(default=False, description="Allow listening on a network address without an API key.")
+    open: bool = Field(
+        default=False,
+        description="Allow listening on a network address without an API key.",
+        json_schema_extra=DIRECT,
+    )
     echo: bool = Field(
         default=False, description="Return source images in answers, as the published services do."
     )
@@ -167,7 +183,9 @@ class ServiceSettings(BaseModel):
         default=60.0, ge=0.0, le=3600.0, description="Seconds to finish current requests on shutdown."
     )
     published_ports: bool = Field(
-        default=False, description="Also listen on the ports of the published services, one per model."
+        default=False,
+        description="Also listen on the ports of the published services, one per model.",
+        json_schema_extra=DIRECT,
     )
     certificate: str | None = Field(default=None, description="TLS certificate (PEM file).")
     certificate_key: str | None = Field(

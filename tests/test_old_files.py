@@ -77,7 +77,7 @@ def test_a_finished_run_repeats_nothing(run: Path, monkeypatch: pytest.MonkeyPat
     ended_as = content(run / "trajectory.json")
     agents = ("--planner", f"transformers:{PLANNER}", "--critic", f"transformers:{CRITIC}")
     # As opened by `tinyworld:planner` and `tinyworld:critic`.
-    opened = ("--dtype", "float32", "--device", "cpu")
+    opened = ("--set", "dtype=float32", "--device", "cpu")
     drawn = ("--seed", 3, "--generator", "fake:48", "--max-attempts", 3)
     ended = call("run", REQUEST, "--out", run, *agents, *opened, *drawn)
     assert ended.exit_code == 3, ended.output  # as then: no attempt was accepted

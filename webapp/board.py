@@ -28,7 +28,7 @@ from ..backend.pipeline.prepared import PreparedRun, read_request
 from ..backend.types import Plan, Request, RunSettings
 from ..backend.types.roles import PartStore
 from .models import Chosen, Models, OpenedModels
-from .requests import AskAgain, AskBoard, AskCancel, AskStory, BoardShown
+from .requests import FORM, AskAgain, AskBoard, AskCancel, AskStory, BoardShown
 
 MODELS = "webapp.json"
 
@@ -124,9 +124,10 @@ class Board:
         """
         request = read_request(asked.request)
         self.models.check(asked.models, request.text)
-        given = {"pause": asked.pause, "max_attempts": asked.max_attempts, "seed": asked.seed}
-        settings = RunSettings.model_validate(self.settings.model_dump() | given)
-        folder = run_folder(self.runs, request, asked.seed)
+        settings = RunSettings.model_validate(
+            self.settings.model_dump() | asked.model_dump(include=set(FORM))
+        )
+        folder = run_folder(self.runs, request, settings.seed)
         Journal(folder).check(request)
         return self._begin(Job(folder, request, settings, asked.models))
 

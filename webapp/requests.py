@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from ..backend.feedback.browser_requests import BrowserRequest, RunName
 from ..backend.feedback.live_messages import MessagePart, State
 from ..backend.pictures import DIGEST
-from ..backend.types import MAX_TEXT
+from ..backend.types import MAX_TEXT, RunSettings
+from ..backend.types.run_settings import Pause
 from .models import Chosen, Example, Offer, Role
 
 ExportName = Literal["page", "pdf", "zip", "markdown", "mp4"]
 EXPORT_NAMES: tuple[ExportName, ...] = get_args(ExportName)
-Pause = Literal["never", "after the plan", "at rejected steps", "every step"]
+FORM = ("pause", "max_attempts", "seed")
+"""Settings of a run that the form has. Their defaults and limits are those of `RunSettings`."""
 MAX_WAIT = 25.0
 
 
@@ -35,13 +37,18 @@ class AskBoard(BrowserRequest):
 
 
 class AskStory(BrowserRequest):
-    """Request for a story."""
+    """Request for a story. The form (`StoryForm`) adds the settings in FORM."""
 
     request: str = Field(min_length=1, max_length=MAX_TEXT)
     models: Chosen
-    pause: Pause = "never"
-    max_attempts: int = Field(default=5, ge=1, le=100)
-    seed: int = Field(default=0, ge=0, le=2**48)
+
+
+StoryForm = create_model(
+    "StoryForm",
+    __base__=AskStory,
+    **{name: (RunSettings.model_fields[name].annotation, RunSettings.model_fields[name]) for name in FORM},  # type: ignore[call-overload]
+)
+"""What the form sends."""
 
 
 class AskAgain(BrowserRequest):
@@ -71,14 +78,35 @@ class AskExport(BrowserRequest):
     to: ExportName
 
 
+class FormField(MessagePart):
+    """A setting in the form: its value at first, and its limits."""
+
+    value: str | int
+    least: int | None = None
+    most: int | None = None
+
+
+def form_fields(settings: RunSettings) -> dict[str, FormField]:
+    """Return the settings of the form, with the limits of `RunSettings`."""
+    return {name: FormField(value=getattr(settings, name), **_limits(name)) for name in FORM}
+
+
+def _limits(name: str) -> dict[str, int]:
+    marks = RunSettings.model_fields[name].metadata
+    return {
+        "least" if limit == "ge" else "most": getattr(mark, limit)
+        for mark in marks
+        for limit in ("ge", "le")
+        if hasattr(mark, limit)
+    }
+
+
 class PageShown(MessagePart):
-    """What the page offers: models by role, exports, an example, and the defaults of a story."""
+    """What the page offers: models by role, exports, an example, and the settings of the form."""
 
     models: dict[Role, list[Offer]]
     exports: list[ExportName]
-    pause: Pause
-    max_attempts: int
-    seed: int
+    settings: dict[str, FormField]
     example: Example
 
 

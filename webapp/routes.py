@@ -32,8 +32,9 @@ from .requests import (
     AskExport,
     AskPage,
     AskPicture,
-    AskStory,
     PageShown,
+    StoryForm,
+    form_fields,
 )
 
 PREFIX = f"/{EVENT}"
@@ -86,13 +87,10 @@ def _table(board: Board, exports: Exports) -> list[Route]:
         return partial(answer, runs)
 
     def page(asked: AskPage) -> PageShown:
-        settings = board.settings
         return PageShown(
             models=board.models.offered(),
             exports=exports.offered(),
-            pause=settings.pause,
-            max_attempts=settings.max_attempts,
-            seed=settings.seed,
+            settings=form_fields(board.settings),
             example=board.models.example,
         )
 
@@ -111,7 +109,7 @@ def _table(board: Board, exports: Exports) -> list[Route]:
 
     return [
         Route("GET", f"{PREFIX}/page", AskPage, page),
-        Route("POST", f"{PREFIX}/story", AskStory, board.start),
+        Route("POST", f"{PREFIX}/story", StoryForm, board.start),
         Route("POST", f"{PREFIX}/again", AskAgain, board.resume),
         Route("POST", f"{PREFIX}/cancel", AskCancel, board.cancel),
         Route("GET", f"{PREFIX}/picture", AskPicture, picture),

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 from ..errors import AnswerError, ChatError, InterleaveError, SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, UnusedSetting, Value
 from ..types.roles import PartStore, PlannerLike
+from ..values import DIRECT
 from .asking import IMAGE_MARK, OnToken
 from .plan_lint.findings import Asked, Finding, asked_in
 from .plan_lint.lint import COUNTED_RULES, PLANNER_WROTE, lint, sentences
@@ -51,10 +52,12 @@ class PlanConstraints(Value):
         ge=0,
         le=MAX_STEPS,
         description="Number of steps in the plan. Default (0): the planner decides.",
+        json_schema_extra=DIRECT,
     )
     captions: CaptionStyle = Field(
         default="as asked",
         description="Text for each image: as the request asks, none, a short caption or a paragraph.",
+        json_schema_extra=DIRECT,
     )
     exact_count: bool = Field(
         default=False,
@@ -66,6 +69,7 @@ class PlanConstraints(Value):
         max_length=MAX_STYLE,
         description="Sentence that is put before every prompt, such as 'Watercolor on rough paper' or 'Mia "
         "has red curls and a green coat'. The critic sees it too.",
+        json_schema_extra=DIRECT,
     )
     repair_plan: bool = Field(
         default=False,

@@ -24,7 +24,7 @@ from ..generators.pipelines.opening import choose_dtype, found_pipeline, load_pi
 from ..machine.environment import device_named
 from ..pictures import Picture
 from ..types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
-from ..values import Text, Value, bounded_identity
+from ..values import DIRECT, Text, Value, bounded_identity
 
 
 @dataclass(frozen=True)
@@ -107,31 +107,44 @@ KINDS = {
 
 
 class ClipOptions(Value):
-    """Options of a clip pipeline.
+    """Options of a clip pipeline, also of the command `clips`."""
 
-    Attributes:
-        seconds: Duration of a clip, rounded to a length that the model supports. Default: the model's usual
-            length.
-        size: "WIDTHxHEIGHT" in pixels, rounded to what the model supports. Default: the shape of the later
-            image, and the model's usual number of pixels.
-        fps: Frames per second of the clip. Default: those of the model.
-        steps: Sampling steps. Default: those of the pipeline.
-        guidance: Guidance scale. Default: that of the pipeline.
-        negative: Negative prompt.
-        device: Device of the model.
-        dtype: Precision of the model.
-        download: Whether a hub id may be downloaded.
-    """
-
-    seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
-    size: str | None = Field(default=None, max_length=20)
-    fps: float | None = Field(default=None, ge=MIN_FPS, le=MAX_FPS)
-    steps: int | None = Field(default=None, ge=1, le=1000)
-    guidance: float | None = Field(default=None, ge=0, le=1000)
-    negative: Text | None = None
-    device: str = Field(default="auto", max_length=100)
-    dtype: Dtype = "auto"
-    download: bool = False
+    seconds: float | None = Field(
+        default=None,
+        gt=0,
+        le=MAX_SECONDS,
+        description="Seconds of a clip, rounded to a length that the model supports. Default: its usual "
+        "length.",
+        json_schema_extra=DIRECT,
+    )
+    size: str | None = Field(
+        default=None,
+        max_length=20,
+        description="WIDTHxHEIGHT of the clips, rounded to what the model supports. Default: the shape of "
+        "the later image, in the model's size.",
+        json_schema_extra=DIRECT,
+    )
+    fps: float | None = Field(
+        default=None, ge=MIN_FPS, le=MAX_FPS, description="Frames per second. Default: those of the model."
+    )
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="Sampling steps. Default: those of the pipeline.",
+        json_schema_extra=DIRECT,
+    )
+    guidance: float | None = Field(
+        default=None, ge=0, le=1000, description="Guidance scale. Default: that of the pipeline."
+    )
+    negative: Text | None = Field(default=None, description="Negative prompt.")
+    device: str = Field(
+        default="auto", max_length=100, description="Device of the model.", json_schema_extra=DIRECT
+    )
+    dtype: Dtype = Field(default="auto", description="Dtype of the model.")
+    download: bool = Field(
+        default=False, description="Download a model that is not cached.", json_schema_extra=DIRECT
+    )
 
     @field_validator("size")
     @classmethod

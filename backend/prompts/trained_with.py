@@ -37,7 +37,7 @@ RUN_FILE = "training.json"
 TRAINER_FILES = ("trainer_state.json", "training_args.bin", "train_results.json", "all_results.json")
 """Files that trainers write next to the weights of a checkpoint."""
 PUBLISHED = re.compile(r"interleave[-_ ]?thinker|planner|critic", re.IGNORECASE)
-FLAGS = "'prompt set' of Load Agent in ComfyUI, --planner-prompts or --critic-prompts on the command line"
+FLAGS = "'prompt set' of Load Agent in ComfyUI, planner.prompts or critic.prompts (--set) on the command line"
 OWN_WORDING = (
     "{name} has no prompt set, so this pack's default prompt set is used. If it was trained with another "
     "one, store that in its folder: {command} (CHECKOUT: a clone of {repository}), or name it: {flags}."

@@ -179,6 +179,7 @@ MAX_ATTEMPTS = 10_000
 MAX_BATCH = 16
 """Maximum number of images generated together."""
 
+Pause = Literal["never", "after the plan", "at rejected steps", "every step"]
 UnusedSetting = Literal["accept_at", "seed", "constrained_decoding", "cast_images", "checklist"]
 """A setting without effect in a run.
 
@@ -277,7 +278,7 @@ class RunSettings(Value):
         le=MAX_ATTEMPTS,
         description="Maximum number of images generated in the whole run. The run ends there.",
     )
-    pause: Literal["never", "after the plan", "at rejected steps", "every step"] = Field(
+    pause: Pause = Field(
         default="never",
         description="When to wait for approval: the run ends there, and run again it continues after the "
         "decision. every step: after the planner's plan and after each image.",

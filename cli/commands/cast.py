@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.loop.replay import load_trajectory
 from ...backend.pipeline.cast_file import keep_sheets, read_cast, sheets_of
 from ...backend.types import RunSettings
-from ..options.model_options import (
+from ..models import (
     NONE,
     CastOptions,
     CriticOptions,
@@ -19,12 +18,14 @@ from ..options.model_options import (
     LocalOptions,
     PlannerOptions,
 )
-from ..options.models import with_model_options
 from ..progress import Lines
 from ..run_request import ModelOptions, carry_out
+from ..settings import with_settings
 
 app = typer.Typer(
-    no_args_is_help=True, help="Generate reference images for the members of a cast, and keep them."
+    add_completion=False,
+    no_args_is_help=True,
+    help="Generate reference images for the members of a cast, and keep them.",
 )
 CastFile = Annotated[Path, typer.Argument(help="The cast file, such as cast.yaml.")]
 
@@ -35,7 +36,7 @@ def group() -> None:
 
 
 @app.command("sheets")
-@with_model_options
+@with_settings
 def sheets(
     cast: CastFile,
     *,
@@ -51,9 +52,7 @@ def sheets(
     like the images, `cast keep` makes them references.
     """
     request, plan = sheets_of(read_cast(cast))
-    models = ModelOptions(
-        PlannerOptions(), PlanConstraints(), judging, drawing, local, CastOptions(cast=NONE)
-    )
+    models = ModelOptions(PlannerOptions(), judging, drawing, local, cast=CastOptions(cast=NONE))
     outcome = carry_out(request, out, settings, models, plan)
     if outcome.page:
         Lines().say(f"To keep the images: interleave-thinker cast keep {cast} {out}")

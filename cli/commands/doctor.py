@@ -2,8 +2,8 @@
 
 It only inspects: versions come from package metadata, models from local folders. Only torch and torchvision
 are imported, because their metadata does not tell whether they fit together. No model is loaded, downloaded
-or requested over the network. `--plan` estimates memory instead, and `--agent` loads one agent to check which
-engine settings work with it.
+or requested over the network. `--plan` estimates memory instead, and `--agent` loads one agent to show its
+device and settings.
 """
 
 from __future__ import annotations
@@ -12,77 +12,84 @@ import json
 import os
 import platform
 import re
+import socket
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...backend.errors import SettingsError, torchvision_repair
 from ...backend.machine import libraries
+from ...backend.prompts.trained_with import trained_with
 from ..progress import Lines
-from ..serve import places
-from .doctor_agent import cards_of, show_agent
+from ..shared_options import Json
+
+if TYPE_CHECKING:
+    from ...backend.vram.placement import CardPlan, Fit, MemoryPlan
 
 PACKAGES = {
-    "torch": "",
-    "torchvision": "",
-    "transformers": "",
-    "diffusers": "",
-    "safetensors": "",
-    "json-repair": "training",
-    "trl": "training",
-    "peft": "training",
-    "accelerate": "training",
-    "datasets": "training",
+    **dict.fromkeys(("torch", "torchvision", "transformers", "diffusers", "safetensors"), ""),
+    **dict.fromkeys(("json-repair", "trl", "peft", "accelerate", "datasets"), "training"),
     "bitsandbytes": "quantization",
     "llguidance": "grammar",
-    "fastapi": "serve",
-    "uvicorn": "serve",
-    "python-multipart": "serve",
-    "prometheus-client": "serve",
+    **dict.fromkeys(("fastapi", "uvicorn", "python-multipart", "prometheus-client"), "serve"),
     "ray": "ray",
 }
 """Package: the extra that installs it, empty for a required package."""
-
-
-PLAN_PANEL = "Memory estimate (--plan)"
+PURPOSES = {
+    "training": "to train agents",
+    "quantization": "to load agents in 4 or 8 bits",
+    "grammar": "to constrain agents' answers to their grammar",
+    "serve": "to serve image models",
+    "ray": "to use several machines",
+}
 DEFAULT_AGENT = "qwen3-vl-8b"
 """The size of the published planner and critic."""
 TINY_PAGE = (96, 96)
+PORTS = tuple(range(8000, 8012))
+"""Default ports of the published services and of `serve` (8011)."""
+THIS_MACHINE = "127.0.0.1"
+GIB = 2**30
+HUB_MODELS = ("models--*Qwen3-VL*", "models--InterleaveThinker--*-8B")
+"""Folders of agents in the hub's cache."""
+COMFYUI_DECODE = 2178 * 2
+"""Bytes per pixel that ComfyUI keeps free before a VAE decodes in 16 bits (comfy/sd.py,
+VAE.memory_used_decode)."""
+CELL = 11
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: Json = False,
     plan: Annotated[
         str | None,
         typer.Option(
             help="Estimate instead which precisions fit into 12 to 80 GB of VRAM with this image model: "
             "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a "
-            "diffusers "
-            "folder or a safetensors file.",
+            "diffusers folder or a safetensors file."
         ),
     ] = None,
     planner: Annotated[
         str | None,
         typer.Option(
-            help="Planner: qwen3-vl-2b, -4b, -8b or -32b, a checkpoint folder, or openai:MODEL@URL (needs "
-            "no VRAM "
-            f"here). [default: {DEFAULT_AGENT}]",
-            rich_help_panel=PLAN_PANEL,
+            help="With --plan: planner, as qwen3-vl-2b, -4b, -8b or -32b, a checkpoint folder, or "
+            f"openai:MODEL@URL (needs no VRAM here). [default: {DEFAULT_AGENT}]"
         ),
     ] = None,
     critic: Annotated[
         str | None,
         typer.Option(
-            help="Critic, in the same forms. The same folder as the planner's is counted once.",
-            rich_help_panel=PLAN_PANEL,
+            help="With --plan: critic, in the same forms. The same folder as the planner's is counted once."
         ),
     ] = None,
     size: Annotated[
-        str | None,
-        typer.Option(help="Image size as WIDTHxHEIGHT. Default: 1024x1024.", rich_help_panel=PLAN_PANEL),
+        str | None, typer.Option(help="With --plan: image size as WIDTHxHEIGHT. Default: 1024x1024.")
     ] = None,
+    reserve: Annotated[
+        float, typer.Option(min=0.0, max=1000.0, help="With --plan: VRAM in GB that other programs use.")
+    ] = 0.0,
     agent: Annotated[
         str | None,
         typer.Option(
@@ -90,15 +97,6 @@ def command(
             "and decoding settings."
         ),
     ] = None,
-    reserve: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1000.0,
-            help="VRAM in GB that other programs use, such as the desktop.",
-            rich_help_panel=PLAN_PANEL,
-        ),
-    ] = 0.0,
 ) -> None:
     """Show the installed packages, the device, the models that were found, and what is missing.
 
@@ -107,42 +105,250 @@ def command(
     and RAM.
     """
     if agent is not None:
-        show_agent(agent, as_json)
+        _show_agent(agent, as_json)
         return
     if plan is not None:
         _plan(plan, planner, critic, size, reserve, as_json)
         return
-    models = places.found_models()
-    report = {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "interleave_thinker": _own_version(),
-        "packages": {name: libraries.installed(name) or None for name in PACKAGES},
-        "device": _device(),
-        "cards": places.cards(),
-        "free_ports": places.free_ports(),
-        "models": {place: [str(path) for path in found] for place, found in models.items()},
-        "trained": {},
-        "advice": [],
-    }
-    cards, warnings = cards_of(models)
-    broken = _broken_torchvision()
-    report["trained"], report["advice"] = cards, [*broken, *_advice(report), *warnings]
+    report, is_broken = _report()
     if as_json:
         print(json.dumps(report))
     else:
         _show(report)
     absent = any(not extra and report["packages"][name] is None for name, extra in PACKAGES.items())
-    raise typer.Exit(int(absent or bool(broken)))
+    raise typer.Exit(int(absent or is_broken))
+
+
+def _report() -> tuple[dict[str, Any], bool]:
+    """Return what was found, and whether torchvision does not load."""
+    from ... import __version__
+
+    models = found_models()
+    cards, warnings = _cards_of(models)
+    broken = _broken_torchvision()
+    report: dict[str, Any] = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "interleave_thinker": __version__,
+        "packages": {name: libraries.installed(name) or None for name in PACKAGES},
+        "device": _device(),
+        "cards": gpus(),
+        "free_ports": free_ports(),
+        "models": {place: [str(path) for path in found] for place, found in models.items()},
+        "trained": cards,
+    }
+    report["advice"] = [*broken, *_advice(report), *warnings]
+    return report, bool(broken)
+
+
+def _show(report: dict[str, Any]) -> None:
+    view = Lines()
+    view.say(f"interleave-thinker {report['interleave_thinker']}", "bold")
+    view.say(f"  python {report['python']} ({sys.executable}), {report['system']}")
+    memory = report["device"]["memory_gib"]
+    view.say(f"  device: {report['device']['name']}{f', {memory} GiB' if memory else ''}")
+    view.say("Packages", "bold")
+    for name, version in report["packages"].items():
+        view.say(f"  {name} {version or 'missing'}", "" if version else "yellow")
+    view.say("GPUs and ports for a service", "bold")
+    for line in place_lines(report):
+        view.say(f"  {line}")
+    view.say("Models", "bold")
+    for place, found in report["models"].items():
+        for path in found or ["none"]:
+            trained = report["trained"].get(path)
+            view.say(f"  {place}: {path}{f' ({trained})' if trained else ''}")
+    if report["advice"]:
+        view.say("Missing", "bold")
+    for line in report["advice"]:
+        view.say(f"  {line}", "yellow")
+
+
+def _advice(report: dict[str, Any]) -> list[str]:
+    """Return one line for each missing part: its purpose and how to install it."""
+    absent = [name for name in PACKAGES if report["packages"][name] is None]
+    advice = [f"{name} is missing: pip install {name}" for name in absent if not PACKAGES[name]]
+    for name, found in report["packages"].items():
+        if found and libraries.is_too_old(name, found):
+            advice.append(f'{name} {found} is too old: pip install "{name}>={libraries.least(name)}"')
+    for extra, purpose in PURPOSES.items():
+        lacking = ", ".join(name for name in absent if PACKAGES[name] == extra)
+        if lacking:
+            advice.append(f'{lacking} missing (needed {purpose}): pip install "interleave-thinker[{extra}]"')
+    if not report["models"]["shipped"]:
+        advice.append("the tiny world's checkpoints are missing: reinstall interleave-thinker")
+    if not report["models"]["comfyui"] and not report["models"]["hub"]:
+        advice.append(
+            "no Qwen3-VL checkpoint found, which requests beyond the tiny world need: use --planner "
+            "transformers:FOLDER --critic transformers:FOLDER, a hub id with --download, or a server with "
+            "openai:MODEL@URL"
+        )
+    return advice
+
+
+def _device() -> dict[str, Any]:
+    """Return the name of the default device, and its memory in GiB if it is known."""
+    cpu = {"name": f"cpu, {os.cpu_count() or 1} processors", "memory_gib": _main_memory()}
+    if find_spec("torch") is None:
+        return cpu
+    import torch
+
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        name = torch.cuda.get_device_name()
+        return {"name": name, "memory_gib": round(total / GIB, 1), "free_gib": round(free / GIB, 1)}
+    return {"name": "mps", "memory_gib": _main_memory()} if torch.backends.mps.is_available() else cpu
+
+
+def _main_memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _broken_torchvision() -> list[str]:
+    """Return a line if torchvision is installed and does not load."""
+    if find_spec("torch") is None or find_spec("torchvision") is None:
+        return []
+    try:
+        import torchvision  # noqa: F401 - only whether it loads matters
+    except (ImportError, AttributeError, RuntimeError, OSError) as error:
+        reason = next(iter(str(error).splitlines()), "")
+        repair = torchvision_repair(error) or "Reinstall it: pip install -U torchvision"
+        return [f"torchvision does not load: {type(error).__name__}: {reason}. {repair}"]
+    return []
+
+
+def gpus() -> list[dict[str, Any]]:
+    """Return every GPU that torch sees: its name for `--devices`, and its total and free memory in GiB."""
+    if find_spec("torch") is None:
+        return []
+    import torch
+
+    found: list[dict[str, Any]] = []
+    for number in range(torch.cuda.device_count()):
+        gpu: dict[str, Any] = {"device": f"cuda:{number}"}
+        try:
+            free, total = torch.cuda.mem_get_info(number)
+            gpu["name"] = torch.cuda.get_device_name(number)
+            gpu |= {"memory_gib": round(total / GIB, 1), "free_gib": round(free / GIB, 1)}
+        except RuntimeError as error:
+            gpu["fault"] = next(iter(str(error).splitlines()), "")[:200]
+        found.append(gpu)
+    return found
+
+
+def free_ports() -> list[int]:
+    """Return the ports in PORTS that a service on this machine could listen on."""
+    return [port for port in PORTS if _is_free(port)]
+
+
+def _is_free(port: int) -> bool:
+    # As the service would: more reliable than a list of connections, and it needs no privileges.
+    with socket.socket() as probe:
+        if os.name == "posix":
+            # As servers do: a port with connections in TIME_WAIT counts as free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((THIS_MACHINE, port))
+        except OSError:
+            return False
+    return True
+
+
+def place_lines(report: dict[str, Any]) -> list[str]:
+    """Return the GPUs and ports of a report as lines."""
+    shown = []
+    for gpu in report["cards"]:
+        fits = "fault" not in gpu
+        memory = f"{gpu['free_gib']} of {gpu['memory_gib']} GiB free" if fits else gpu["fault"]
+        shown.append(f"{gpu['device']}: {gpu['name'] if fits else 'cannot be used'}, {memory}")
+    taken = [str(port) for port in PORTS if port not in report["free_ports"]]
+    ports = f"ports {PORTS[0]} to {PORTS[-1]}: " + (f"in use {', '.join(taken)}" if taken else "all free")
+    return [*(shown or ["no GPU: models run on the CPU or on Apple's mps"]), ports]
+
+
+def found_models() -> dict[str, list[Path]]:
+    """Return the checkpoint folders by place: built in, in a ComfyUI installation, in the hub cache."""
+    shipped = Path(__file__).parents[2] / "tinyworld" / "runtime" / "checkpoints"
+    comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    return {
+        "shipped": _checkpoints(shipped),
+        "comfyui": _checkpoints(comfy / "models" / "interleave_agents"),
+        "hub": sorted(
+            path for name in HUB_MODELS for path in cache.glob(name) if any(path.glob("snapshots/*"))
+        ),
+    }
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Return the subfolders with a model (config.json) or a pipeline (model_index.json)."""
+    named = ("config.json", "model_index.json", "adapter_config.json")
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if any((path / name).is_file() for name in named))
+
+
+def _cards_of(models: dict[str, list[Path]]) -> tuple[dict[str, str], list[str]]:
+    """Return what the models' agent cards say, by path, and warnings about prompt sets and damaged cards."""
+    cards: dict[str, str] = {}
+    warnings: list[str] = []
+    for path in (path for found in models.values() for path in found):
+        folder = max(path.glob("snapshots/*"), key=lambda one: one.stat().st_mtime, default=path)
+        try:
+            trained = trained_with(folder, adapter=(folder / "adapter_config.json").is_file())
+        except SettingsError as error:
+            warnings.append(str(error))
+            continue
+        if trained.described:
+            cards[str(path)] = trained.described
+        if trained.warning:
+            warnings.append(trained.warning)
+    return cards, warnings
+
+
+def _show_agent(spec: str, as_json: bool) -> None:
+    """Load an agent, and print its device, training and settings."""
+    from ...backend.chat import open_chat
+    from ...backend.chat.local.chat import TransformersChat
+
+    chat = open_chat(f"{spec}:critic" if spec == "tinyworld" else spec)
+    if not isinstance(chat, TransformersChat):
+        raise SettingsError(f"The agent {spec!r} does not run in this process.", "Use transformers:FOLDER.")
+    base = chat.base
+    base.restore()
+    trained = chat.trained
+    report = {
+        "agent": spec,
+        "trained": trained.described,
+        "warning": trained.warning,
+        "identity": chat.identity,
+        "device": str(base.model.device),
+        "engine": base.settings.engine.model_dump(),
+    }
+    if as_json:
+        print(json.dumps(report))
+        return
+    view = Lines()
+    view.say(f"{spec} on {report['device']}, {base.settings.quantization or base.dtype}", "bold")
+    if trained.described:
+        view.say(f"  {trained.described}")
+    if trained.warning:
+        view.say(f"  {trained.warning}", "yellow")
+    for name, value in base.settings.engine.model_dump().items():
+        view.say(f"  {name}: {'on' if value is True else value or 'off'}")
 
 
 def _plan(
     generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
 ) -> None:
+    """Print which precisions fit into how much VRAM."""
     from ...backend.vram.models import NamedAgent, named_agent, named_image_model
     from ...backend.vram.placement import GB, plan_memory
     from ...tinyworld.runtime import checkpoint
-    from .doctor_vram import lines
 
     tiny = generator.partition(":")[0] == "tinyworld"
     agents = [
@@ -163,7 +369,7 @@ def _plan(
         print(found.model_dump_json())
         return
     view = Lines()
-    for line in lines(found):
+    for line in _plan_lines(found):
         view.say(line)
 
 
@@ -176,100 +382,74 @@ def _size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _own_version() -> str:
-    from ... import __version__
+def _plan_lines(plan: MemoryPlan) -> Iterator[str]:
+    """Yield one table over all VRAM sizes, then a choice for each size.
 
-    return __version__
+    A cell is a letter for how the models fit and the peak in GB, so that the table fits on a narrow terminal.
+    """
+    from ...backend.vram.placement import COMBINATIONS, GB, WHAT_MOVES
+
+    letters = dict(zip(WHAT_MOVES, "ABCD", strict=True))
+
+    def cell(fit: Fit) -> str:
+        return f"{letters[fit.arrangement] if fit.arrangement else 'no'} {fit.peak / GB:5.1f}"
+
+    def row(label: str, cells: list[str]) -> str:
+        return f"{label:20}" + "".join(f"{one:>{CELL}}" for one in cells)
+
+    width, height = plan.size
+    parts = plan.parts["bf16 + bf16"]
+    yield (
+        f"Image model {plan.generator}, planner {plan.planner}, critic {plan.critic}, "
+        f"images of {width}x{height} pixels"
+    )
+    yield (
+        f"Estimated, not measured, in GB of 10⁹ bytes. A peak includes a reserve of {plan.reserve / GB:.1f} "
+        "GB and 10 % of the working memory for fragmentation."
+    )
+    yield ""
+    yield row("GB in bf16", [part.name for part in parts])
+    yield row("weights", [f"{part.weights / GB:.1f}" for part in parts])
+    yield row("working memory", [f"{part.work / GB:.1f}" for part in parts])
+    yield ""
+    yield row("agents + image", [f"{one.card} GB" for one in plan.cards])
+    for number, pair in enumerate(COMBINATIONS):
+        yield row(" + ".join(pair), [cell(one.fits[number]) for one in plan.cards])
+    for name, meaning in WHAT_MOVES.items():
+        yield f"  {letters[name]} {name}: {meaning}"
+    yield ""
+    for one in plan.cards:
+        yield from _choices(one, GB)
+    yield ""
+    yield "ComfyUI moves models automatically; the command line keeps all of them in VRAM (together)."
+    yield (
+        f"ComfyUI needs {COMFYUI_DECODE * width * height / GB:.1f} GB free to decode an image of this size. "
+        "If less is free, it moves models to RAM during decoding."
+    )
 
 
-def _device() -> dict[str, Any]:
-    """Return the name of the default device, and its memory in GiB if it is known."""
-    processors = os.cpu_count() or 1
-    cpu = {"name": f"cpu, {processors} processors", "memory_gib": _main_memory()}
-    if find_spec("torch") is None:
-        return cpu
-    import torch
-
-    if torch.cuda.is_available():
-        free, total = torch.cuda.mem_get_info()
-        name = torch.cuda.get_device_name()
-        return {"name": name, "memory_gib": round(total / 2**30, 1), "free_gib": round(free / 2**30, 1)}
-    if torch.backends.mps.is_available():
-        return {"name": "mps", "memory_gib": _main_memory()}
-    return cpu
-
-
-def _main_memory() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _broken_torchvision() -> list[str]:
-    """Return a line if torchvision is installed and does not load."""
-    if find_spec("torch") is None or find_spec("torchvision") is None:
-        return []
-    try:
-        import torchvision  # noqa: F401 - only whether it loads matters
-    except (ImportError, AttributeError, RuntimeError, OSError) as error:
-        reason = next(iter(str(error).splitlines()), "")
-        repair = torchvision_repair(error) or "Reinstall it: pip install -U torchvision"
-        return [f"torchvision does not load: {type(error).__name__}: {reason}. {repair}"]
-    return []
-
-
-def _advice(report: dict[str, Any]) -> list[str]:
-    """Return one line for each missing part: its purpose and how to install it."""
-    absent = [name for name in PACKAGES if report["packages"][name] is None]
-    advice = [f"{name} is missing: pip install {name}" for name in absent if not PACKAGES[name]]
-    for name, found in report["packages"].items():
-        if found and libraries.is_too_old(name, found):
-            least = libraries.least(name)
-            advice.append(f'{name} {found} is too old: pip install "{name}>={least}"')
-    purposes = {
-        "training": "to train agents",
-        "quantization": "to load agents in 4 or 8 bits",
-        "grammar": "to constrain agents' answers to their grammar",
-        "serve": "to serve image models",
-        "ray": "to use several machines",
-    }
-    for extra, purpose in purposes.items():
-        lacking = [name for name in absent if PACKAGES[name] == extra]
-        if lacking:
-            advice.append(
-                f'{", ".join(lacking)} missing (needed {purpose}): pip install "interleave-thinker[{extra}]"'
-            )
-    if not report["models"]["shipped"]:
-        advice.append("the tiny world's checkpoints are missing: reinstall interleave-thinker")
-    if not report["models"]["comfyui"] and not report["models"]["hub"]:
-        advice.append(
-            "no Qwen3-VL checkpoint found, which requests beyond the tiny world need: use "
-            "--planner transformers:FOLDER --critic transformers:FOLDER, a hub id with --download, or a "
-            "server "
-            "with openai:MODEL@URL"
+def _choices(gpu: CardPlan, gb: float) -> Iterator[str]:
+    label = f"{gpu.card:>3} GB ({gpu.usable / gb:.1f} usable): "
+    if gpu.finest is None:
+        short = gpu.fits[-1]
+        yield (
+            f"{label}does not fit: {short.short / gb:.1f} GB missing even with agents in {short.agents} and "
+            f"the image model in {short.image}."
         )
-    return advice
+        yield f"       To need less: {'; '.join(gpu.lower)}."
+        return
+    if gpu.steady is not None:
+        yield f"{label}no model moves during the loop: {_described(gpu.steady, gb)}"
+        label = " " * 7
+    finest = gpu.finest
+    if finest != gpu.steady:
+        reread = "" if finest.agents == "bf16" else " (quantized agents are read from disk again)"
+        moved, waiting = finest.moved / gb, finest.waiting / gb
+        cost = (
+            f"; {moved:.1f} GB move at every attempt{reread}, needs {waiting:.1f} GB of RAM" if moved else ""
+        )
+        yield f"{label}highest precision: {_described(finest, gb)}{cost}"
 
 
-def _show(report: dict[str, Any]) -> None:
-    view = Lines()
-    view.say(f"interleave-thinker {report['interleave_thinker']}", "bold")
-    view.say(f"  python {report['python']} ({sys.executable}), {report['system']}")
-    memory = report["device"]["memory_gib"]
-    view.say(f"  device: {report['device']['name']}{f', {memory} GiB' if memory else ''}")
-    view.say("Packages", "bold")
-    for name, version in report["packages"].items():
-        view.say(f"  {name} {version or 'missing'}", "" if version else "yellow")
-    view.say("GPUs and ports for a service", "bold")
-    for line in places.lines(report):
-        view.say(f"  {line}")
-    view.say("Models", "bold")
-    for place, found in report["models"].items():
-        for path in found or ["none"]:
-            trained = report["trained"].get(path)
-            view.say(f"  {place}: {path}{f' ({trained})' if trained else ''}")
-    if report["advice"]:
-        view.say("Missing", "bold")
-    for line in report["advice"]:
-        view.say(f"  {line}", "yellow")
+def _described(fit: Fit, gb: float) -> str:
+    return f"agents {fit.agents}, image model {fit.image}: {fit.arrangement}, peak {fit.peak / gb:.1f} GB"

@@ -10,10 +10,19 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ...training.data.from_runs.settings import FilterData, RunsData
-from ..options.models import with_model_options
-from ..options.runs import SCORERS, Runs, Score, SkipBadRuns, oracle_of
-from ..options.teachers import ImagesAtATime
-from ..options.training import PageRows, PageSeed, PagesOf, checkpoint_of
+from ..settings import with_settings
+from ..shared_options import (
+    SCORERS,
+    ImagesAtATime,
+    PageRows,
+    PageSeed,
+    PagesOf,
+    Runs,
+    Score,
+    SkipBadRuns,
+    checkpoint_of,
+    oracle_of,
+)
 from . import published
 
 if TYPE_CHECKING:
@@ -50,7 +59,7 @@ def _say_files(made: MadeData) -> None:
 
 
 @app.command("from-runs")
-@with_model_options
+@with_settings
 def from_runs(
     *,
     runs: Runs,
@@ -84,7 +93,7 @@ def from_runs(
 
 
 @app.command("filter")
-@with_model_options
+@with_settings
 def filter_runs(
     *,
     runs: published.RunFolders,
@@ -112,7 +121,7 @@ def filter_runs(
     from ...training.data.decontamination.guard import open_guard
     from ...training.data.from_runs.convert import RunConverter
     from ...training.data.from_runs.scoring import RepeatedScorer
-    from ..open_models import prompts_in
+    from ..models import prompts_in
 
     judge = (
         RepeatedScorer(open_scorer(scorer), settings.score_repeats, settings.match_size) if scorer else None

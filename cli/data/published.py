@@ -16,10 +16,10 @@ from ...training.data.prompts.generate import PROMPTS, PromptsData
 from ...training.data.stages.pack import CardData
 from ...training.data.stages.planner_rows import PlannerRowsData
 from ...training.data.trajectories.engine import TrajectoryOptions
-from ..options.model_options import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
-from ..options.model_options import PlannerOptions as Planning
-from ..options.models import with_model_options
-from ..options.teachers import (
+from ..models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
+from ..models import PlannerOptions as Planning
+from ..settings import with_settings
+from ..shared_options import (
     Parallel,
     RayAddress,
     TeacherOptions,
@@ -56,7 +56,7 @@ def _say(line: str) -> None:
     typer.echo(shown_text(line))
 
 
-@with_model_options
+@with_settings
 def prompts(
     *,
     out: Annotated[Path, typer.Option(help=f"Output folder for {PROMPTS} and its report.")],
@@ -172,7 +172,7 @@ def guard_check(
         raise typer.Exit(3)
 
 
-@with_model_options
+@with_settings
 def trajectories(
     *,
     prompts: PromptRows,
@@ -206,7 +206,7 @@ def trajectories(
     raise typer.Exit(exit_code(engine.make(PromptFile(prompts, images, guard, limit))))
 
 
-@with_model_options
+@with_settings
 def planner_rows(
     *,
     runs: Annotated[list[Path] | None, typer.Argument(help="Run folders, or published folders.")] = None,
@@ -227,7 +227,7 @@ def planner_rows(
     """
     from ...backend.prompts.prompt_set import default_prompt_set
     from ...training.data.stages.planner_rows import FILES, make_planner_rows
-    from ..open_models import prompts_in
+    from ..models import prompts_in
 
     if not runs and comm is None:
         raise SettingsError("`data planner-rows` needs runs or --comm.", "Give run folders.")
@@ -277,7 +277,7 @@ def sequences(
     typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")
 
 
-@with_model_options
+@with_settings
 def pack(
     *,
     folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ...tinyworld.lab.models.generator import GeneratorTraining
+from ...tinyworld.lab.models.recipes import CriticRecipe, PlannerRecipe
 from ...training.gate.gate_rows import GateSettings
 from ...training.stages.sft import SftTraining
-from ..options.config import Config
-from ..options.models import with_model_options
-from ..options.training import (
+from ..settings import with_settings
+from ..shared_options import (
     Download,
     DryRun,
     Images,
     Model,
     Out,
+    PageRows,
+    PageSeed,
+    PagesOf,
     SkipBad,
     checkpoint_of,
     dry_run_if,
@@ -25,15 +29,10 @@ from ..options.training import (
     log,
     refused,
 )
-from .critic_grpo import command as critic_grpo
-from .finish import RecordedGroup
-from .finish import command as finish_command
-from .merge import command as merge
+from .grpo import critic_grpo, planner_grpo
 from .own_critic import Force, HeldOut
 from .own_critic import command as own_critic
-from .planner_grpo import command as planner_grpo
-from .publish import command as publish_command
-from .tinyworld import TINYWORLD
+from .results import RecordedGroup, finish, merge, publish
 
 if TYPE_CHECKING:
     from ...training.data.rows.sft import Role, RowSet
@@ -99,10 +98,9 @@ def _fine_tune(
 
 
 @app.command("planner-sft")
-@with_model_options
+@with_settings
 def planner_sft(
     *,
-    config: Config = None,
     model: Model,
     download: Download = False,
     data: Data,
@@ -128,10 +126,9 @@ def planner_sft(
 
 
 @app.command("critic-sft")
-@with_model_options
+@with_settings
 def critic_sft(
     *,
-    config: Config = None,
     model: Model,
     download: Download = False,
     data: Data,
@@ -179,10 +176,73 @@ def critic_sft(
 app.command("own-critic")(own_critic)
 app.command("planner-grpo")(planner_grpo)
 app.command("critic-grpo")(critic_grpo)
-app.command("finish")(finish_command)
-app.command("publish")(publish_command)
+app.command("finish")(finish)
+app.command("publish")(publish)
 app.command("merge")(merge)
 
 
-for name, tinyworld_command in TINYWORLD.items():
-    app.command(name)(tinyworld_command)
+@app.command("tinyworld-generator")
+@with_settings
+def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
+    """Train the tiny world's generator from scratch."""
+    from ...tinyworld.lab.models.generator import train
+
+    typer.echo(f"pipeline: {train(settings, out, log)}")
+
+
+@app.command("tinyworld-planner")
+@with_settings
+def tinyworld_planner(
+    *,
+    out: Out,
+    start: Annotated[
+        Path | None, typer.Option(help="Planner to start from (folder). Default: random weights.")
+    ] = None,
+    recipe: PlannerRecipe,
+) -> None:
+    """Train the tiny world's planner."""
+    from ...backend.machine.libraries import TRAINERS, require
+
+    require(*TRAINERS)
+    from ...tinyworld.lab.models.recipes import train_planner
+
+    typer.echo(f"checkpoint: {train_planner(out, recipe, start, log)}")
+
+
+@app.command("tinyworld-critic")
+@with_settings
+def tinyworld_critic(
+    *,
+    out: Out,
+    generator: Annotated[
+        Path | None,
+        typer.Option(
+            help="Pipeline folder of the generator whose mistakes it learns. Default: the built-in one."
+        ),
+    ] = None,
+    recipe: CriticRecipe,
+) -> None:
+    """Train the tiny world's critic on pages of a generator."""
+    from ...backend.machine.libraries import TRAINERS, require
+    from ...tinyworld.runtime import checkpoint
+
+    require(*TRAINERS)
+    from ...tinyworld.lab.models.recipes import train_critic
+
+    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
+
+
+@app.command("tinyworld-rl-data")
+def tinyworld_rl_data(
+    *,
+    out: Annotated[Path, typer.Option(help="Output folder for critic_rl.jsonl and its pages.")],
+    rows: PageRows = 1000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
+) -> None:
+    """Make reinforcement learning rows (critic_rl.jsonl) for the tiny critic from pages of a generator."""
+    from ...backend.generators import open_generator
+    from ...tinyworld.lab.data.critic_rows import make_rl
+
+    opened = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
+    typer.echo(f"data: {make_rl(out, opened.pipeline, rows, seed, opened.identity)}")  # type: ignore[attr-defined]

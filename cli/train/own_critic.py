@@ -12,17 +12,31 @@ from ...training.data.from_runs.settings import RunsData
 from ...training.gate.gate_rows import GateSettings
 from ...training.stages.own_critic import Rehearsal, ReinforcementStage
 from ...training.stages.sft import SftTraining
-from ..options.config import Config, unknown
-from ..options.models import with_model_options
-from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
-from ..options.training import DryRun, Images, checkpoint_of, dry_run_if, existing_file, log, refused
+from ..models import ServiceOptions
+from ..settings import unknown, with_settings
+from ..shared_options import (
+    Download,
+    DryRun,
+    Images,
+    Model,
+    Out,
+    Runs,
+    Score,
+    SkipBadRuns,
+    checkpoint_of,
+    dry_run_if,
+    existing_file,
+    log,
+    oracle_of,
+    refused,
+)
+from .grpo import RewarderOptions
 
 HeldOut = Annotated[
     Path | None,
     existing_file(
         "Held-out rows for the regression gate (another critic_sft.json): the new critic must judge them as "
-        "well as "
-        "the old one."
+        "well as the old one."
     ),
 ]
 Force = Annotated[
@@ -46,7 +60,6 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ...training.reward.redrawer import DrawingSettings
     from ...training.stages.grpo_settings import GrpoTraining
     from ...training.trainer.model_loading import check_options
-    from ..options.service import RewarderOptions, ServiceOptions
 
     values = read_recipe(recipe, "critic-grpo")
     for name in ("devices", "model"):  # the model is the critic that was just fine-tuned
@@ -58,13 +71,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
             f"Recipe {recipe!r}: the critic-grpo section does not set {error}.", "Set it in the recipe."
         ) from error
 
-    parts = (
-        GrpoTraining,
-        RewardSettings,
-        DrawingSettings,
-        ServiceOptions,
-        RewarderOptions,
-    )
+    parts = (GrpoTraining, RewardSettings, DrawingSettings, ServiceOptions, RewarderOptions)
 
     def part(kind: type[BaseModel]) -> Any:
         return kind(**{name: values.pop(name) for name in list(values) if name in kind.model_fields})
@@ -78,28 +85,18 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     check_options(settings)
     if values:
         raise unknown(recipe, "critic-grpo", sorted(values)[0])
-    opened = open_generator(generator, **rewarders.generator, **services.given)
-    setup = RewardSetup(opened, open_scorer(scorer, **rewarders.judge), reward, drawing)
+    opened = open_generator(generator, **rewarders.of("generator"), **services.given)
+    setup = RewardSetup(opened, open_scorer(scorer, **rewarders.of("judge")), reward, drawing)
     return ReinforcementStage(settings, setup)
 
 
-@with_model_options
+@with_settings
 def command(
     *,
     runs: Runs,
-    config: Config = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "--init",
-            help="Critic to retrain: a Qwen3-VL folder, a hub id or tinyworld:critic.",
-        ),
-    ],
-    download: Annotated[
-        bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Output folder of the training. Use the same folder to resume.")],
+    model: Model,
+    download: Download = False,
+    out: Out,
     old: Annotated[
         Path | None,
         existing_file("Earlier training rows (critic_sft.json) to mix in, which prevents forgetting."),

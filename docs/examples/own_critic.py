@@ -113,8 +113,8 @@ command("data", "tinyworld-critic", "--rows", OLD_ROWS, "--out", WORK / "old")
 command(
     *("train", "own-critic", WORK / "runs", "--config", "tiny", "--init", "tinyworld:critic"),
     *("--old", WORK / "old" / "critic_sft.json", "--out", WORK / "critic"),
-    *("--num-train-epochs", EPOCHS, "--least-rows", LEAST_ROWS, "--least-steps", LEAST_STEPS),
-    *("--held-out-runs", 0),
+    *("--num-train-epochs", EPOCHS, "--set", f"least_rows={LEAST_ROWS}"),
+    *("--set", f"least_steps={LEAST_STEPS}", "--set", "held_out_runs=0"),
 )
 
 # %% [markdown]

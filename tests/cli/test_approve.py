@@ -14,7 +14,7 @@ from interleave_thinker.backend.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import StopReason
 
-CHOICE = "interleave_thinker.cli.commands.run.command.is_interactive"
+CHOICE = "interleave_thinker.cli.commands.run.is_interactive"
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ def test_a_pause_is_in_the_json_events(tmp_path: Path, command: list[object]) ->
     waiting = waiting_for(tmp_path / "out")
     assert finished["waiting"]["digest"] == result["waiting"]["digest"] == waiting.digest
     assert result["exit_code"] == 4 and result["waiting"]["step"] is None and result["page"] is None
-    output = call(*command, "--json", "--approve-after", 0).stdout
+    output = call(*command, "--json", "--set", "approve_after=0").stdout
     events = [json.loads(line) for line in output.splitlines()]
     assert events[0] == {"event": "decided", "decision": "The plan is approved by time."}
     assert "waiting" not in events[-1] and "waiting" not in events[-2] and events[-1]["exit_code"] == 0
 
 
 def test_a_time_out_approves_what_waited_long_enough(tmp_path: Path, command: list[object]) -> None:
-    rule = [*command, "--pause", "every step", "--approve-after", 600]
+    rule = [*command, "--pause", "every step", "--set", "approve_after=600"]
     assert call(*rule).exit_code == 4 and call(*rule).exit_code == 4 and at(tmp_path / "out") is None
     edit(tmp_path / "out" / WAITING, lambda waiting: waiting.update(since=waiting["since"] - 600))
     later = call(*rule)
@@ -83,7 +83,7 @@ def test_a_time_out_approves_what_waited_long_enough(tmp_path: Path, command: li
 def test_what_a_clock_approved_is_not_accepted(tmp_path: Path, judged: bool) -> None:
     out = tmp_path / "out"
     command = ["run", "a house", "--out", out, *Scripts(tmp_path).story(*[judged] * 40)]
-    rule = [*command, "--max-attempts", 2, "--pause", "every step", "--approve-after", 0]
+    rule = [*command, "--max-attempts", 2, "--pause", "every step", "--set", "approve_after=0"]
     codes = [call(*rule).exit_code for _ in range(5)]
     last = call(*rule, "--json")
     assert [*codes, last.exit_code] == [4] * 4 + [3, 3], "the plan, three images, the end"
@@ -160,11 +160,6 @@ def test_a_terminal_is_asked(
 def test_json_is_not_asked(tmp_path: Path, command: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CHOICE, lambda: True)
     assert call(*command, "--pause", "every step", "--json").exit_code == 4
-
-
-def test_many_requests_do_not_pause(tmp_path: Path) -> None:
-    result = call("run", "--requests", tmp_path / "r.jsonl", "--out", tmp_path / "o", "--pause", "every step")
-    assert result.exit_code == 2 and "--pause" in result.stderr
 
 
 def test_a_decision_names_the_missing_image(tmp_path: Path, command: list[object]) -> None:

@@ -18,8 +18,8 @@ from interleave_thinker.backend.pipeline.as_published import (
 )
 from interleave_thinker.backend.prompts.prompt_set import WORDINGS
 from interleave_thinker.backend.types import Plan, Step, StepSettings
-from interleave_thinker.cli.commands.run.published import with_published_models
-from interleave_thinker.cli.options.model_options import CriticOptions, GeneratorOptions, PlannerOptions
+from interleave_thinker.cli.commands.run import published_models
+from interleave_thinker.cli.models import CriticOptions, GeneratorOptions, PlannerOptions
 from interleave_thinker.evaluation.benchmark_run import BenchmarkOptions
 
 
@@ -36,7 +36,7 @@ def test_released_keeps_the_last_of_three_attempts_that_share_a_seed(
     result = call("run", "a house", "--as", "released", "--out", out, *rejected)
     assert result.exit_code == 3, result.output
     assert (
-        'Settings as in the released code: --max-attempts 3, --keep last, --seed-rule "1000 per step".'
+        "Settings as in the released code: max_attempts 3, keep last, seed_rule 1000 per step."
         in result.output
     )
     trajectory = load_trajectory(out)
@@ -52,23 +52,23 @@ SAMPLED = ('"temperature":0.7', '"top_p":0.8', '"top_k":20', '"max_tokens":4096'
 
 def test_released_has_the_published_seed_numbers_and_decoding(tmp_path: Path, rejected: list[str]) -> None:
     command = ["run", "a house", "--as", "released", "--out", tmp_path / "out", *rejected]
-    result = call(*command, "--critic-top-k", 5)
+    result = call(*command, "--set", "critic.top_k=5")
     told = load_trajectory(tmp_path / "out")
     assert [{one.seed for one in step.attempts} for step in told.results] == [{0}, set(), {2000}, {3000}]
     assert all(setting in told.identities.planner for setting in SAMPLED)
     assert '"top_k":5' in told.identities.critic and '"top_p":0.8' in told.identities.critic
-    assert "--planner-top-k 20" in result.stdout and "--critic-top-k" not in result.stdout
+    assert "planner.top_k 20" in result.stdout and "critic.top_k" not in result.stdout
     assert "The planner and the critic are not asked with the authors' prompts" in result.stderr
     image = told.results[0].image
-    assert "--size 1024x1024" in result.stdout and image is not None and image.size == (1024, 1024)
+    assert "size 1024x1024" in result.stdout and image is not None and image.size == (1024, 1024)
 
 
 def test_released_sets_the_size_of_a_generator_that_has_one() -> None:
     agents = PlannerOptions(), CriticOptions()
     for size, expected in ((None, "1024x1024"), ("512x512", "512x512")):
         drawing = GeneratorOptions(generator="diffusers:folder", size=size)
-        assert with_published_models("released", *agents, drawing)[2].size == expected
-    assert with_published_models("paper", *agents, drawing) == (*agents, drawing)
+        assert published_models("released", *agents, drawing)[2].size == expected
+    assert published_models("paper", *agents, drawing) == (*agents, drawing)
 
 
 def test_released_sets_the_size_of_steps_without_one() -> None:
@@ -111,44 +111,34 @@ def test_paper_keeps_the_last_of_five_attempts_and_does_not_judge_it(
 
 def test_an_option_next_to_it_wins_and_the_run_says_so(tmp_path: Path, rejected: list[str]) -> None:
     command = ["run", "a house", "--as", "paper", "--out", tmp_path / "out", *rejected]
-    result = call(*command, "--max-attempts", 2, "--judge-last", "--seed", 7)
+    result = call(*command, "--max-attempts", 2, "--set", "judge_last=true", "--seed", 7)
     (line,) = [one for one in result.stdout.splitlines() if one.startswith("Not as in")]
     assert line == (
-        "Not as in the paper, as you asked: --max-attempts 2 (paper: --max-attempts 5), "
-        "--judge-last (paper: --no-judge-last)."
+        "Not as in the paper, as you asked: max_attempts 2 (paper: max_attempts 5), judge_last true "
+        "(paper: judge_last false)."
     )
     assert load_trajectory(tmp_path / "out").settings == published_settings(
         "paper", max_attempts=2, judge_last=True, seed=7
     )
-    events = [json.loads(one) for one in call(*command, "--candidates", 2, "--json").stdout.splitlines()]
+    events = [
+        json.loads(one) for one in call(*command, "--set", "candidates=2", "--json").stdout.splitlines()
+    ]
     assert events[0]["event"] == "published_settings" and events[0]["replaced"] == {"candidates": 2}
-    assert "Not as in" not in call(*command, "--keep", "last").stdout
+    assert "Not as in" not in call(*command, "--set", "keep=last").stdout
 
 
 def test_a_resumed_run_gets_all_settings_of_the_published_system(tmp_path: Path, rejected: list[str]) -> None:
     out = tmp_path / "out"
-    other = ["--candidates", 2, "--accept-at", 0.5, "--seed-rule", "every step", "--seed", 3]
+    other = ["--set", "candidates=2", "--accept-at", 0.5, "--set", "seed_rule=every step", "--seed", 3]
     call("run", "a house", "--out", out, *rejected, *other)
     result = call("run", "--as", "paper", "--out", out, *rejected)
-    assert "--accept-at not set (was 0.5)" in result.output
+    assert "accept_at not set (was 0.5)" in result.output
     assert load_trajectory(out).settings == published_settings("paper", seed=3)
 
 
 def test_an_unknown_name_is_refused(tmp_path: Path, rejected: list[str]) -> None:
     result = call("run", "a house", "--as", "published", "--out", tmp_path / "out", *rejected)
     assert result.exit_code == 2 and "'released'" in result.output and "'paper'" in result.output
-
-
-def test_requests_of_a_file_use_it_too(tmp_path: Path, rejected: list[str]) -> None:
-    requests = tmp_path / "requests.jsonl"
-    requests.write_text(json.dumps({"id": "one", "user_input": "a house"}))
-    result = call(
-        "run", "--requests", requests, "--as", "released", "--out", tmp_path / "all", *rejected, "--seed", 5
-    )
-    assert "Settings as in the released code" in result.output, result.output
-    (run,) = (tmp_path / "all").rglob("run.json")
-    settings = load_trajectory(run.parent).settings
-    assert settings.model_copy(update={"seed": 0}) == published_settings("released")
 
 
 def test_benchmark_presets_are_the_same_values() -> None:

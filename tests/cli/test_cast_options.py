@@ -1,4 +1,4 @@
-"""`--cast` and `--cast-writer`: the file, the file next to the run folder, resume, and the extra call."""
+"""`--cast` and `cast_writer`: the file, the file next to the run folder, resume, and the extra call."""
 
 from __future__ import annotations
 
@@ -74,19 +74,12 @@ def test_a_model_writes_who_is_in_each_step_once(tmp_path: Path, options: list[s
     }
     script = tmp_path / "writer.json"
     script.write_text(json.dumps([f"<answer>{json.dumps(value)}</answer>"]), encoding="utf-8")
-    writer = ["--cast-writer", f"scripted:{script}"]
+    writer = ["--set", f"cast_writer=scripted:{script}"]
     assert call("run", "a story", "--out", tmp_path / "one", *options, *writer).exit_code == 0
     assert texts(tmp_path / "one")[1] == "Mia: tall. Exactly 1 character: Mia. It rains."
     script.write_text("[]", encoding="utf-8")
     again = call("run", "--out", tmp_path / "one", *options[2:], *writer)
     assert again.exit_code == 0 and again.output.count(", cached") == 2, "the stored plan needs no call"
-
-
-def test_a_cast_cannot_be_combined_with_many_requests(tmp_path: Path) -> None:
-    requests = tmp_path / "requests.jsonl"
-    requests.write_text('{"id": "a", "user_input": "a house"}\n', encoding="utf-8")
-    result = call("run", "--requests", requests, "--out", tmp_path / "out", "--cast", "none")
-    assert result.exit_code == 2 and "--cast" in result.stderr
 
 
 def test_a_failed_step_is_rewritten_by_a_chat_model(tmp_path: Path) -> None:
@@ -96,13 +89,9 @@ def test_a_failed_step_is_rewritten_by_a_chat_model(tmp_path: Path) -> None:
     script.write_text(json.dumps(["A boat and a fish."]), encoding="utf-8")
     verdicts = [verdict_reply(accepted, "better") for accepted in (True, False, False, True)]
     options = ["--plan", str(plan), "--generator", "fake:16", "--max-attempts", "2"]
-    options += [*Scripts(tmp_path).critic(*verdicts), "--step-rewriter", f"scripted:{script}"]
+    options += [*Scripts(tmp_path).critic(*verdicts), "--set", f"step_rewriter=scripted:{script}"]
     made = call("run", "a story", "--out", tmp_path / "one", *options)
     assert made.exit_code == 0, made.output
     assert "generated from text, with a prompt for the whole image" in made.output.replace("\n", "")
     result = load_trajectory(tmp_path / "one").results[1]
     assert [one.prompt for one in result.attempts] == ["A boat and a fish."]
-    refused = call("run", "--requests", plan, "--out", tmp_path / "two", "--step-rewriter", "scripted:x")
-    assert refused.exit_code == 2 and "cannot be combined with --requests" in refused.stderr.replace(
-        "\n", " "
-    )

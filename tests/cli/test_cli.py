@@ -104,7 +104,9 @@ def test_without_a_critic_each_step_is_generated_once(tmp_path: Path, scripts: S
     assert result.output.count("attempt 1: generated") == 3
 
 
-def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts: Scripts) -> None:
+def test_every_setting_is_set_by_name_and_listed_with_its_description(
+    tmp_path: Path, scripts: Scripts
+) -> None:
     image = tmp_path / "in.png"
     Picture.white((16, 16)).image.save(image)
     chosen = RunSettings(
@@ -126,19 +128,15 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
     assert all(getattr(chosen, name) != field.default for name, field in RunSettings.model_fields.items()), (
         "this test has to set every field"
     )
-    arguments: list[object] = []
+    options: list[object] = []
     for name, value in chosen.model_dump().items():
-        flag = name.replace("_", "-")
-        arguments += (
-            [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
-        )
+        options += ["--set", f"{name}={value}"]
     out = tmp_path / "out"
-    call("run", "x", "--out", out, "--image", image, *arguments, *scripts.story(True, True, True))
+    call("run", "x", "--out", out, "--image", image, *options, *scripts.story(True, True, True))
     assert load_trajectory(out).settings == chosen
-    words = " ".join(call("run", "--help").output.replace("│", " ").split())
-    for field in RunSettings.model_fields.values():
-        assert field.description
-        assert field.description.split()[0] in words
+    words = " ".join(call("settings", "run").output.split())
+    for name, field in RunSettings.model_fields.items():
+        assert field.description and f"{name}: " in words and " ".join(field.description.split()) in words
 
 
 @pytest.mark.parametrize(
@@ -146,13 +144,13 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
     [
         (["--generator", "crayons"], "crayons"),
         (["--generator", "fake:huge"], "huge"),
-        (["--generator", "fake", "--strength", "0.5"], "strength"),
-        (["--time-budget", "0"], "time-budget"),
+        (["--generator", "fake", "--set", "generator.strength=0.5"], "strength"),
+        (["--set", "time_budget=0"], "time_budget"),
         (["--source", "anchor"], "anchor"),
         (["--max-attempts", "0"], "max-attempts"),
-        (["--keep", "worst"], "worst"),
+        (["--set", "keep=worst"], "best | last"),
         (["--plan", "missing.json"], "missing.json"),
-        (["--device", "cpu"], "--device"),
+        (["--device", "cpu"], "'device'"),
         (["--planner", "scripted:missing.json"], "missing.json"),
         (["--image", "missing.png"], "missing.png"),
         (["--nonsense"], "nonsense"),
@@ -255,7 +253,7 @@ def test_a_plan_with_another_step_count_warns_or_raises(tmp_path: Path, scripts:
         "run", "a house", "--out", tmp_path / "out", *options, "--critic", "none", "--generator", "fake:16"
     )
     assert drawn.exit_code == 0 and "Warning: 3 steps" in drawn.stderr
-    rejected = call("plan", "a house", *options, "--exact-count")
+    rejected = call("plan", "a house", *options, "--set", "exact_count=true")
     assert rejected.exit_code == 1 and "3 steps were requested" in rejected.stderr
 
 
@@ -276,11 +274,10 @@ def test_a_style_precedes_every_prompt_also_of_a_given_plan(tmp_path: Path, scri
 
 
 def test_a_planner_seed_samples_above_temperature_zero(scripts: Scripts) -> None:
-    from interleave_thinker.cli.open_models import Opener
-    from interleave_thinker.cli.options.model_options import LocalOptions, PlannerOptions
+    from interleave_thinker.cli.models import LocalOptions, Opener, PlannerOptions
 
     spec = scripts.planner(write_plan(STORY))[1]
-    planner = Opener(LocalOptions()).planner(PlannerOptions(planner=spec, planner_seed=4))
+    planner = Opener(LocalOptions()).planner(PlannerOptions(planner=spec, seed=4))
     assert (planner.settings.seed, planner.settings.temperature) == (4, 0.7)
     plain = Opener(LocalOptions()).planner(PlannerOptions(planner=spec))
     assert plain.settings.temperature == 0 and plain.identity != planner.identity

@@ -1,4 +1,4 @@
-"""`run --enhancer`: an agent rewrites the prompts for the image model."""
+"""`run --set generator.enhancer=...`: an agent rewrites the prompts for the image model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_a_run_with_an_enhancer_and_its_resume(tmp_path: Path, plan: Path) -> No
     edit.write_text("Rewrite this edit: {prompt}")
     line = [
         "run", "a story", "--out", out, "--plan", plan, "--critic", "none", "--generator", "fake:16",
-        "--enhancer", script(tmp_path, *LONGER), "--enhancer-edit-prompt", edit,
+        "--set", f"generator.enhancer={script(tmp_path, *LONGER)}",
+        "--set", f"generator.enhancer_edit_prompt={edit}",
     ]  # fmt: skip
     result = call(*line)
     assert result.exit_code == 0, result.output
@@ -54,7 +55,7 @@ def test_an_unusable_reply_is_a_warning(tmp_path: Path, plan: Path) -> None:
     out = tmp_path / "out"
     result = call(
         "run", "a story", "--out", out, "--plan", plan, "--critic", "none", "--generator", "fake:16",
-        "--enhancer", script(tmp_path, "", "", *LONGER[1:]),
+        "--set", f"generator.enhancer={script(tmp_path, '', '', *LONGER[1:])}",
     )  # fmt: skip
     assert result.exit_code == 0 and "could not be used twice" in result.output
     assert enhanced_in(out) == ["a house", *LONGER[1:]]
@@ -63,6 +64,6 @@ def test_an_unusable_reply_is_a_warning(tmp_path: Path, plan: Path) -> None:
 def test_options_of_an_enhancer_need_one(tmp_path: Path, plan: Path) -> None:
     result = call(
         "run", "a story", "--out", tmp_path / "out", "--plan", plan, "--critic", "none",
-        "--generator", "fake:16", "--enhancer-max-tokens", 100,
+        "--generator", "fake:16", "--set", "generator.enhancer_max_tokens=100",
     )  # fmt: skip
-    assert result.exit_code != 0 and "--enhancer" in str(result.output) + str(result.exception)
+    assert result.exit_code != 0 and "generator.enhancer=" in str(result.output) + str(result.exception)

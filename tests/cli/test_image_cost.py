@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from support.small_agents import STORY
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import RunSettings, StepSettings
-from interleave_thinker.cli.options.image_cost import cost_line, most_images
+from interleave_thinker.cli.run_request import cost_line, most_images
 
 STEPS = sum(step.prompt is not None for step in STORY.steps)
 GEMINI = "gemini:gemini-3-pro-image"
@@ -59,12 +58,12 @@ def test_a_run_with_gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with gemini_service() as service:
         service.faults = [(200, BLOCKED)]
         generator = f"gemini:{MODEL}@{service.url}"
-        options = ["--generator", generator, "--input-side", 64, "--source", "all", "--max-attempts", 3]
+        options = ["--generator", generator, "--set", "input_side=64", "--source", "all", "--max-attempts", 3]
         done = call("run", "tell of a house", "--out", tmp_path / "run", *models, *options)
     assert done.exit_code == 0, done.output
     line = f"provider may charge for each image: up to {3 * STEPS} images"
     assert done.output.index(line) < done.output.index("PROHIBITED_CONTENT"), "said before the first image"
-    assert "--seed has no effect" in done.output
+    assert "seed has no effect" in done.output
     assert len(service.requests) == STEPS + 1, "a refusal is a failed attempt"
     assert [len(images_in(one)) for one in service.requests] == [0, *range(STEPS)], "all earlier images"
     assert {max(one.size) for body in service.requests for one in images_in(body)} <= {64}
@@ -73,14 +72,3 @@ def test_a_run_with_gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "AIza" not in done.output + "".join(
         path.read_text(errors="replace") for path in (tmp_path / "run").rglob("*.json")
     )
-
-
-def test_requests_of_a_file_have_the_line_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text(json.dumps({"id": 1, "user_input": "tell of a house"}) + "\n")
-    models = [*Scripts(tmp_path).planner(write_plan(STORY)), "--critic", "none"]
-    with gemini_service() as service:
-        generator = ["--generator", f"gemini:{MODEL}@{service.url}"]
-        done = call("run", "--requests", prompts, "--out", tmp_path / "runs", *models, *generator)
-    assert "for each image: up to 1 attempt per step" in done.output
-    assert len(service.requests) == STEPS

@@ -1,4 +1,4 @@
-"""Many requests: `run --requests`, `data trajectories` and the commands that read their runs."""
+"""Many requests: `data trajectories` and the commands that read their runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from support.cli_calls import Scripts, call
 
-from interleave_thinker.backend.loop.replay import load_trajectory
-
 
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
@@ -18,22 +16,12 @@ def prompts(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_of_requests_is_run(tmp_path: Path, prompts: Path) -> None:
-    models = Scripts(tmp_path).story(True, True, True)
-    done = call("run", "--requests", prompts, "--out", tmp_path / "runs", *models)
-    assert done.exit_code == 0, done.output
-    assert "| 1 | 1 | 0 | 0 | 0 |" in done.output
-    assert len(load_trajectory(tmp_path / "runs" / "1_tell_of_a_house").results) == 4
-    for wrong in (["a house", "--requests", prompts], [], ["--requests", prompts, "--json"]):
-        assert call("run", *wrong, "--out", tmp_path / "other", *models).exit_code == 2
-
-
 def test_from_prompts_to_packed_rows(tmp_path: Path, prompts: Path) -> None:
     models = Scripts(tmp_path).story(False, True, True, True)
     runs = tmp_path / "runs"
     done = call("data", "trajectories", prompts, "--out", runs, *models)
     assert done.exit_code == 0, done.output
-    for stage, more in (("filter", []), ("planner-rows", ["--kinds", "text,count"]), ("sequences", [])):
+    for stage, more in (("filter", []), ("planner-rows", ["--set", "kinds=text,count"]), ("sequences", [])):
         made = call("data", stage, runs, "--out", tmp_path / stage, *more)
         assert made.exit_code == 0, made.output
     assert len(json.loads((tmp_path / "planner-rows" / "planner_sft.json").read_text())) == 2
@@ -46,5 +34,5 @@ def test_failed_requests_give_exit_code_3(tmp_path: Path, prompts: Path) -> None
     models = [*scripts.planner("nonsense", "nonsense"), *scripts.critic("x"), "--generator", "fake:16"]
     done = call("data", "trajectories", prompts, "--out", tmp_path / "runs", *models)
     assert done.exit_code == 3 and "failed at planner" in done.output
-    for wrong in (["--shard", "3/2"], ["--stop-after", "4h"]):
+    for wrong in (["--set", "shard=3/2"], ["--stop-after", "4h"]):
         assert call("data", "trajectories", prompts, "--out", tmp_path / "b", *models, *wrong).exit_code == 2

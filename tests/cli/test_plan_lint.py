@@ -154,7 +154,7 @@ def test_findings_of_a_new_plan_are_warnings_and_can_be_repaired(tmp_path: Path)
     plain = call("plan", "a boat", *planner, "--json")
     assert Plan.model_validate_json(plain.stdout).steps == OURS.steps
     assert "Warning: Step 2: The prompt does not name its subject" in plain.stderr
-    repaired = call("plan", "a boat", *planner, "--json", "--repair-plan")
+    repaired = call("plan", "a boat", *planner, "--json", "--set", "repair_plan=true")
     assert Plan.model_validate_json(repaired.stdout).steps == good.steps
     assert "Warning" not in repaired.stderr
 

@@ -30,7 +30,7 @@ def test_a_removed_scorer_of_a_command_or_a_recipe_names_the_release(name: str, 
     train = ("train", "critic-grpo", "--model", "tinyworld:critic", "--config", recipe)
     for asked in (
         ("evaluate", "scorer", run, "--scorer", f"{name}[device=cpu]:x"),
-        ("run", "A boat.", "--out", tmp_path / "out", "--scorer", f"{name}:x"),
+        ("run", "A boat.", "--out", tmp_path / "out", "--set", f"scorer={name}:x"),
         (*train, "--data", make_data(tmp_path), "--out", tmp_path / "trained"),
     ):
         result = call(*asked)

@@ -25,7 +25,7 @@ def story(tmp_path: Path) -> list[str]:
 def test_a_run_without_a_request_continues_the_recorded_one(tmp_path: Path, story: list[str]) -> None:
     out, image = tmp_path / "out", tmp_path / "in.png"
     Picture.white((16, 16)).image.save(image)
-    first = ["run", "a house", "--image", image, "--style", "Ink", "--keep", "last", "--seed", 3]
+    first = ["run", "a house", "--image", image, "--style", "Ink", "--set", "keep=last", "--seed", 3]
     assert call(*first, "--out", out, *story).exit_code == 0
     before = load_trajectory(out)
     again = call("run", "--out", out, *story)
@@ -34,7 +34,7 @@ def test_a_run_without_a_request_continues_the_recorded_one(tmp_path: Path, stor
     assert "Changed since" not in again.output
     assert load_trajectory(out) == before and before.plan.style == "Ink"
     other = call("run", "--out", out, *story, "--seed", 4)
-    assert "Changed since the last run: --seed 4 (was 3)." in other.output
+    assert "Changed since the last run: seed 4 (was 3)." in other.output
     assert load_trajectory(out).settings == before.settings.model_copy(update={"seed": 4})
 
 
@@ -62,7 +62,7 @@ def test_changed_settings_give_one_line(tmp_path: Path, story: list[str]) -> Non
     call(*command)
     result = call(*command, "--max-attempts", 1, "--accept-at", 0.5)
     (line,) = [one for one in result.stdout.splitlines() if one.startswith("Changed since")]
-    assert "--max-attempts 1 (was 5), --accept-at 0.5 (was not set). A single attempt is not judged." in line
+    assert "max_attempts 1 (was 5), accept_at 0.5 (was not set). A single attempt is not judged." in line
     events = [json.loads(one) for one in call(*command, "--json").stdout.splitlines()]
     assert events[0] == {
         "event": "settings_changed",

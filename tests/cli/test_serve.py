@@ -29,7 +29,7 @@ from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote.server import certificates
-from interleave_thinker.cli.serve.command import name_of
+from interleave_thinker.cli.commands.serve import name_of
 from interleave_thinker.service.settings import MAX_DEVICES, devices_in, models_in
 
 
@@ -60,7 +60,7 @@ def test_sigterm_ends_it_after_the_current_images(tmp_path: Path) -> None:
 
 def test_incomplete_headers_do_not_block_clients_or_fill_the_log(tmp_path: Path) -> None:
     """There are more of them than files that the service may open, mixed with garbage."""
-    options = ("--generator", "fake:16", "--devices", "cpu", "--header-seconds", "1")
+    options = ("--generator", "fake:16", "--devices", "cpu", "--set", "header_seconds=1")
     with serving(tmp_path, *options, files=128) as (_, (url,)), ExitStack() as attack:
         wait_until(lambda: is_alive(url))
         place = urlsplit(url)
@@ -77,7 +77,7 @@ def test_incomplete_headers_do_not_block_clients_or_fill_the_log(tmp_path: Path)
 @ON_RAY
 def test_several_devices_start_replicas_that_end_with_the_service(tmp_path: Path) -> None:
     file = tmp_path / "ip.txt"
-    options = ("--devices", "cpu,cpu", "--replica-cpus", "0.1", "--register", str(file))
+    options = ("--devices", "cpu,cpu", "--set", "replica_cpus=0.1", "--register", str(file))
     with serving(tmp_path, "--generator", "fake:32", *options) as (process, (url,)):
         wait_until(lambda: is_alive(url) and httpx.get(f"{url}/health").json()["workers"]["alive"] == 2)
         assert open_generator(f"http:@{file}").draw("a", None, 1) == FakeGenerator(32).draw("a", None, 1)
@@ -103,8 +103,8 @@ def children_of(pid: int) -> list[int]:
 def test_a_file_lists_several_models_and_options_override_it(tmp_path: Path) -> None:
     config = tmp_path / "service.yaml"
     config.write_text(
-        "queue: 7\nper-client: 5\nmodels:\n  klein: 'fake:16'\n"
-        "  other: {generator: fake, options: {size: 32}, devices: [cpu]}\n"
+        "queue: 7\nper-client: 5\nmodels:\n  klein: 'fake:16'\n  other: {generator: fake, options: {size: "
+        "32}, devices: [cpu]}\n"
     )
     with serving(tmp_path, "--config", str(config), "--queue", "9") as (_, (url,)):
         names = [one["name"] for one in httpx.get(f"{url}/models").json()]
@@ -123,18 +123,18 @@ NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
         ([], "--generator SPEC"),
         (["--generator", "nope"], "Unknown generator 'nope'"),
         (["--generator", "fake", "--devices", "0,1"], 'pip install "interleave-thinker[ray]"'),
-        (["--generator", "fake", "--min-replicas", "2"], "needs a Ray cluster"),
+        (["--generator", "fake", "--set", "min_replicas=2"], "needs a Ray cluster"),
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
-        (["--generator", "fake", "--steps", "3"], "does not support --steps"),
+        (["--generator", "fake", "--steps", "3"], "does not support the setting 'steps'"),
         (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
         (
             ["--generator", "fake", "--open", "--host", NO_HOST],
             "cannot listen",
         ),
         (["--generator", "fake", "--published-ports"], "none of the models has a port"),
-        (["--generator", "fake", "--certificate", "no.pem"], "no.pem"),
+        (["--generator", "fake", "--set", "certificate=no.pem"], "no.pem"),
         (["--config", "absent.yaml"], "absent.yaml"),
-        (["--config", "x.yaml", "--generator", "fake"], "--generator cannot be combined with --config"),
+        (["--config", "x.yaml", "--generator", "fake"], "generator cannot be combined with --config"),
     ],
 )
 def test_a_usage_error_gives_one_line(
@@ -233,7 +233,7 @@ def test_a_private_authority_is_set_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = signed_certificate(tmp_path)
-    options = ("--certificate", files["cert"], "--certificate-key", files["key"])
+    options = ("--set", f"certificate={files['cert']}", "--set", f"certificate_key={files['key']}")
     with serving(tmp_path, "--generator", "fake:32", "--devices", "cpu", *options) as (_, (url,)):
         assert url.startswith("https://127.0.0.1:")
         try:

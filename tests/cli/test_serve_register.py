@@ -19,7 +19,7 @@ from support.serve_process import is_alive, serving
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.cli.serve.command import advertised_url
+from interleave_thinker.cli.commands.serve import advertised_url
 
 FAKE = ("--generator", "fake:16", "--devices", "cpu")
 

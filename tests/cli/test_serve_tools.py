@@ -10,7 +10,7 @@ import pytest
 from support.cli_calls import call
 from support.stand_in_service import stand_in_service
 
-from interleave_thinker.cli.serve import places
+from interleave_thinker.cli.commands import doctor
 
 
 def test_check_prints_its_tests_and_sets_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,13 +60,13 @@ def test_nginx_rejects_invalid_addresses(services: str) -> None:
 
 def test_doctor_shows_gpus_and_free_ports() -> None:
     with socket.socket() as taken:
-        port = next(port for port in places.PORTS if port in places.free_ports())
+        port = next(port for port in doctor.PORTS if port in doctor.free_ports())
         taken.bind(("127.0.0.1", port))
         taken.listen()
         report = json.loads(call("doctor", "--json").output)
         assert port not in report["free_ports"]
-        assert set(report["free_ports"]) <= set(places.PORTS)
-        assert str(port) in places.lines(report)[-1]
-    assert port in places.free_ports()
+        assert set(report["free_ports"]) <= set(doctor.PORTS)
+        assert str(port) in doctor.place_lines(report)[-1]
+    assert port in doctor.free_ports()
     gpu = {"device": "cuda:0", "name": "A GPU", "memory_gib": 80.0, "free_gib": 10.5}
-    assert places.lines({"cards": [gpu], "free_ports": []})[0] == "cuda:0: A GPU, 10.5 of 80.0 GiB free"
+    assert doctor.place_lines({"cards": [gpu], "free_ports": []})[0] == "cuda:0: A GPU, 10.5 of 80.0 GiB free"

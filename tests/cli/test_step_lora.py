@@ -1,4 +1,4 @@
-"""`run --lora-folder`: a LoRA that one step of a plan file names."""
+"""`run --set generator.lora_folder=...`: a LoRA that one step of a plan file names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_lora_of_one_step_of_a_plan_file(tmp_path: Path) -> None:
     ]
 
     def drawn() -> list[Picture | None]:
-        result = call(*line, "--lora-folder", loras)
+        result = call(*line, "--set", f"generator.lora_folder={loras}")
         assert result.exit_code == 0, result.output
         return [one.image for one in load_trajectory(out).results]
 

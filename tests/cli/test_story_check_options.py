@@ -1,4 +1,4 @@
-"""`run --check-story` and `--story-checker`: output, resume, and options that cannot be combined."""
+"""`run` with `check_story` and `story_checker`: output, resume, and options that cannot be combined."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ def options(tmp_path: Path) -> list[str]:
 
 
 def checker(tmp_path: Path, *replies: str) -> list[str]:
-    return ["--check-story", "2", "--story-checker", written(tmp_path / "checker.json", *replies)]
+    return [
+        "--set",
+        "check_story=2",
+        "--set",
+        f"story_checker={written(tmp_path / 'checker.json', *replies)}",
+    ]
 
 
 def critic(tmp_path: Path, count: int) -> list[str]:
@@ -61,7 +66,7 @@ def test_findings_are_printed_and_the_story_goes_on(tmp_path: Path, options: lis
 
 def test_the_critics_model_checks_if_no_other_is_named(tmp_path: Path, options: list[str]) -> None:
     replies = [*[verdict_reply(True)] * 3, answer([])]
-    shared = ["--critic", written(tmp_path / "critic.json", *replies), "--check-story", "1"]
+    shared = ["--critic", written(tmp_path / "critic.json", *replies), "--set", "check_story=1"]
     result = call("run", "a story", "--out", tmp_path / "out", *options, *shared)
     assert result.exit_code == 0 and "Story check: no findings" in result.output, result.output
 
@@ -84,10 +89,10 @@ def test_an_unreadable_check_is_a_warning(tmp_path: Path, options: list[str]) ->
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--check-story", "1", "--critic", "none"], "the critic is 'none'"),
-        (["--check-story", "1"], "Add --story-checker"),
-        (["--story-checker", "scripted:x.json"], "Add --check-story 1"),
-        (["--check-story", "21"], "20"),
+        (["--set", "check_story=1", "--critic", "none"], "the critic is 'none'"),
+        (["--set", "check_story=1"], "Add --set story_checker"),
+        (["--set", "story_checker=scripted:x.json"], "Add --set check_story=1"),
+        (["--set", "check_story=21"], "20"),
     ],
 )
 def test_settings_that_cannot_work(
@@ -98,11 +103,7 @@ def test_settings_that_cannot_work(
     assert not (tmp_path / "out").exists()
 
 
-def test_it_cannot_be_combined_with_max_draws_or_many_requests(tmp_path: Path, options: list[str]) -> None:
+def test_it_cannot_be_combined_with_max_draws(tmp_path: Path, options: list[str]) -> None:
     models = [*critic(tmp_path, 3), *checker(tmp_path, answer([]))]
-    result = call("run", "a story", "--out", tmp_path / "out", *options, *models, "--max-draws", "9")
+    result = call("run", "a story", "--out", tmp_path / "out", *options, *models, "--set", "max_draws=9")
     assert result.exit_code == 2 and "max_draws" in result.stderr
-    requests = tmp_path / "requests.jsonl"
-    requests.write_text('{"id": "a", "user_input": "a house"}\n', encoding="utf-8")
-    result = call("run", "--requests", requests, "--out", tmp_path / "many", "--check-story", "1")
-    assert result.exit_code == 2 and "--check-story" in result.stderr

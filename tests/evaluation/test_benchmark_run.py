@@ -148,8 +148,8 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
             "tinyworld",
             "--out",
             out,
-            "--split",
-            "1 page",
+            "--set",
+            "split=1 page",
             "--limit",
             1,
             "--critic",
@@ -162,7 +162,7 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
         assert shown.exit_code == 0 and "| pages | all items |" in shown.output
     compared = call("benchmark", "compare", tmp_path / "false", tmp_path / "true")
     assert compared.exit_code == 0 and "| pages | +" in compared.output
-    refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--split", "1 page")
+    refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--set", "split=1 page")
     assert refused.exit_code == 2 and "with other models" in refused.output
     assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
 
@@ -244,7 +244,7 @@ def test_a_table_of_several_folders_shows_what_differs(tmp_path: Path) -> None:
     for folder in out:
         made = call(
             *("benchmark", "wise", "--data", data, "--out", folder, "--limit", 2, "--critic", "none"),
-            *(*planner, "--generator", "fake:64", "--max-attempts", folder.name[-1]),
+            *(*planner, "--generator", "fake:64", "--set", f"max_attempts={folder.name[-1]}"),
         )
         assert made.exit_code == 0, made.output
         assert call("benchmark", "collect", folder).exit_code == 0

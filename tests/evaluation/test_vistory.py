@@ -148,8 +148,8 @@ def test_the_command_rejects_a_number_of_steps_and_a_single_image_generator(
     data, out = MINIATURES["vistory"](tmp_path / "data").path, tmp_path / "out"
     planner = Scripts(tmp_path).planner(write_plan(STORY))
     given = ("benchmark", "vistory", "--data", data, "--out", out, "--critic", "none", *planner)
-    one = call(*given, "--generator", "fake:16", "--one-image")
-    assert one.exit_code == 2 and "Remove --one-image" in one.output
+    one = call(*given, "--generator", "fake:16", "--set", "one_image=true")
+    assert one.exit_code == 2 and "Remove one_image" in one.output
     monkeypatch.setattr(FakeGenerator, "max_reference_images", 0)
     alone = call(*given, "--generator", "fake:16")
     assert alone.exit_code == 2 and "fake:16 accepts only one image" in alone.output, alone.output

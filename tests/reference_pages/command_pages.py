@@ -1,4 +1,4 @@
-"""The pages of the command line, from the commands as typer builds them."""
+"""The pages of the command line and of its settings, from the commands as typer builds them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, get_args
 
 import typer
 
+from interleave_thinker.cli.settings import settings_of
+
 from .markdown import code, listed, note, page, table, text
+from .setting_pages import anchor_of, title_of
 
 PAGES = {
     "command-line.md": (
         "Command line",
         (
-            *("demo", "run", "app", "redraw", "approve", "plan", "judge"),
+            *("demo", "run", "settings", "app", "redraw", "approve", "plan", "judge"),
             *("export", "clips", "put-back", "cast", "prompts"),
             "doctor",
         ),
@@ -29,8 +32,6 @@ PAGES = {
     ),
     "command-line-serve.md": ("Command line: serve", ("serve",)),
 }
-Siblings: TypeAlias = "dict[str, dict[tuple[str, ...], str]]"
-"""Options of the commands above in the same group: their rows, each with its panel, by command."""
 NAMES = {
     "str": "text", "int": "integer", "Path": "path", "float range": "float", "integer range": "integer",
     "int range": "integer",
@@ -51,6 +52,11 @@ INTRODUCTION = """
 `interleave-thinker COMMAND --help` prints the same text in the terminal. Two options belong to the
 program itself and come before the command: `--version` prints the version, `--debug` shows the full
 traceback of an error.
+
+A command has an option for what people change often. Everything else is a setting:
+`--set NAME=VALUE`, repeatable, or `NAME: VALUE` in the YAML file of `--config`.
+`interleave-thinker settings COMMAND` lists the settings of a command, and
+[Settings and recipes](settings-and-recipes.md) all of them.
 """
 
 
@@ -76,40 +82,23 @@ def pages(root: Path) -> dict[str, str]:
     return made
 
 
-def _command(command: Any, path: str, level: int, siblings: Siblings | None = None) -> Iterator[str]:
+def _command(command: Any, path: str, level: int) -> Iterator[str]:
     yield f"{'#' * min(level, 4)} {path}"
     yield from _paragraphs(command.help or "")
     commands = getattr(command, "commands", None)
-    options = [one for one in command.params if one.name != "help" and not getattr(one, "hidden", False)]
+    options = [one for one in command.params if one.name not in ("help", "set", "config")]
     if options or not commands:
         arguments = [_metavar(one) for one in options if one.param_type_name == "argument"]
         yield f"    interleave-thinker {' '.join([path, *arguments, '[OPTIONS]'])}"
-        yield from _options(options, path, {} if siblings is None else siblings)
-    inner_siblings: Siblings = {}
+        yield table(("Option", "Value", "Default", "Description"), map(_option, options))
+        if (settings := settings_of(command)) is not None:
+            links = [
+                f"[{title_of(one)}](settings-and-recipes.md#{anchor_of(one)})"
+                for one in settings.models.values()
+            ]
+            yield f"Settings: {', '.join(links)}."
     for name, inner in (commands or {}).items():
-        yield from _command(inner, f"{path} {name}", level + 1, inner_siblings)
-
-
-def _options(options: list[Any], path: str, siblings: Siblings) -> Iterator[str]:
-    """Tables of the options, one for each panel. Options of a command above are not repeated."""
-    rows = {_option(one): getattr(one, "rich_help_panel", None) or "" for one in options}
-    like = max(siblings, key=lambda name: len(siblings[name].keys() & rows.keys()), default="")
-    shared = siblings.get(like, {}).keys() & rows.keys()
-    missing = [row[0] for row in siblings.get(like, {}) if row not in rows]
-    if len(shared) < 12 or len(shared) < 2 * len(missing):
-        shared, missing = set(), []
-    siblings[path] = rows
-    panels: dict[str, list[Any]] = {}
-    for row, panel in rows.items():
-        if row not in shared:
-            panels.setdefault(panel, []).append(row)
-    for panel, own in panels.items():
-        if panel:
-            yield f"**{text(panel)}**"
-        yield table(("Option", "Value", "Default", "Description"), own)
-    if shared:
-        others = f", except {', '.join(missing)}" if missing else ""
-        yield f"All other options are those of [`{like}`](#{like.replace(' ', '-')}){others}."
+        yield from _command(inner, f"{path} {name}", level + 1)
 
 
 def _paragraphs(help_text: str) -> Iterator[str]:

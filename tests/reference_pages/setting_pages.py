@@ -1,65 +1,35 @@
-"""The page of settings and recipes: the pydantic models of settings, and what each training recipe sets."""
+"""The page of settings and recipes: the settings of all commands, and what each training recipe sets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import typer
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
+
+from interleave_thinker.backend.report.export_options import ExportOptions
+from interleave_thinker.backend.types import StepSettings
+from interleave_thinker.cli.settings import Setting, Settings, settings_of
 
 from .markdown import code, listed, note, page, table, text
 
-MODELS = {
-    "Run settings": (
-        "backend.types:RunSettings",
-        "Rules of the loop: attempts, acceptance, sources, seeds. On the command line "
-        "`run --max-attempts 3`, in Python `RunSettings(max_attempts=3)`, in ComfyUI inputs of the "
-        "Critic Loop.",
-    ),
-    "Plan constraints": (
-        "backend.agents.plan_constraints:PlanConstraints",
-        "What a plan must be like. On the command line `run --step-count 4`, in Python "
-        "`PlanConstraints(step_count=4)`, in ComfyUI inputs of the Planner.",
-    ),
+OTHERS: dict[str, tuple[type[BaseModel], str]] = {
     "Step settings": (
-        "backend.types:StepSettings",
+        StepSettings,
         'Settings of one step, under `"settings"` in [plan.json](file-formats.md#planjson) or in Edit Plan.',
     ),
-    "Agents: replies": (
-        "backend.chat.chat_model:ReplySettings",
-        "How an agent answers. On the command line with the prefix `--planner-` or `--critic-`, "
-        "in ComfyUI inputs of the agent nodes.",
-    ),
-    "Agents: engine": (
-        "backend.chat.local.base_model:EngineSettings",
-        "How a local Qwen3-VL decodes. On the command line `--engine NAME=VALUE,...`.",
-    ),
-    "Agents: llama.cpp": (
-        "backend.chat.llamacpp_chat:LlamaCppSettings",
-        "For `llamacpp:FILE.gguf`. On the command line `--context 8192` and so on.",
-    ),
-    "Generators: encoding cache": (
-        "backend.generators.encoding_cache:EncodingCacheSettings",
-        "On the command line `--engine encodings_bytes=0`.",
-    ),
-    "Exports": (
-        "backend.report.export_options:ExportOptions",
-        "Options of `export`, of `Story.export` and of the Export node.",
-    ),
-    "Image service": (
-        "service.settings:ServiceSettings",
-        "Options of `serve`, and keys of its YAML file (with `-` or `_`).",
-    ),
+    "Exports": (ExportOptions, "Options of `export`, of `Story.export` and of the Export node."),
 }
+"""Settings that no command has: title, class and what they are for."""
+COLUMNS = ("Setting", "Option", "Value", "Default", "Description")
 RECIPES = """
 ## Training recipes
 
-`--config NAME` or `--config FILE.yaml` sets defaults of a training command. Options that are given on the
-command line override the recipe. A recipe has one section for each stage, or is one flat list of options.
+`--config NAME` or `--config FILE.yaml` sets options and settings of a training command. Those on the command
+line override the recipe. A recipe has one section for each stage, or is one flat list of names.
 The comment on each line of `training/recipes/NAME.yaml` says where the value comes from: the paper, its
 published files, an estimate, a measurement, or our choice.
 
@@ -70,8 +40,7 @@ published files, an estimate, a measurement, or our choice.
 | `one-24gb` | one GPU of 24 GB | QLoRA on 8B (`planner-grpo`: 4B) |
 | `tiny` | CPU | all weights of the tiny world's agents |
 
-The tables list every option that at least one recipe sets. An empty cell means the command's default. The
-[command line reference](command-line-train.md) describes each option.
+The tables list every setting that at least one recipe sets. An empty cell means the command's default.
 """
 
 
@@ -81,52 +50,55 @@ def pages(root: Path) -> dict[str, str]:
         "# Settings and recipes",
         note("the settings' definitions and `training/recipes`"),
         "Every setting is defined once, as a field with a type, a range, a default and a description. The "
-        "command line, the Python API and the nodes all read that definition.",
+        "command line (`--set NAME=VALUE`), recipes, the Python API, the web app and the nodes read it.",
     ]
-    for title, (place, about) in MODELS.items():
-        module, _, name = place.partition(":")
-        kind = getattr(import_module(f"interleave_thinker.{module}"), name)
-        blocks += [f"## {title}", about, table(("Setting", "Value", "Default", "Description"), _fields(kind))]
+    for model, (commands, settings) in sorted(_models().items(), key=lambda one: title_of(one[0])):
+        rows = [_row(one) for one in settings]
+        blocks += [f"## {title_of(model)}", f"Of {listed(commands)}.", table(COLUMNS, rows)]
+    for title, (model, about) in OTHERS.items():
+        blocks += [f"## {title}", about, table(COLUMNS, map(_row, Settings({"": model}).all))]
     return {"settings-and-recipes.md": page(*blocks, RECIPES, *_recipes())}
 
 
-def _fields(kind: type[BaseModel]) -> Iterator[tuple[str, ...]]:
-    for name, field in kind.model_fields.items():
-        default = "required" if field.is_required() else _shown(field.get_default(call_default_factory=True))
-        bounds = {
-            key: getattr(mark, key)
-            for mark in field.metadata
-            for key in ("ge", "gt", "le", "lt")
-            if hasattr(mark, key)
-        }
-        yield code(name), _value(field.annotation, bounds), default, text(field.description or "")
+def title_of(model: type[BaseModel]) -> str:
+    """Return the title of a settings class: the first sentence of its docstring."""
+    summary = " ".join((model.__doc__ or "").split("\n\n")[0].split())
+    return re.split(r"\.(?: |$)|: | \(", summary)[0]
 
 
-def _shown(value: Any) -> str:
-    if value is None or value is PydanticUndefined or value == "" or value == ():
-        return ""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return code(f"{value:g}" if isinstance(value, float) else str(getattr(value, "value", value)))
+def anchor_of(model: type[BaseModel]) -> str:
+    """Return the anchor of a settings class on the page."""
+    return re.sub(r"[^\w -]", "", title_of(model)).lower().replace(" ", "-")
 
 
-def _value(kind: Any, bounds: dict[str, Any]) -> str:
-    members = (
-        [one for one in get_args(kind) if one is not type(None)] if type(None) in get_args(kind) else [kind]
+def _models() -> dict[type[BaseModel], tuple[list[str], list[Setting]]]:
+    """Return the settings classes of all commands, with the commands and the settings."""
+    from interleave_thinker.cli import app
+
+    found: dict[type[BaseModel], tuple[list[str], list[Setting]]] = {}
+
+    def add(command: Any, path: str) -> None:
+        settings = settings_of(command)
+        for name, model in settings.models.items() if settings else ():
+            own = [one for one in settings.all if one.path[0] == name] if settings else []
+            found.setdefault(model, ([], own))[0].append(path)
+        for name, inner in getattr(command, "commands", {}).items():
+            add(inner, f"{path} {name}")
+
+    top: Any = typer.main.get_command(app)
+    for name, command in top.commands.items():
+        add(command.load(), name)
+    return found
+
+
+def _row(one: Setting) -> tuple[str, ...]:
+    return (
+        code(one.name),
+        code(one.option or ""),
+        text(one.kind),
+        code(one.default),
+        text(one.info.description or ""),
     )
-    kind = members[0]
-    if get_origin(kind) is Literal:
-        return listed(str(one) for one in get_args(kind))
-    name = {"int": "integer", "float": "float", "bool": "on or off", "str": "text", "Path": "path"}.get(
-        getattr(kind, "__name__", ""), ""
-    )
-    low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
-    more = "more than " if "gt" in bounds else ""
-    if low is None and high is None:
-        return name
-    if high is None:
-        return f"{name}, {more}{low:g}" + ("" if more else " or more")
-    return f"{name}, up to {high:g}" if low is None else f"{name}, {more}{low:g} to {high:.12g}"
 
 
 def _recipes() -> Iterator[str]:
@@ -137,19 +109,24 @@ def _recipes() -> Iterator[str]:
     names = sorted(recipe_names(), key=["paper-8b", "one-80gb", "one-24gb", "tiny"].index)
     for stage in STAGES:
         columns = {name: read_recipe(name, stage) if stage in stages_in(name) else {} for name in names}
-        options = {one.name: one for one in commands.commands[stage].params}
-        used = [name for name in options if any(name in column for column in columns.values())]
-        rows = [
-            (
-                code(max(options[name].opts, key=len)),
-                _shown(_plain(options[name].default)),
-                *(_shown(column.get(name)) for column in columns.values()),
-            )
-            for name in used
-        ]
+        settings = settings_of(commands.commands[stage])
+        keys = list(dict.fromkeys(key for column in columns.values() for key in column if key != "devices"))
+        rows = []
+        for key in keys:
+            found = settings.find(key) if settings else None
+            values = (_shown(column.get(key)) for column in columns.values())
+            rows.append((code(found.name if found else key), code(found.default) if found else "", *values))
         yield f"### {stage}"
-        yield table(("Option", "Default", *(code(name) for name in names)), rows)
+        yield table(("Setting", "Default", *(code(name) for name in names)), rows)
 
 
-def _plain(value: Any) -> Any:
-    return None if callable(value) or "Sentinel" in repr(type(value)) else value
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return code(
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )

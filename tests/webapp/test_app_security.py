@@ -17,13 +17,13 @@ from support.cli_calls import call
 from support.web_app import CHOSEN, Client, app_of, served
 
 from interleave_thinker.backend.journal.run_files import RunFiles
-from interleave_thinker.cli.options.model_options import (
+from interleave_thinker.cli.commands import app as command
+from interleave_thinker.cli.models import (
     CriticOptions,
     GeneratorOptions,
     LocalOptions,
     PlannerOptions,
 )
-from interleave_thinker.cli.serve import web_app as command
 from interleave_thinker.webapp import routes
 from interleave_thinker.webapp.models import Chosen
 
@@ -170,8 +170,8 @@ def test_the_command_refuses_an_open_network_address(monkeypatch: pytest.MonkeyP
     assert refused.exit_code == 2 and command.KEY in refused.output
     unknown = call("app", "--generator", "nosuch:model")
     assert unknown.exit_code == 2 and "nosuch" in unknown.output
-    unused = call("app", "--context", "4096")
-    assert unused.exit_code == 2 and "--context" in unused.output
+    unused = call("app", "--set", "context=4096")
+    assert unused.exit_code == 2 and "'context'" in unused.output
     monkeypatch.setattr(command, "installed", lambda name: "")
     absent = call("app")
     assert absent.exit_code == 2 and "interleave-thinker[app]" in absent.output

@@ -67,7 +67,8 @@ def test_a_story_is_generated_judged_listed_and_shown_again(client: Client, tmp_
 def test_the_page_gets_what_it_can_choose(client: Client) -> None:
     page = client.get("page").json()
     assert page["models"]["planner"] == [{"name": "small", "label": "Small", "toy": False}]
-    assert (page["pause"], page["max_attempts"], page["example"]["seed"]) == ("never", 5, 7)
+    assert page["settings"]["pause"]["value"] == "never" and page["example"]["seed"] == 7
+    assert page["settings"]["max_attempts"] == {"value": 5, "least": 1, "most": 100}
     assert {"page", "zip", "pdf", "markdown"} <= set(page["exports"])
 
 

@@ -87,7 +87,7 @@ class CollapseMonitor(TrainerCallback):
         if fall:
             raise TrainingError(
                 f"The agent is below the floor before any step: {fall}.",
-                "Train it with SFT first, or lower --collapse-threshold.",
+                "Train it with SFT first, or lower collapse_threshold.",
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:

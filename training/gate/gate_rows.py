@@ -127,18 +127,18 @@ def examination(
             if count < least
         )
         if settings.gate_rows < 2 * least:
-            hint = f"Set --gate-rows {2 * least} or more."
+            hint = f"Set gate_rows to {2 * least} or more."
         elif annotated_share is None:
             hint = f"Add rows about at least {more} images to {source}."
         else:
             hint = (
-                f"Annotate about {more} images, because --held-out-runs {annotated_share:g} holds out "
+                f"Annotate about {more} images, because held_out_runs {annotated_share:g} holds out "
                 "that share; or give --old."
             )
         raise SettingsError(
             f"The gate needs at least {least} right and {least} wrong images, but the held-out rows have "
             f"{counts[True]} right and {counts[False]} wrong ones.",
-            f"{hint} Larger limits (--allowed-recall-drop, --allowed-drop) need fewer rows.",
+            f"{hint} Larger limits (allowed_recall_drop, allowed_drop) need fewer rows.",
         )
     return RowSet(rows, held_out.folder)
 

@@ -227,7 +227,7 @@ class RewardSettings(RewardWeights):
     published_quirks: bool = Field(
         default=False,
         description="Use the published reward: its parsing of answers, its prompts for redraws, neutral "
-        "failures and seed 0. Overrides --redraw, --on-failure and --seeds.",
+        "failures and seed 0. Overrides redraw, on_failure and seeds.",
     )
 
     @property

@@ -182,9 +182,7 @@ class Card:
             SettingsError: It is trained on several GPUs.
         """
         if trainer.accelerator.num_processes > 1:
-            raise SettingsError(
-                "--take-turns supports only one GPU.", "Omit it when training on several GPUs."
-            )
+            raise SettingsError("take_turns supports only one GPU.", "Omit it when training on several GPUs.")
         self._movers["policy"] = mover(
             lambda: [trainer.accelerator.unwrap_model(trainer.model)],
             lambda: optimizer_tensors(trainer.optimizer),
@@ -316,7 +314,7 @@ class Redrawer:
         most = self.settings.max_draws
         if most is None or self.draws < most:
             return None
-        return f"{self.draws} images were requested and the limit of --max-draws is {most}"
+        return f"{self.draws} images were requested and the limit of max_draws is {most}"
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
         """Return an outcome for each redraw, in order, and the counters of the batch.

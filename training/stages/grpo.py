@@ -121,7 +121,7 @@ def _ended(out: Path, stopped: str | None, what: str) -> Path:
 
 NOTHING_LEARNED = (
     "WARNING: nothing was learned. In every rollout, all answers to the same row had equal rewards (dead "
-    "1.00). Raise --temperature, or give rows that the agent answers sometimes right and sometimes wrong."
+    "1.00). Raise the temperature, or give rows that the agent answers sometimes right and sometimes wrong."
 )
 
 
@@ -355,7 +355,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
         Raises:
             SettingsError: A row cannot be shown, and such rows are not skipped.
         """
-        limit = TokenLimit(self.settings.max_prompt_length, "--max-prompt-length", self.data.skip_bad)
+        limit = TokenLimit(self.settings.max_prompt_length, "max_prompt_length", self.data.skip_bad)
 
         def usable(some: Sequence[Row], which: str = "") -> list[Row]:
             images, pixels = self.data.images, self.settings.image_pixels

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ...backend.errors import SettingsError
+from ...backend.values import DIRECT
 from ..data.rows.rl import CriticRlRow, PlannerRlRow
 from ..trainer.model_loading import ModelTraining
 
@@ -39,7 +40,9 @@ HELD_OUT = 0.2
 class GrpoTraining(ModelTraining):
     """Settings of a critic's GRPO training. The published run is in the recipe paper-8b."""
 
-    learning_rate: float = Field(default=2e-6, gt=0, description="Peak learning rate.")
+    learning_rate: float = Field(
+        default=2e-6, gt=0, description="Peak learning rate.", json_schema_extra=DIRECT
+    )
     lr_scheduler_type: Literal["cosine", "constant_with_warmup"] = Field(
         default="cosine",
         description="Learning rate schedule after the warmup: cosine decay to 0, or constant (published).",
@@ -55,12 +58,16 @@ class GrpoTraining(ModelTraining):
     max_steps: int | None = Field(
         default=None,
         ge=1,
-        description="Stop after this many optimizer steps, rounded down to whole rollouts of --updates "
+        description="Stop after this many optimizer steps, rounded down to whole rollouts of updates "
         "steps. Default: the steps of all rollouts.",
+        json_schema_extra=DIRECT,
     )
     prompts: int = Field(default=16, ge=1, description="Rows per rollout, over all devices.")
     num_generations: int = Field(
-        default=8, ge=2, description="Answers sampled for each row (the group size)."
+        default=8,
+        ge=2,
+        description="Answers sampled for each row (the group size).",
+        json_schema_extra=DIRECT,
     )
     updates: int = Field(default=2, ge=1, description="Optimizer steps per rollout.")
     per_device_train_batch_size: int = Field(
@@ -114,8 +121,8 @@ class GrpoTraining(ModelTraining):
     vllm_max_model_length: int | None = Field(
         default=None,
         ge=128,
-        description="Context length of a colocated vLLM in tokens. Default: --max-prompt-length plus "
-        "--max-completion-length (the model's own 262,144 tokens would take 36 GiB of VRAM at 8B).",
+        description="Context length of a colocated vLLM in tokens. Default: max_prompt_length plus "
+        "max_completion_length (the model's own 262,144 tokens would take 36 GiB of VRAM at 8B).",
     )
     vllm_tensor_parallel_size: int = Field(
         default=1,
@@ -125,7 +132,7 @@ class GrpoTraining(ModelTraining):
     vllm_server_base_url: str | None = Field(
         default=None,
         max_length=2048,
-        description="URL of the vLLM server, such as http://host:8000, for --vllm-mode server.",
+        description="URL of the vLLM server, such as http://host:8000, for vllm_mode server.",
     )
     save_every: int = Field(
         default=10,
@@ -160,15 +167,15 @@ def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
         if not re.match(r"https?://[^/]", address or ""):
             given = f"the invalid URL {address!r}" if address else "no URL"
             raise SettingsError(
-                f"--vllm-mode server has {given}.",
-                "Give a URL with http:// or https://, such as --vllm-server-base-url http://host:8000.",
+                f"vllm_mode server has {given}.",
+                "Give a URL with http:// or https://, such as vllm_server_base_url http://host:8000.",
             )
         return {}
     if devices % settings.vllm_tensor_parallel_size:
         raise SettingsError(
             f"{devices} device(s) cannot be divided into groups of {settings.vllm_tensor_parallel_size} GPUs "
             "for vLLM.",
-            "Set --vllm-tensor-parallel-size to a divisor of the number of devices.",
+            "Set vllm_tensor_parallel_size to a divisor of the number of devices.",
         )
     return {
         "vllm_max_model_length": vllm_length(settings),
@@ -186,7 +193,7 @@ def vllm_length(settings: GrpoTraining) -> int:
     length = settings.vllm_max_model_length or whole
     if length < whole:
         raise SettingsError(
-            f"--vllm-max-model-length {length} is less than --max-prompt-length + --max-completion-length = "
+            f"vllm_max_model_length {length} is less than max_prompt_length + max_completion_length = "
             f"{settings.max_prompt_length} + {settings.max_completion_length} tokens.",
             "Raise it, or lower one of the other two.",
         )
@@ -306,7 +313,7 @@ def rollouts_of(settings: GrpoTraining, rows: int, devices: int = 1) -> int:
     if settings.max_steps < settings.updates:
         raise SettingsError(
             f"--max-steps {settings.max_steps} is less than the {settings.updates} steps of one rollout.",
-            "Raise --max-steps, or lower --updates.",
+            "Raise --max-steps, or lower updates.",
         )
     return min(rollouts, settings.max_steps // settings.updates)
 
@@ -331,5 +338,5 @@ def fitting_values(settings: GrpoTraining, most: int, devices: int = 1) -> dict[
 
 def _advice(settings: GrpoTraining, most: int, devices: int) -> str:
     fitting = fitting_values(settings, most, devices)
-    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in fitting.items())
-    return f"Set {options}" if options else "Lower --updates"
+    options = " ".join(f"--set {name}={value}" for name, value in fitting.items())
+    return f"Use {options}" if options else "Lower updates"

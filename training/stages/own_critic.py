@@ -117,7 +117,7 @@ def check_rows(new: Sequence[SftRow], rehearsal: Rehearsal) -> None:
             f"These runs give only {rows} rows to fine-tune on, fewer than the minimum of "
             f"{rehearsal.least_rows}.",
             f"Annotate at least {rehearsal.least_rows - rows} more images, or lower the minimum with "
-            f"--least-rows {rows}.",
+            f"--set least_rows={rows}.",
         )
 
 
@@ -133,7 +133,7 @@ def check_steps(mixed: int, settings: SftTraining, rehearsal: Rehearsal) -> None
             f"{mixed} rows make only {steps} optimizer steps, fewer than the minimum of "
             f"{rehearsal.least_steps}.",
             f"Set --num-train-epochs {epochs} or a smaller --per-device-train-batch-size, or lower the "
-            "minimum with --least-steps.",
+            "minimum with --set least_steps=N.",
         )
 
 
@@ -146,7 +146,7 @@ def rl_rows(made: MadeData, settings: GrpoTraining) -> TrainingData:
     if made.rl is None:
         raise SettingsError(
             "No rows for GRPO could be created from these runs: it needs scores that vary.",
-            "Set --scorer, lower --rl-variance, or omit --grpo.",
+            "Set --scorer, lower rl_variance, or omit --grpo.",
         )
     rows, held = split_held_out(read_rl_rows(made.rl)[0], settings)
     lacking = settings.prompts - len(rows)
@@ -354,7 +354,7 @@ class _OwnCritic:
         if not annotated.rows:
             raise SettingsError(
                 "The gate has nothing to test the retrained critic on.",
-                "Give --old or --held-out, or annotate more runs and raise --held-out-runs.",
+                "Give --old or --held-out, or annotate more runs and raise held_out_runs.",
             )
         self.log("WARNING: no old rows (--old). The critic may forget what these runs do not show.")
         share = self.settings.data.held_out_runs
@@ -372,7 +372,7 @@ class _OwnCritic:
 
     def _askable(self, rows: RowSet) -> RowSet:
         sft = self.settings.sft
-        limit = TokenLimit(sft.max_length, "--max-length", self.data.skip_bad)
+        limit = TokenLimit(sft.max_length, "max_length", self.data.skip_bad)
         return askable(rows, self.checkpoint, limit, sft.image_pixels, self.log)
 
     def _examined(self, trained: Path, rows: _Rows, folder: Path, device: str) -> Path:
@@ -383,9 +383,7 @@ class _OwnCritic:
             learned = gate.measure_learned(self.checkpoint, trained, rows.annotated, folder)
         else:
             learned = None
-            self.log(
-                "what was learned is not measured, because no annotated run is held out (--held-out-runs)"
-            )
+            self.log("what was learned is not measured, because no annotated run is held out (held_out_runs)")
         enforce(result, trained, self.settings.force, self.log)
         return publish(trained, self.out / FINAL, result, learned)
 

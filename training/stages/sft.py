@@ -161,7 +161,7 @@ class _FineTuning(TrainingRun):
     def _usable(self) -> tuple[RowSet, RowSet]:
         """Return the rows to train on and to measure that are short enough."""
         processor = load_processor(self.checkpoint)
-        limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
+        limit = TokenLimit(self.settings.max_length, "max_length", self.data.skip_bad)
 
         def usable(rows: RowSet, which: str = "") -> RowSet:
             measured = [shown_of(row, rows.folder, self.settings.image_pixels) for row in rows.rows]

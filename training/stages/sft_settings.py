@@ -20,6 +20,7 @@ from pydantic import Field
 from ...backend.errors import SettingsError
 from ...backend.feedback.sft_rows import SftRow
 from ...backend.prompts.agent_card import Role
+from ...backend.values import DIRECT
 from ..data.rows.sft import RowSet
 from ..trainer.model_loading import ModelTraining
 
@@ -37,15 +38,18 @@ FREE_TO_CHANGE = {
 class SftTraining(ModelTraining):
     """Settings of supervised fine-tuning (SFT). The published runs are in the recipe paper-8b."""
 
-    num_train_epochs: float = Field(default=2.0, gt=0, description="Number of passes over the data.")
+    num_train_epochs: float = Field(
+        default=2.0, gt=0, description="Number of passes over the data.", json_schema_extra=DIRECT
+    )
     max_steps: int | None = Field(
         default=None,
         ge=1,
         description="Stop after this many optimizer steps, at most those of the epochs. Default: the steps "
         "of the epochs.",
+        json_schema_extra=DIRECT,
     )
     per_device_train_batch_size: int = Field(
-        default=32, ge=1, description="Rows per forward pass and device."
+        default=32, ge=1, description="Rows per forward pass and device.", json_schema_extra=DIRECT
     )
     gradient_accumulation_steps: int = Field(default=1, ge=1, description="Micro-batches per optimizer step.")
     max_length: int = Field(
@@ -124,16 +128,14 @@ class SftData:
         """
         loss_rows = settings.loss_rows or 0
         if settings.early_stopping_patience and not loss_rows:
-            raise SettingsError(
-                "--early-stopping-patience needs a held-out loss.", "Set --loss-rows as well."
-            )
+            raise SettingsError("early_stopping_patience needs a held-out loss.", "Set loss_rows as well.")
         folder, measured = self.rows.folder, self.measured
         rows, spared = hold_out(self.rows.rows, loss_rows if measured is None else 0)
         measured = measured or RowSet(spared, folder)
         measured = RowSet(measured.rows[:loss_rows], measured.folder)
         if settings.early_stopping_patience and not measured.rows:
             raise SettingsError(
-                f"{len(self.rows.rows)} rows are too few to hold any out for --early-stopping-patience.",
+                f"{len(self.rows.rows)} rows are too few to hold any out for early_stopping_patience.",
                 "Give more rows, or omit the option.",
             )
         return replace(self, rows=RowSet(rows, folder), measured=measured)

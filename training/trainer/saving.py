@@ -144,7 +144,7 @@ def _convert(folder: Path, dtype: str) -> None:
                 name,
                 weight,
                 kind,
-                "The training is complete; run the command again with --save-dtype bfloat16.",
+                "The training is complete; run the command again with --set save_dtype=bfloat16.",
             )
             for name, weight in load_file(path).items()
         }

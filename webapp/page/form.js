@@ -34,9 +34,9 @@ export class StoryForm {
     });
     const example = textButton(say("Use the example"), "", () => this.#useExample());
     this.models = new Map(ROLES.map((role) => [role, this.#modelSelect(role)]));
-    this.pause = selectOf(say("Wait for my approval"), pauses(), offer.pause);
-    this.attempts = numberOf(say("Attempts per step"), offer.max_attempts, 1, 100);
-    this.seed = numberOf(say("Seed"), offer.seed, 0, 2 ** 48);
+    this.pause = selectOf(say("Wait for my approval"), pauses(), offer.settings.pause.value);
+    this.attempts = numberOf(say("Attempts per step"), offer.settings.max_attempts);
+    this.seed = numberOf(say("Seed"), offer.settings.seed);
     this.toy = make("p", "app-toy");
     this.button = make("button", "it-button app-main", { type: "submit" }, say("Start the story"));
     this.error = make("p", "app-error", { hidden: true });
@@ -114,8 +114,8 @@ export class StoryForm {
   }
 }
 
-function numberOf(label, value, min, max) {
-  const input = make("input", "it-search", { type: "number", value, min, max, step: 1, required: true });
+function numberOf(label, { value, least, most }) {
+  const input = make("input", "it-search", { type: "number", value, min: least, max: most, step: 1, required: true });
   return { input, element: make("label", "app-field", {}, make("span", "", {}, label), input) };
 }
 

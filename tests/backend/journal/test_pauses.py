@@ -23,7 +23,7 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pipeline.approval import approve, approve_overdue
 from interleave_thinker.backend.report.outcomes import all_accepted, only_waits, stop_sentence, summarize
 from interleave_thinker.backend.types import Plan, RunSettings, Step, StopReason
-from interleave_thinker.cli.progress.sentences import step_line
+from interleave_thinker.cli.progress import step_line
 from interleave_thinker.nodes.story.saved_runs import incomplete_line
 
 

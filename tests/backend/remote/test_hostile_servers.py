@@ -229,8 +229,7 @@ def test_errors_of_others_pass(server: HostileServer) -> None:
 
 
 def test_the_command_lines_deadline_is_for_every_server(server: HostileServer) -> None:
-    from interleave_thinker.cli.open_models import Opener
-    from interleave_thinker.cli.options.model_options import CriticOptions, GeneratorOptions, LocalOptions
+    from interleave_thinker.cli.models import CriticOptions, GeneratorOptions, LocalOptions, Opener
 
     opener = Opener(LocalOptions(deadline=LATE))
     critic = opener.critic(CriticOptions(critic=f"openai:m@{server.url('slow stream')}"))
@@ -240,7 +239,7 @@ def test_the_command_lines_deadline_is_for_every_server(server: HostileServer) -
         critic.chat.reply(ASK, ReplySettings())
     with pytest.raises(GeneratorError, match=rf"(?:deadline of|within) {LATE:g} s"):
         opener.generator(GeneratorOptions(generator=f"http:{server.url('slow body')}"))
-    with pytest.raises(SettingsError, match="--deadline"):
+    with pytest.raises(SettingsError, match="deadline"):
         Opener(LocalOptions(deadline=LATE)).finish()
 
 

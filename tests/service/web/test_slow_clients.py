@@ -18,7 +18,7 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 from support.served_app import served_app
 from support.small_pool import SmallPool
 
-from interleave_thinker.cli.serve.command import MAX_REPEATS, FewRepeats, few_repeats
+from interleave_thinker.cli.commands.serve import MAX_REPEATS, FewRepeats, few_repeats
 from interleave_thinker.service.settings import ServiceSettings
 from interleave_thinker.service.web import server
 

@@ -240,7 +240,7 @@ def test_the_filter_and_packing_leave_out_benchmark_content(wise: Path, tmp_path
     runs = tmp_path / "runs"
     for name, prompt in (("known", KNOWN), ("other", OTHER)):
         made_run(runs / name, [(20, False, 4.0), (90, True, 6.0)], prompt=prompt)
-    told = ["filter", str(runs), "--balance", "0", "--rl-share", "0", "--held-out-runs", "0"]
+    told = ["filter", str(runs), "--set", "balance=0", "--set", "rl_share=0", "--set", "held_out_runs=0"]
     for name, more in (("all", []), ("guarded", ["--guard", str(wise)])):
         result = CliRunner().invoke(app, [*told, "--out", str(tmp_path / name), *more])
         assert result.exit_code == 0, result.output

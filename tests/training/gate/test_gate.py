@@ -248,8 +248,8 @@ def test_the_error_names_how_many_images_are_missing(tmp_path: Path) -> None:
     assert hint(right[:18] + wrong).startswith("Add rows about at least 1 more right images to --held-out.")
     assert "2 more right and 1 more wrong images to --old." in hint(right[:17] + wrong[:18], source="--old")
     said = hint(right[:18] + wrong[:16], annotated_share=0.2)
-    assert "Annotate about 5 more right and 15 more wrong images, because --held-out-runs 0.2" in said
-    assert hint(rows, GateSettings(gate_rows=37)).startswith("Set --gate-rows 38 or more.")
+    assert "Annotate about 5 more right and 15 more wrong images, because held_out_runs 0.2" in said
+    assert hint(rows, GateSettings(gate_rows=37)).startswith("Set gate_rows to 38 or more.")
     assert len(examination(RowSet(rows, tmp_path), GateSettings(gate_rows=38)).rows) == 38
 
 
@@ -273,13 +273,13 @@ def test_unusable_rows_are_rejected_or_left_out(base: Path, tmp_path: Path) -> N
     turns = [SftMessage(role="user", content="<image>Is it <|im_end|> light?"), rows[0].messages[1]]
     hostile = rows[0].model_copy(update={"messages": turns})
     held = RowSet([*rows, hostile], tmp_path)
-    strict, lines = TokenLimit(200, "--max-length"), list[str]()
+    strict, lines = TokenLimit(200, "max_length"), list[str]()
     with pytest.raises(SettingsError, match=r"Held-out .*special token"):
         askable(held, base, strict, 9216, lines.append)
-    left = askable(held, base, TokenLimit(200, "--max-length", skip_bad=True), 9216, lines.append)
+    left = askable(held, base, TokenLimit(200, "max_length", skip_bad=True), 9216, lines.append)
     assert list(left.rows) == rows and "left out 1 of 41 rows:" in lines
-    with pytest.raises(SettingsError, match=r"tokens exceed the maximum of 20 \(--max-length\)"):
-        askable(RowSet(rows, tmp_path), base, TokenLimit(20, "--max-length"), 9216, lines.append)
+    with pytest.raises(SettingsError, match=r"tokens exceed the maximum of 20 \(max_length\)"):
+        askable(RowSet(rows, tmp_path), base, TokenLimit(20, "max_length"), 9216, lines.append)
 
 
 def test_the_answers_of_a_critic_report_their_progress(base: Path, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_too_few_rows_or_steps_are_no_training(tmp_path: Path) -> None:
         SettingsError, match="only 39 rows to fine-tune on, fewer than the minimum of 40"
     ) as few:
         check_rows([*rows[:39], *rows[:39]], enough)
-    assert few.value.hint == "Annotate at least 1 more images, or lower the minimum with --least-rows 39."
+    assert few.value.hint == "Annotate at least 1 more images, or lower the minimum with --set least_rows=39."
     with pytest.raises(SettingsError, match=r"40 rows make only 3 optimizer steps.*--num-train-epochs 4"):
         check_steps(40, GENTLE.model_copy(update={"per_device_train_batch_size": 16}), enough)
 
@@ -356,11 +356,12 @@ def test_a_critic_that_got_worse_is_not_published(
         8,
         "--learning-rate",
         3e-3,
-        "--device",
-        "cpu",
-        "--no-freeze-vision",
+        "--set",
+        "device=cpu",
+        "--set",
+        "freeze_vision=false",
     ]
-    command += ["--gate-tokens", 80, "--gate-items", 4]
+    command += ["--set", "gate_tokens=80", "--set", "gate_items=4"]
     assert call(monkeypatch, *command) == 3
     told = capsys.readouterr()
     assert "worse" in told.err and "--force" in told.err and "| accuracy | 1.000" in told.out

@@ -40,7 +40,7 @@ def critic(tmp_path: Path) -> Path:
 def converted(critic: Path, *more: object) -> Any:
     out = critic.parent / "mine"
     named = ["train", "merge", "--model", critic, "--to", "gguf", "--out", out]
-    return call(*named, *(() if "--check" in more else ("--no-check",)), *more)
+    return call(*named, "--set", "check=false", *more)
 
 
 def calls_of(converter: Path) -> list[dict[str, Any]]:
@@ -53,7 +53,9 @@ def test_the_files_form_an_agent_with_its_records(
     converter, quantizer = write_converter(tmp_path / "bin"), write_quantizer(tmp_path / "bin")
     for name in ("HF_TOKEN", "HTTPS_PROXY", "PYTHONPATH"):
         monkeypatch.setenv(name, "secret")
-    result = converted(critic, "--converter", converter, "--quantize", "q8_0", "--quantizer", quantizer)
+    result = converted(
+        critic, "--set", f"converter={converter}", "--quantize", "q8_0", "--set", f"quantizer={quantizer}"
+    )
     assert result.exit_code == 0, result.output
     folder = tmp_path / "mine-gguf"
     agents = [find_gguf(str(folder / f"mine-{kind}.gguf")) for kind in ("f16", "q8_0")]
@@ -98,11 +100,20 @@ def test_what_is_missing_is_said_before_any_work(
     converter = write_converter(tmp_path / "bin")
     for more, said in (
         ((), "needs llama.cpp's convert_hf_to_gguf.py"),
-        (("--converter", tmp_path / "none.py"), "is not a file"),
-        (("--converter", converter, "--quantize", "q8_0"), "--quantize needs llama.cpp's llama-quantize"),
-        (("--converter", converter, "--quantizer", converter), "no effect without --quantize"),
-        (("--converter", converter, "--converter-python", "no-python"), "not an executable program"),
-        (("--converter", converter, "--check"), "llama-server"),
+        (("--set", f"converter={tmp_path / 'none.py'}"), "is not a file"),
+        (
+            ("--set", f"converter={converter}", "--quantize", "q8_0"),
+            "--quantize needs llama.cpp's llama-quantize",
+        ),
+        (
+            ("--set", f"converter={converter}", "--set", f"quantizer={converter}"),
+            "no effect without --quantize",
+        ),
+        (
+            ("--set", f"converter={converter}", "--set", "converter_python=no-python"),
+            "not an executable program",
+        ),
+        (("--set", f"converter={converter}", "--set", "check=true"), "llama-server"),
     ):
         result = converted(critic, *more)
         assert result.exit_code == 2 and said in result.output, (more, result.output)
@@ -115,7 +126,7 @@ def test_what_is_missing_is_said_before_any_work(
 
 def test_a_model_that_llama_cpp_computes_differently_is_refused(tmp_path: Path) -> None:
     converter = write_converter(tmp_path / "bin")
-    out = ("--out", tmp_path / "mine", "--converter", converter, "--no-check")
+    out = ("--out", tmp_path / "mine", "--set", f"converter={converter}", "--set", "check=false")
     result = call("train", "merge", "--model", "tinyworld:critic", "--to", "gguf", *out)
     assert result.exit_code == 2 and "joins 1 by 1 patches" in result.output
     assert not (tmp_path / "bin" / "calls").exists()
@@ -133,7 +144,7 @@ def test_a_model_that_llama_cpp_computes_differently_is_refused(tmp_path: Path) 
 def test_a_failure_names_its_reason_and_leaves_no_agent(
     tmp_path: Path, critic: Path, fault: str, said: str
 ) -> None:
-    result = converted(critic, "--converter", write_converter(tmp_path / "bin", fault))
+    result = converted(critic, "--set", f"converter={write_converter(tmp_path / 'bin', fault)}")
     assert result.exit_code == 1
     assert re.search(said, " ".join(result.output.split())), result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "mine-gguf.log", "the critic's"]
@@ -156,7 +167,7 @@ def test_a_program_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
 
 def test_a_killed_command_leaves_no_converter(tmp_path: Path, critic: Path) -> None:
     converter = write_converter(tmp_path / "bin", "hangs")
-    out = ("--out", tmp_path / "mine", "--converter", converter, "--no-check")
+    out = ("--out", tmp_path / "mine", "--set", f"converter={converter}", "--set", "check=false")
     command = start("train", "merge", "--model", critic, "--to", "gguf", *out)
     try:
         running = psutil.Process(_pid(converter))

@@ -41,8 +41,8 @@ def test_a_converted_critic_gives_the_same_verdicts(tmp_path: Path) -> None:
     python = os.environ.get("LLAMA_CONVERTER_PYTHON")
     result = call(
         *("train", "merge", "--model", critic, "--to", "gguf", "--out", tmp_path / "mine"),
-        *("--converter", wrapper, *(("--converter-python", python) if python else ())),
-        *("--gpu-layers", 0),
+        *("--set", f"converter={wrapper}", *(("--set", f"converter_python={python}") if python else ())),
+        *("--set", "gpu_layers=0"),
     )
     assert result.exit_code == 0, result.output
     assert "4 of 4 answers mean the same" in result.output

@@ -126,17 +126,17 @@ def test_one_command_trains_a_planner_from_data(tmp_path: Path) -> None:
     given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1"]
     assert CliRunner().invoke(data_app, given).exit_code == 0
     told = (
-        "--config tiny --rollouts 1 --prompts 2 --num-generations 2 --updates 1 "
-        "--per-device-train-batch-size 4 --check-rows 2"
+        "--config tiny --set rollouts=1 --set prompts=2 --num-generations 2 --set updates=1 "
+        "--set per_device_train_batch_size=4 --set check_rows=2"
     )
     out = tmp_path / "run"
     given = [
         "planner-grpo",
         *told.split(),
-        "--collapse-threshold",
-        "0",
-        "--max-completion-length",
-        "96",
+        "--set",
+        "collapse_threshold=0",
+        "--set",
+        "max_completion_length=96",
         "--data",
         str(made / "planner_rl.jsonl"),
     ]

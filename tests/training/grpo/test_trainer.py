@@ -128,10 +128,10 @@ def test_vllm_reserves_the_cache_of_one_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"vllm_mode": "server"}, "no URL.*--vllm-server-base-url"),
+        ({"vllm_mode": "server"}, "no URL.*vllm_server_base_url"),
         ({"vllm_mode": "server", "vllm_server_base_url": "elsewhere:8000"}, "http://"),
         ({"vllm_max_model_length": 8192}, "= 16384 \\+ 4096"),
-        ({"vllm_tensor_parallel_size": 3}, "--vllm-tensor-parallel-size"),
+        ({"vllm_tensor_parallel_size": 3}, "vllm_tensor_parallel_size"),
     ],
 )
 def test_a_vllm_that_cannot_start_gives_one_error(changes: dict[str, Any], said: str, tmp_path: Path) -> None:

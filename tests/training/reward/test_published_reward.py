@@ -1,4 +1,4 @@
-"""`--published-quirks` compared with the published rule.
+"""`published_quirks` compared with the published rule.
 
 A table has cases with manually computed values. 2,000 further replies are combined from parts whose treatment
 by the published code is known, each with and without a rewritten prompt in the row.

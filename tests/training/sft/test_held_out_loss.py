@@ -152,7 +152,7 @@ def test_settings_that_failed_before_the_first_step_can_be_corrected(
 
 
 def test_early_stopping_without_held_out_rows_is_rejected(base: Path, images: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="--loss-rows"):
+    with pytest.raises(SettingsError, match="loss_rows"):
         tune(base, images, tmp_path, early_stopping_patience=2)
     with pytest.raises(SettingsError, match="too few"):
         tune(base, images, tmp_path, early_stopping_patience=2, loss_rows=4)

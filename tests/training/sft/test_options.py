@@ -7,9 +7,11 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from support.cli_calls import call
 from support.small_grpo import recipe_settings
 from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
@@ -17,7 +19,8 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.vram.shapes import SHAPES
-from interleave_thinker.cli.options.training import folder_of
+from interleave_thinker.cli.settings import place_of
+from interleave_thinker.cli.shared_options import folder_of
 from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.training.data.rows.sft import (
     RowSet,
@@ -303,33 +306,38 @@ def test_shipped_recipes_are_the_commands_own_options(name: str, stage: str) -> 
     values = read_recipe(name, stage)
     settings = recipe_settings(name, stage)
     command = typer.main.get_command(cli_train.app).commands[stage]  # type: ignore[attr-defined]
-    assert values.keys() - {"devices"} <= {parameter.name for parameter in command.params}
+    assert all(place_of(command, key) for key in values.keys() - {"devices"})
     if isinstance(settings, GrpoTraining):
         batches(settings, values["devices"])
     assert values["model"] in SHAPES or (folder_of(values["model"]) / "config.json").is_file()
 
 
-def test_the_command_line_wins_over_the_recipe(tmp_path: Path) -> None:
-    command = typer.main.get_command(cli_train.app).commands["critic-sft"]  # type: ignore[attr-defined]
+def test_the_command_line_wins_over_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, SftTraining]] = []
+    monkeypatch.setattr(cli_train, "_fine_tune", lambda model, *others: seen.append((model, others[3])))
     data = tmp_path / "d.json"
     data.write_text("[]")
-    given = ["--config", "tiny", "--data", str(data), "--out", str(tmp_path / "o"), "--learning-rate", "0.5"]
-    values = command.make_context("critic-sft", list(given)).params
-    assert (
-        values["learning_rate"] == 0.5
-        and values["save_dtype"] == "float16"
-        and values["model"] == "tinyworld:critic"
-    )
-    given[1] = "one-24gb"
-    assert command.make_context("critic-sft", list(given)).params["load_in_4bit"] is True
-    values = command.make_context("critic-sft", [*given, "--no-load-in-4bit", "--no-bf16"]).params
-    assert values["load_in_4bit"] is False and values["bf16"] is False and values["lora_r"] == 16
+
+    def trained(recipe: str, *more: str) -> Any:
+        files = ("--data", data, "--out", tmp_path / "o")
+        return call("train", "critic-sft", "--config", recipe, *files, "--learning-rate", "0.5", *more)
+
+    assert trained("tiny").exit_code == trained("one-24gb").exit_code == 0
+    (model, tiny), (_, small) = seen
+    assert (model, tiny.learning_rate, tiny.save_dtype) == ("tinyworld:critic", 0.5, "float16")
+    assert small.load_in_4bit and small.bf16
+    assert trained("one-24gb", "--no-load-in-4bit", "--set", "bf16=false").exit_code == 0
+    last = seen[-1][1]
+    assert not last.load_in_4bit and not last.bf16 and last.lora_r == 16
     own = tmp_path / "own.yaml"
-    own.write_text("learning-rate: 0.25\nno-such-option: 1\n")
-    with pytest.raises(SettingsError, match="does not have an option 'no_such_option'"):
-        command.make_context("critic-sft", ["--config", str(own)])
-    own.write_text("learning_rate: [1, 2]\n")
-    with pytest.raises(SettingsError, match="not a text, number"):
-        command.make_context("critic-sft", ["--config", str(own)])
-    with pytest.raises(SettingsError, match="paper-8b"):
-        command.make_context("critic-sft", ["--config", "nowhere"])
+    for text, words in (
+        (
+            "learning-rate: 0.25\nload_in_4bits: 1\n",
+            "does not have a setting 'load_in_4bits'. Did you mean load_in_4bit",
+        ),
+        ("learning_rate: [1, 2]\n", "not a text, number"),
+        ("model: tinyworld:critic\nadam_beta2: 3\n", "Allowed: number, more than 0 to 1"),
+    ):
+        own.write_text(text)
+        assert words in trained(str(own)).stderr
+    assert "paper-8b" in trained("nowhere").stderr

@@ -27,7 +27,7 @@ def test_a_weight_that_becomes_infinite_is_named(dtype: str, most: float | None,
         return
     with pytest.raises(TrainingError, match=r"'large' to float16: 1 values, up to 70000") as error:
         _convert(tmp_path, dtype)
-    assert "--save-dtype bfloat16" in error.value.hint
+    assert "save_dtype=bfloat16" in error.value.hint
     assert load_file(tmp_path / "model.safetensors")["large"].dtype == torch.float32
 
 

@@ -41,7 +41,7 @@ def test_transformers_knows_every_tracker(tmp_path: Path) -> None:
 
 
 def test_a_missing_or_unknown_tracker_raises_before_loading() -> None:
-    with pytest.raises(SettingsError, match=r"--report-to wandb,mlflow needs wandb .*pip install wandb"):
+    with pytest.raises(SettingsError, match=r"report_to wandb,mlflow needs wandb .*pip install wandb"):
         policy.check_options(SftTraining(report_to="wandb,mlflow"))
     with pytest.raises(
         SettingsError, match=r"unknown tracker 'weights'.*wandb, trackio, mlflow, tensorboard"

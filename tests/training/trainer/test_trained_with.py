@@ -20,8 +20,7 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.prompt_set import default_prompt_set, named_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.trained_with import trained_with
-from interleave_thinker.cli.open_models import Opener
-from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions
+from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener
 from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages.sft import train
 from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
@@ -181,8 +180,8 @@ def test_a_step_of_a_training_has_its_runs_prompt_set(run: Path) -> None:
 
 def test_the_command_line_accepts_the_image_size(base: Path, run: Path) -> None:
     opener = Opener(LocalOptions(device="cpu"))
-    options = {"critic": f"transformers:{base}", "critic_adapter": str(run / "final")}
+    options = {"critic": f"transformers:{base}", "adapter": str(run / "final")}
     critic = opener.critic(CriticOptions(**options))
     assert critic is not None and critic.settings.max_pixels == PIXELS
-    given = opener.critic(CriticOptions(**options, critic_max_pixels=4096))
+    given = opener.critic(CriticOptions(**options, max_pixels=4096))
     assert given is not None and given.settings.max_pixels == 4096

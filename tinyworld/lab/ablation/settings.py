@@ -12,6 +12,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ....backend.values import DIRECT
+
 
 class AblationSettings(BaseModel):
     """Sizes of the ablation. The defaults are those of the published table."""
@@ -20,10 +22,16 @@ class AblationSettings(BaseModel):
     """Reports of earlier releases have settings that no longer exist."""
 
     seeds: int = Field(
-        default=5, ge=1, le=20, description="Number of seeds. A folder can be extended by more."
+        default=5,
+        ge=1,
+        le=20,
+        description="Number of seeds. A folder can be extended by more.",
+        json_schema_extra=DIRECT,
     )
     first_seed: int = Field(default=0, ge=0, le=1000, description="First seed, if other seeds run elsewhere.")
-    stories: int = Field(default=200, ge=1, description="Stories per table row and seed.")
+    stories: int = Field(
+        default=200, ge=1, description="Stories per table row and seed.", json_schema_extra=DIRECT
+    )
     untrained_stories: int = Field(
         default=40, ge=1, description="Stories for untrained agents. They are slow, and nearly all fail."
     )
@@ -82,7 +90,12 @@ class AblationSettings(BaseModel):
         default=None,
         description="Folder with the starting checkpoints `base` and `novice`. Default: train them first.",
     )
-    workers: int = Field(default=2, ge=1, description="Number of parallel processes, with one thread each.")
+    workers: int = Field(
+        default=2,
+        ge=1,
+        description="Number of parallel processes, with one thread each.",
+        json_schema_extra=DIRECT,
+    )
 
     @property
     def all_seeds(self) -> range:

@@ -27,6 +27,7 @@ from pydantic import BaseModel, Field
 
 from ....backend.errors import TrainingError
 from ....backend.files.atomic import writing_folder
+from ....backend.values import DIRECT
 from ...runtime.drawing import PAGE, draw_array
 from ...runtime.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene
 from ...runtime.wording import prompt_text
@@ -47,7 +48,7 @@ WORDS = "a add and at be change make move must page remove replace the to with"
 class GeneratorTraining(BaseModel):
     """Settings of `train tinyworld-generator`."""
 
-    steps: int = Field(default=6000, ge=1, description="Optimizer steps.")
+    steps: int = Field(default=6000, ge=1, description="Optimizer steps.", json_schema_extra=DIRECT)
     batch: int = Field(default=32, ge=1, description="Images per step.")
     learning_rate: float = Field(
         default=1e-3,
@@ -72,9 +73,13 @@ class GeneratorTraining(BaseModel):
         default=6, ge=1, description="Attention heads of the transformer, each 32 channels wide."
     )
     layers: int = Field(default=6, ge=1, description="Layers of the transformer.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights, data and noise.")
+    seed: int = Field(
+        default=0, ge=0, description="Seed of weights, data and noise.", json_schema_extra=DIRECT
+    )
     device: Literal["auto", "cpu"] = Field(
-        default="auto", description="auto uses a GPU if one is available; cpu always uses the CPU."
+        default="auto",
+        description="auto uses a GPU if one is available; cpu always uses the CPU.",
+        json_schema_extra=DIRECT,
     )
 
 

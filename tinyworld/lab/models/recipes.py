@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field
 
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import writing_folder
+from ....backend.values import DIRECT
 from ....training.data.rows.sft import RowSet, SftRow, read_rows, write_rows
 from ....training.stages.sft import SftData, SftTraining, train
 from ...runtime.generator import load_pipeline
@@ -181,11 +182,13 @@ Workers = Annotated[int, Field(ge=0, description="Processes that load and prepar
 class PlannerRecipe(BaseModel):
     """Settings of `train tinyworld-planner`."""
 
-    rows: int = Field(default=96000, ge=32, description="Requests to train on, each used once.")
+    rows: int = Field(
+        default=96000, ge=32, description="Requests to train on, each used once.", json_schema_extra=DIRECT
+    )
     layers: int = Field(default=4, ge=1, description="Layers of the language model.")
     learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
     per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimizer step.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights and requests.", json_schema_extra=DIRECT)
     device: Device = "auto"
     bf16: Bf16 = True
     dataloader_num_workers: Workers = 0
@@ -197,7 +200,12 @@ class CriticRecipe(BaseModel):
     describe: int = Field(
         default=9600, ge=0, description="Rows that teach describing images, before all others."
     )
-    rendered: int = Field(default=54400, ge=1, description="Rows with rendered images and invented mistakes.")
+    rendered: int = Field(
+        default=54400,
+        ge=1,
+        description="Rows with rendered images and invented mistakes.",
+        json_schema_extra=DIRECT,
+    )
     real: int = Field(default=24000, ge=1, description="Rows with generated images, half of them correct.")
     mistakes: int = Field(
         default=8000,
@@ -214,7 +222,7 @@ class CriticRecipe(BaseModel):
         default=6e-4, gt=0, description="Peak learning rate on the generator's mistakes."
     )
     per_device_train_batch_size: int = Field(default=32, ge=1, description="Rows per optimizer step.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights and images.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights and images.", json_schema_extra=DIRECT)
     page_side: int = Field(default=48, ge=12, le=96, description="Side in pixels to which images are scaled.")
     device: Device = "auto"
     bf16: Bf16 = True

@@ -179,7 +179,7 @@ def _warnings(files: Mapping[str, RowCounts], counts: ReadCounts) -> list[str]:
         if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
             warnings.append(
                 f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning and teach to answer "
-                "without it. Write notes when you reject, or leave such rows out with --reasoning required."
+                "without it. Write notes when you reject, or leave such rows out with reasoning required."
             )
         silent = rows.overruled_without_reasoning
         if name == "critic_sft.json" and silent * 2 > rows.overruled:
@@ -295,7 +295,7 @@ class RunConverter:
         """
         exact = self.settings.reasoning == EXACT
         if exact and self.oracle is None:
-            raise SettingsError(f"Reasoning {EXACT!r} needs an oracle.", "Set --reasoning own or required.")
+            raise SettingsError(f"Reasoning {EXACT!r} needs an oracle.", "Set reasoning own or required.")
         check_place(out, OURS)
         cache = ContentCache(out.with_name(f"{out.name}.{SCORES}")) if self.scorer else None
         with closing(cache) if cache else nullcontext():

@@ -30,7 +30,7 @@ class RunsData(BaseModel):
         description="Send steps to RL whose scores (0-10) have a higher variance.",
     )
     rl_share: float | None = Field(
-        default=None, ge=0, le=1, description="Share of the rows for RL. Replaces --rl-variance."
+        default=None, ge=0, le=1, description="Share of the rows for RL. Replaces rl_variance."
     )
     floor: float | None = Field(
         default=None, ge=0, le=10, description="Leave out steps whose best image has a lower score (0-10)."

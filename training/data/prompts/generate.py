@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_text, writing
 from ....backend.machine.libraries import require
+from ....backend.values import DIRECT
 from .taxonomy import BankEntry, Draws, Subcategory, Taxonomy, Template, read_taxonomy
 
 if TYPE_CHECKING:
@@ -52,9 +53,14 @@ class PromptsData(BaseModel):
     """Settings of the generated requests; field descriptions are the help of the command line."""
 
     count: int = Field(
-        default=40_000, ge=1, description="Number of requests.", json_schema_extra={"option": "rows"}
+        default=40_000,
+        ge=1,
+        description="Number of requests.",
+        json_schema_extra=DIRECT | {"option": "rows"},
     )
-    seed: int = Field(default=0, ge=0, le=2**53, description="Seed of the requests.")
+    seed: int = Field(
+        default=0, ge=0, le=2**53, description="Seed of the requests.", json_schema_extra=DIRECT
+    )
     images: Path | None = Field(
         default=None, description="Folder of images; some requests then start from one of them."
     )

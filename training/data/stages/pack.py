@@ -30,6 +30,7 @@ from ....backend.machine.libraries import require
 from ....backend.pictures import MAX_BYTES, Picture
 from ....backend.shown_text import one_line
 from ....backend.types import Trajectory
+from ....backend.values import DIRECT
 from ..decontamination.data_files import parts_of
 from ..decontamination.guard import Guard, Screened, open_guard
 from ..from_runs.run_folders import find_runs
@@ -63,8 +64,18 @@ class CardData(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    title: str = Field(default="Interleaved stories", max_length=200, description="Title of the card.")
-    license: str = Field(default="unknown", max_length=100, description="License of the whole dataset.")
+    title: str = Field(
+        default="Interleaved stories",
+        max_length=200,
+        description="Title of the card.",
+        json_schema_extra=DIRECT,
+    )
+    license: str = Field(
+        default="unknown",
+        max_length=100,
+        description="License of the whole dataset.",
+        json_schema_extra=DIRECT,
+    )
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class PlannerRowsData(BaseModel):
         """
         names = [name.strip() for name in self.kinds.split(",")]
         if unknown := set(names) - set(KINDS):
-            raise SettingsError(f"--kinds: unknown kind {min(unknown)!r}.", f"Use any of {', '.join(KINDS)}.")
+            raise SettingsError(f"kinds: unknown kind {min(unknown)!r}.", f"Use any of {', '.join(KINDS)}.")
         return [kind for kind in KINDS if kind in names]
 
 

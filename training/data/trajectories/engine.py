@@ -50,6 +50,7 @@ from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.shown_text import one_line
 from ....backend.types import Request, RunSettings, StopReason, Trajectory
+from ....backend.values import DIRECT
 from ..from_runs.run_folders import SAMPLE
 from ..rows.values import RowProblem, show_problems
 from .executors import Executor, Stop
@@ -72,17 +73,30 @@ State = Literal["whole", "given up", "failed", "stopped"]
 Log = Callable[[str], None]
 
 
-class TrajectoryOptions(BaseModel):
+class PartOptions(BaseModel):
+    """Part of the work of a command that carries out many requests."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    shard: str = Field(
+        default="0/1", description="Use only part i of n, written as i/n. Prompts are assigned by their id."
+    )
+    retry_failed: bool = Field(default=False, description="Also retry prompts that failed before.")
+
+
+class TrajectoryOptions(PartOptions):
     """Options of which prompts are used, and how far.
 
     The defaults are those of a teacher: a step that is never accepted ends its trajectory, since later steps
     would be learned from a wrong image.
     """
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
     max_attempts: int = Field(
-        default=5, ge=1, le=100, description="Maximum number of attempts per step, including the first."
+        default=5,
+        ge=1,
+        le=100,
+        description="Maximum number of attempts per step, including the first.",
+        json_schema_extra=DIRECT,
     )
     max_draws: int = Field(
         default=25, ge=1, le=10_000, description="Maximum number of attempts per trajectory (published: 15)."
@@ -94,12 +108,12 @@ class TrajectoryOptions(BaseModel):
         default=None, ge=0, le=1, description="Accept at this P(success). Default: the critic's own verdict."
     )
     seed: int = Field(
-        default=0, ge=0, le=2**48, description="Base seed, from which every prompt's seed is derived."
+        default=0,
+        ge=0,
+        le=2**48,
+        description="Base seed, from which every prompt's seed is derived.",
+        json_schema_extra=DIRECT,
     )
-    shard: str = Field(
-        default="0/1", description="Use only part i of n, written as i/n. Prompts are assigned by their id."
-    )
-    retry_failed: bool = Field(default=False, description="Also retry prompts that failed before.")
 
     def run_settings(self) -> RunSettings:
         """Return the settings of the loop."""
@@ -438,7 +452,7 @@ class Trajectories:
             else:
                 in_a_row = 0
             if in_a_row >= OUTAGE:
-                stop.set(f"{OUTAGE} consecutive prompts failed; use --retry-failed to try them again")
+                stop.set(f"{OUTAGE} consecutive prompts failed; use retry_failed to try them again")
             if time.monotonic() - shown >= SHOWN_EVERY:
                 shown = time.monotonic()
                 self.log(f"{finished}/{len(todo)} prompts finished")

@@ -272,13 +272,13 @@ def test_batches_are_even_or_raise() -> None:
         rollouts_of(GrpoTraining(max_steps=1), 100)
     with pytest.raises(SettingsError, match="cannot be divided") as uneven:
         batches(published, 6)
-    assert uneven.value.hint == "Set --prompts 15."
+    assert uneven.value.hint == "Use --set prompts=15."
     with pytest.raises(SettingsError, match="fewer than the 16 rows") as few:
         rollouts_of(published, 15)
-    assert few.value.hint == "Set --prompts 15, or give 1 more rows."
+    assert few.value.hint == "Use --set prompts=15, or give 1 more rows."
     with pytest.raises(SettingsError, match="fewer than the 16 rows") as few:
         rollouts_of(published, 1, 8)
-    assert few.value.hint.startswith("Lower --updates, or give 15")
+    assert few.value.hint.startswith("Lower updates, or give 15")
 
 
 @pytest.mark.parametrize("devices", [1, 2, 8])

@@ -77,7 +77,7 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
     "the end of a text": ({"told": "<|endoftext|>"}, r"<\|endoftext\|>"),
     "a text without end": ({"word": "boat " * 3000}, r"length: \d+ tokens"),
 }
-COMMON = "--config tiny --out {out} --data {data} --no-tensorboard"
+COMMON = "--config tiny --out {out} --data {data} --set tensorboard=false"
 
 
 def sft_call(folder: Path, command: str, rows: list[dict[str, Any]], *more: str) -> Any:
@@ -95,8 +95,8 @@ def rl_call(folder: Path, bad: dict[str, Any], *more: str, held_out: bool = Fals
         (folder / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     told = COMMON.format(out=folder / "out", data=folder / "data.jsonl").split()
     held = ["--held-out", str(folder / "held.jsonl")] if held_out else []
-    small = "--prompts 2 --num-generations 4 --per-device-train-batch-size 8 --check-rows 4"
-    told += [*small.split(), "--max-prompt-length", "1024"]
+    small = "--set prompts=2 --num-generations 4 --set per_device_train_batch_size=8 --set check_rows=4"
+    told += [*small.split(), "--set", "max_prompt_length=1024"]
     return CliRunner().invoke(app, ["critic-grpo", *told, *held, *more])
 
 
@@ -159,7 +159,7 @@ def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
     assert isinstance(refused.exception, SettingsError) and "1 of 2 held-out rows" in str(refused.exception)
     data.write_text(json.dumps([plan_row(word="three")]))
     taken = CliRunner().invoke(
-        app, [*shared, "--data", str(data), "--loss-rows", "2", "--early-stopping-patience", "1"]
+        app, [*shared, "--data", str(data), "--set", "loss_rows=2", "--set", "early_stopping_patience=1"]
     )
     assert isinstance(taken.exception, Reached), taken.output
 

@@ -109,7 +109,7 @@ def test_failed_attempts_count_towards_the_limit_of_images(tmp_path: Path) -> No
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=2, max_draws=4)
     assert engine.draws == 3 and engine.problem is None, "red is generated only once"
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=4, max_draws=4)
-    assert engine.draws == 4 and "--max-draws is 4" in (engine.problem or "")
+    assert engine.draws == 4 and "max_draws is 4" in (engine.problem or "")
 
 
 def test_a_rejected_request_is_not_retried(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_an_adapter_names_its_base_and_a_merged_one_is_a_model(folder: Path, tmp
     found = check_round_trip(final / "README.md")
     assert found["base_model"] == "Qwen/Small-VL" and found["base_model_relation"] == "adapter"
     assert found["library_name"] == "peft" and found["license"] == "apache-2.0"
-    assert "transformers:Qwen/Small-VL --critic-adapter" in (final / "README.md").read_text()
+    assert "transformers:Qwen/Small-VL --set critic.adapter=" in (final / "README.md").read_text()
     made = merge(cached, final, tmp_path / "merged")
     found = check_round_trip(made / "README.md")
     assert found["base_model_relation"] == "finetune" and found["library_name"] == "transformers"

@@ -79,7 +79,7 @@ def test_a_critic_that_passed_is_uploaded(passed: Path, tmp_path: Path, uploaded
     metadata = metadata_load(tmp_path / "README.md")
     assert metadata is not None and metadata["license"] == "apache-2.0"
     assert metadata["model-index"][0]["name"] == "light-critic"
-    assert b"transformers:BASE --critic-adapter light-critic" in uploaded["README.md"]
+    assert b"transformers:BASE --set critic.adapter=light-critic" in uploaded["README.md"]
 
 
 def test_what_did_not_pass_is_refused_unless_the_user_decides(

@@ -72,7 +72,7 @@ def test_what_would_stop_a_training_stops_a_dry_run(folder: Path, tmp_path: Path
     with dry_runs(), pytest.raises(SettingsError, match="exceed the maximum of 40"):
         short_trainings.sft(folder, tmp_path / "run", lines.append, max_length=40)
     (line,) = (line for line in lines if line.startswith("tokens per row: "))
-    assert "16 of 16 rows are longer than 40 (--max-length): an error without --skip-bad" in line
+    assert "16 of 16 rows are longer than 40 (max_length): an error without --skip-bad" in line
     with dry_runs(), pytest.raises(TrainingError, match="below the floor before any step"):
         short_trainings.grpo(folder, tmp_path / "run", lines.append, collapse_threshold=1.0)
     (tmp_path / "other").mkdir()
@@ -86,7 +86,7 @@ def test_the_command_prints_the_estimates(folder: Path, tmp_path: Path, scratch:
     write_rows(folder / "rows.json", short_trainings.sft_rows())
     said = call(
         *("train", "critic-sft", "--model", folder / "base", "--data", folder / "rows.json", "--dry-run"),
-        *("--out", tmp_path / "run", "--device", "cpu", "--per-device-train-batch-size", 4),
+        *("--out", tmp_path / "run", "--set", "device=cpu", "--per-device-train-batch-size", 4),
     )
     assert said.exit_code == 0, said.output
     assert "GB of RAM" in said.output
@@ -146,12 +146,21 @@ def test_too_few_rows_for_a_rollout_name_the_recipe(folder: Path) -> None:
 def test_the_options_that_the_error_names_fit_the_rows(folder: Path, tmp_path: Path, scratch: Path) -> None:
     given = (
         *("train", "critic-grpo", "--config", "tiny", "--data", folder / "critic_rl.jsonl", "--dry-run"),
-        *("--out", tmp_path / "run", "--num-generations", 4, "--max-completion-length", 16),
-        *("--check-rows", 2, "--check-batch", 2, "--collapse-threshold", 0, "--rollouts", 1),
+        *("--out", tmp_path / "run", "--num-generations", 4, "--set", "max_completion_length=16"),
+        *(
+            "--set",
+            "check_rows=2",
+            "--set",
+            "check_batch=2",
+            "--set",
+            "collapse_threshold=0",
+            "--set",
+            "rollouts=1",
+        ),
     )
     refused = call(*given)
     assert refused.exit_code == 2 and "8 training rows are fewer than the 16" in refused.output
-    found = re.search(r"Set (--prompts 8 --per-device-train-batch-size 32), or give 8 more", refused.output)
+    found = re.search(r"Use (--set prompts=8 --set per_dev\w+=32), or give 8 more", refused.output)
     assert found, refused.output
     accepted = call(*given, *found[1].split())
     assert accepted.exit_code == 0, accepted.output

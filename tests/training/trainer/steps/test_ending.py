@@ -150,8 +150,18 @@ def test_a_training_that_does_not_run_is_finished_at_once(
     monkeypatch.chdir(tmp_path)
     options = [
         *("--model", folder / "base", "--data", "rows0.json", "--held-out", "rows1.json", "--out", "run"),
-        *("--per-device-train-batch-size", 4, "--num-train-epochs", 1, "--save-steps", 2),
-        *("--device", "cpu", "--no-tensorboard", "--gate-tokens", 16, "--gate-items", 0, "--force"),
+        *("--per-device-train-batch-size", 4, "--num-train-epochs", 1, "--set", "save_steps=2"),
+        *(
+            "--set",
+            "device=cpu",
+            "--set",
+            "tensorboard=false",
+            "--set",
+            "gate_tokens=16",
+            "--set",
+            "gate_items=0",
+            "--force",
+        ),
     ]
     run_until(3, monkeypatch, "train", "critic-sft", *options)
     monkeypatch.chdir(tmp_path.parent)
@@ -250,12 +260,12 @@ def test_the_command_of_a_copied_folder_runs_only_if_it_is_trusted(
 ) -> None:
     out, program = tmp_path / "run", tmp_path / "program.py"
     monkeypatch.setattr("interleave_thinker.training.trainer.resume.newest_checkpoint", lambda steps: steps)
-    token = started_with.set(("merge", "--converter", str(program), "--model", "nowhere"))
+    token = started_with.set(("merge", "--set", f"converter={program}", "--model", "nowhere"))
     with in_use(out):
         (out / "training.json").write_text("{}")
     started_with.reset(token)
     own = call("train", "finish", out)
-    assert f"train merge --converter {program}" in own.output, "it says what it runs"
+    assert f"train merge --set converter={program}" in own.output, "it says what it runs"
     assert "Cannot find the checkpoint folder 'nowhere'" in own.stderr
     copy = shutil.copytree(out, tmp_path / "copy")
     refused = call("train", "finish", copy)

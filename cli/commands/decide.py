@@ -8,17 +8,16 @@ from typing import Annotated
 
 import typer
 
-from ....backend.errors import SettingsError
-from ....backend.journal.waiting import Waiting
-from ....backend.pipeline.prepared import read_text
-from ...progress import JsonLines
-
-Run = Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)]
+from ...backend.errors import SettingsError
+from ...backend.journal.waiting import Waiting
+from ...backend.pipeline.prepared import read_text
+from ..progress import JsonLines
+from ..shared_options import RunFolder
 
 
 def redraw(
     *,
-    run: Run,
+    run: RunFolder,
     step: Annotated[int, typer.Option(min=1, help="Number of the step in the plan.")],
     prompt: Annotated[str, typer.Option(help="Prompt for the image. Default: the prompt of the step.")] = "",
     attempt: Annotated[
@@ -31,7 +30,7 @@ def redraw(
     next. Otherwise run the same command again: it generates the image and the later steps that depend on it.
     The new image becomes the step's result, and the critic's verdict on it is recorded.
     """
-    from ....backend.journal.choices import CHOICES, ask_redraw
+    from ...backend.journal.choices import CHOICES, ask_redraw
 
     if prompt.strip() and attempt:
         raise SettingsError("--prompt and --attempt cannot be combined.", "Remove one of them.")
@@ -42,16 +41,16 @@ def redraw(
 
 def _image_of(run: Path, step: int, attempt: int) -> str:
     """Return the digest of the image of an attempt, counted from 1."""
-    from ....backend.feedback.log import Feedback
-    from ....backend.feedback.sft_rows import find_attempt
-    from ....backend.loop.replay import load_trajectory
+    from ...backend.feedback.log import Feedback
+    from ...backend.feedback.sft_rows import find_attempt
+    from ...backend.loop.replay import load_trajectory
 
     return find_attempt(load_trajectory(run), Feedback(step=step, attempt=attempt - 1))[2].digest
 
 
 def approve(
     *,
-    run: Run,
+    run: RunFolder,
     step: Annotated[
         int | None, typer.Option(min=1, help="Number of the step. Default: what the run waits for.")
     ] = None,
@@ -68,7 +67,7 @@ def approve(
     change the rest of the plan, edit plan.json before that. Only the present image or plan is approved: if it
     changes, the run waits again.
     """
-    from ....backend.pipeline.approval import approve
+    from ...backend.pipeline.approval import approve
 
     prompt = read_text("--redraw", redraw) if redraw and redraw.strip() else redraw
     decision = approve(run, step, redraw=prompt, use=use, skip=skip)
@@ -101,7 +100,7 @@ def ask(run: Path, waiting: Waiting) -> bool:
     Raises:
         JournalError: A file of the run is damaged.
     """
-    from ....backend.pipeline.approval import approve
+    from ...backend.pipeline.approval import approve
 
     choices = ["a"] if waiting.digest else []
     choices += [] if waiting.step is None else ["r", "u", "s"]

@@ -1,4 +1,4 @@
-"""`train finish`: ends a training early and keeps its result."""
+"""`train finish`, `train merge` and `train publish`: what is done with the result of a training."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from ...backend.errors import TrainingError
+from ...backend.errors import InterleaveError, SettingsError, TrainingError
 from ...backend.shown_text import one_line
-from ..options.training import log
+from ...training.trainer.gguf import GgufSettings
+from ..settings import with_settings
+from ..shared_options import Download, Model, checkpoint_of, log
 
 if TYPE_CHECKING:
     from ...training.trainer.ending import Ending, StartedWith
@@ -35,7 +38,7 @@ class RecordedGroup(TyperGroup):
         return found
 
 
-def command(
+def finish(
     context: typer.Context,
     *,
     out: Annotated[Path, typer.Argument(help="Output folder of the training.", exists=True, file_okay=False)],
@@ -141,3 +144,116 @@ def _in_folder(folder: str) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+class MergeFormat(str, Enum):
+    """Format of a merged checkpoint."""
+
+    safetensors = "safetensors"
+    gguf = "gguf"
+
+
+@with_settings
+def merge(
+    *,
+    model: Model,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(
+            help="LoRA adapter of a training (folder). Without one, --to gguf converts --model as it is.",
+            exists=True,
+            file_okay=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="New folder for the merged checkpoint. With gguf, OUT-gguf gets the GGUF files."),
+    ],
+    download: Download = False,
+    shard: Annotated[str, typer.Option(help="Maximum size of a weight file, such as 4GB.")] = "4GB",
+    to: Annotated[
+        MergeFormat,
+        typer.Option(
+            help="With gguf, also convert the checkpoint with llama.cpp's converter, and check that it "
+            "answers like the safetensors."
+        ),
+    ] = MergeFormat.safetensors,
+    gguf: GgufSettings,
+) -> None:
+    """Merge a LoRA adapter into its base model.
+
+    The result is a safetensors checkpoint with its processor and prompt set. With --to gguf, it is also
+    converted to a model and projector that llama.cpp runs.
+    """
+    base = checkpoint_of(model, download)
+    if to is MergeFormat.safetensors:
+        if adapter is None:
+            raise SettingsError(
+                "Nothing to merge: there is no --adapter.", "Name one, or convert with --to gguf."
+            )
+        if gguf != GgufSettings():
+            raise SettingsError("The options of a conversion need --to gguf.", "Add it.")
+        _merged(base, adapter, out, shard)
+        return
+    from ...backend.prompts.trained_with import trained_with
+    from ...training.trainer.gguf import Conversion, check_answers
+
+    folder = out.with_name(f"{out.name}-gguf")
+    conversion = Conversion.prepared(gguf, base, folder)
+    record = trained_with(base) if adapter is None else trained_with(adapter).over(trained_with(base))
+    made = base if adapter is None else _merged(base, adapter, out, shard)
+    try:
+        files = conversion.run(made, folder, log)
+    except InterleaveError as error:
+        if made is not base:
+            again = shlex.join(["--model", str(made), "--to", "gguf", "--out", str(out)])
+            error.hint += f" The merged checkpoint is complete; convert it with train merge {again}."
+        raise
+    log(f"agents: {', '.join(f'llamacpp:{file}' for file in files)}")
+    if gguf.check:
+        check_answers(made, files, record, gguf, log)
+
+
+def _merged(base: Path, adapter: Path, out: Path, shard: str) -> Path:
+    from ...training.trainer.saving import merge
+
+    made = merge(base, adapter, out, shard)
+    log(f"checkpoint: {made}")
+    return made
+
+
+def publish(
+    *,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Output folder of a training, or a checkpoint in it.", exists=True, file_okay=False
+        ),
+    ],
+    repo: Annotated[str, typer.Option(help="Repository of the hub, such as YOUR-NAME/my-critic.")],
+    license: Annotated[
+        str | None,
+        typer.Option(
+            help="License, as an identifier of the Hugging Face Hub such as apache-2.0. Default: that of the "
+            "base model, if its folder states it."
+        ),
+    ] = None,
+    without_gate: Annotated[
+        bool,
+        typer.Option(
+            "--without-gate",
+            help="Also upload a critic that was not measured by the regression gate or did not pass it.",
+        ),
+    ] = False,
+    public: Annotated[
+        bool,
+        typer.Option("--public", help="Create a public repository. Default: private, to read it first."),
+    ] = False,
+) -> None:
+    """Upload a checkpoint to the Hugging Face Hub: its own files and a model card, without local paths.
+
+    Log in with `hf auth login` before.
+    """
+    from ...training.trainer.model_card import publish
+
+    typer.echo(f"uploaded: {publish(folder, repo, license, without_gate, public)}")

@@ -1,4 +1,4 @@
-"""`interleave-thinker serve`: serves image models over HTTP.
+"""`interleave-thinker serve`: serves image models over HTTP; `serve check` and `serve nginx` help with it.
 
 A wrong option (key, port, model name, missing library) ends the command at once with one line. If one of
 several models fails, `/status` reports it and the others are served. If no model can be loaded, the command
@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 import typer
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ...backend.errors import SettingsError
 from ...backend.remote.addresses import DEFAULT_PORT, THIS_MACHINE, service_url
-from ...backend.remote.api_keys import check_variable, read_key
+from ...backend.remote.api_keys import GENERATOR_KEY, check_variable, read_key
+from ...backend.values import DIRECT
 from ...service.settings import (
     HERE,
     PUBLISHED_PORTS,
@@ -35,41 +36,54 @@ from ...service.settings import (
     devices_in,
     models_in,
 )
-from ..options.model_options import DrawingOptions
-from ..options.models import with_model_options
+from ..models import DrawingOptions
 from ..progress import Lines, warn
+from ..settings import with_settings
+from ..shared_options import Json
 
 if TYPE_CHECKING:
     from ...service.local_pool import LocalPool
     from ...service.ray_pool import RayPool
 
-
+WORD = {True: ("ok", "green"), False: ("failed", "red"), None: ("none", "")}
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""Hosts with which a service listens on all addresses of its machine."""
+MAX_REPEATS, SECONDS = 10, 60.0
+MAX_KINDS = 1000
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
 app = typer.Typer(add_completion=False)
 
 
 class ServedModel(DrawingOptions):
-    """Options of the served model. A file (--config) can set them for several models."""
+    """Served model. A file (--config) can describe several."""
 
     generator: str | None = Field(
-        default=None, description="Image model to serve: diffusers:FOLDER, tinyworld or fake."
+        default=None,
+        description="Image model to serve: diffusers:FOLDER, tinyworld or fake.",
+        json_schema_extra=DIRECT,
     )
     devices: str = Field(
         default="auto",
-        description="Devices: GPU numbers such as 0,1, or cpu or mps. "
-        "Several start a replica of the model for each, on Ray.",
+        description="Devices: GPU numbers such as 0,1, or cpu or mps. Several start a replica of the model "
+        "for each, on Ray.",
+        json_schema_extra=DIRECT,
     )
     dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
         default=None,
-        description="Dtype of the model. Default: bfloat16 on a GPU (float16 if it has no "
-        "bfloat16), float32 on the CPU.",
+        description="Dtype of the model. Default: bfloat16 on a GPU (float16 if it has no bfloat16), float32 "
+        "on the CPU.",
+        json_schema_extra=DIRECT,
     )
-    download: bool = Field(default=False, description="Download the model if it is not in the local cache.")
+    download: bool = Field(
+        default=False,
+        description="Download the model if it is not in the local cache.",
+        json_schema_extra=DIRECT,
+    )
 
 
 @app.callback(invoke_without_command=True)
-@with_model_options
+@with_settings
 def serve(
     context: typer.Context,
     model: ServedModel,
@@ -113,7 +127,7 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    models, settings = _models(context, model, service, config)
+    models, settings = _models(model, service, config)
     _check_key(settings)
     ports = _ports(models, settings)
     _check_libraries()
@@ -127,10 +141,9 @@ def serve(
 
         serve_on_ray(ray, Service(settings, models, cluster), _say)
         return
-    if ray is None:
-        _refuse_without_ray(context)
-    elif cluster.app_replicas > 1:
-        raise SettingsError("--app-replicas needs a Ray cluster.", "Add --ray ADDRESS.")
+    unused = cluster.model_fields_set if ray is None else {"app_replicas"} if cluster.app_replicas > 1 else ()
+    for name in unused:
+        raise SettingsError(f"{name} needs a Ray cluster.", "Add --ray ADDRESS.")
     from ...service.web.app import create_app
     from ...service.web.server import Work, run_service
 
@@ -167,10 +180,6 @@ def _pool(
         yield pool
 
 
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
-
-
 def _refuse_with_cluster(register: Path | None, ports: dict[int, str]) -> None:
     if register is not None:
         raise SettingsError(
@@ -191,14 +200,17 @@ def _registered(file: Path, url: str) -> AbstractContextManager[None]:
 
 
 def _models(
-    context: typer.Context, model: ServedModel, service: ServiceSettings, config: Path | None
+    model: ServedModel, service: ServiceSettings, config: Path | None
 ) -> tuple[list[ModelSettings], ServiceSettings]:
     """Return the models and the settings, from the options or from the file; options override the file."""
     if config is None:
         return [_single(model)], service
-    _refuse_beside_file(context, model)
+    for name in model.given:
+        raise SettingsError(
+            f"{name} cannot be combined with --config, which lists the models.", "Set it in the file."
+        )
     written, models = models_in(config)
-    typed = {name: getattr(service, name) for name in type(service).model_fields if _typed(context, name)}
+    typed = {name: getattr(service, name) for name in service.model_fields_set}
     return models, checked(ServiceSettings, {**written, **typed}, f"Service file {str(config)!r}")
 
 
@@ -211,14 +223,11 @@ def _single(model: ServedModel) -> ModelSettings:
             "Give --generator SPEC, such as diffusers:FOLDER, or --config FILE.",
         )
     accepted = GENERATORS.option_names(model.generator)
-    given = model.model_dump(exclude={"generator", "devices"})
-    options = {name: value for name, value in given.items() if value not in (None, False)}
-    for name in options:
-        if name not in accepted:
-            raise SettingsError(
-                f"The generator {model.generator!r} does not support --{name.replace('_', '-')}.",
-                "Remove the option.",
-            )
+    options = {name: value for name, value in model.given.items() if name not in ("generator", "devices")}
+    for name in options.keys() - accepted:
+        raise SettingsError(
+            f"The generator {model.generator!r} does not support the setting {name!r}.", "Remove it."
+        )
     return ModelSettings(
         name=name_of(model.generator),
         generator=model.generator,
@@ -233,26 +242,6 @@ def name_of(generator: str) -> str:
     last = re.split(r"[/\\]", argument.partition("@")[0].rstrip("/\\"))[-1]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", last).strip(".-_")[:100]
     return name if re.search(r"[A-Za-z]", name) else kind
-
-
-def _refuse_beside_file(context: typer.Context, model: BaseModel) -> None:
-    for name in type(model).model_fields:
-        if _typed(context, name):
-            raise SettingsError(
-                f"--{name.replace('_', '-')} cannot be combined with --config, which lists the models.",
-                "Set it in the file.",
-            )
-
-
-def _typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _refuse_without_ray(context: typer.Context) -> None:
-    for name in ClusterSettings.model_fields:
-        if _typed(context, name):
-            raise SettingsError(f"--{name.replace('_', '-')} needs a Ray cluster.", "Add --ray ADDRESS.")
 
 
 def _check_key(settings: ServiceSettings) -> None:
@@ -297,8 +286,8 @@ def _check_libraries() -> None:
         )
 
 
-EVERY_ADDRESS = ("0.0.0.0", "::")
-"""Hosts with which a service listens on all addresses of its machine."""
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
 
 
 def advertised_url(listening: str, advertise: str = "") -> str:
@@ -325,10 +314,6 @@ def advertised_url(listening: str, advertise: str = "") -> str:
 def is_local(url: str) -> bool:
     """Return whether only this machine can use an address."""
     return urlsplit(url).hostname in THIS_MACHINE
-
-
-MAX_REPEATS, SECONDS = 10, 60.0
-MAX_KINDS = 1000
 
 
 @contextmanager
@@ -378,9 +363,7 @@ class FewRepeats(logging.Filter):
         return count < self._most
 
 
-WORD = {True: ("ok", "green"), False: ("failed", "red"), None: ("none", "")}
-
-
+@app.command("check")
 def check(
     url: Annotated[str, typer.Argument(help="Address of the service, such as http://127.0.0.1:8011.")],
     prompt: Annotated[str, typer.Option(help="Prompt of the test images.")] = "a red boat on a calm sea",
@@ -390,15 +373,13 @@ def check(
         str | None, typer.Option(help="Model of the service to test. Default: the service's default.")
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Timeout per image in seconds.")] = 300.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Test a running service.
 
     The tests are its health, an image from text, an edit, and whether a repeated request gives the same
     image. The exit code is 1 if a test fails. The service's key is read from INTERLEAVE_GENERATOR_KEY.
     """
-    from ...backend.remote.addresses import DEFAULT_PORT, service_url
-    from ...backend.remote.api_keys import GENERATOR_KEY, read_key
     from ...service.check import CheckSettings, ServiceCheck, pixels
 
     try:
@@ -419,6 +400,7 @@ def check(
     raise typer.Exit(int(not right))
 
 
+@app.command("nginx")
 def nginx(
     services: Annotated[
         str, typer.Argument(help="URL1,URL2,... or @FILE with one address per line (# starts a comment).")
@@ -468,7 +450,3 @@ def nginx(
 
     write_folder(to.expanduser(), balancer, urls)
     typer.echo(f"To start or reload nginx: {to / START}")
-
-
-app.command("check")(check)
-app.command("nginx")(nginx)

@@ -21,11 +21,10 @@ from ...backend.remote.own_servers import is_this_machine
 from ...backend.types import RunSettings
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ...webapp.models import Chosen, Example, Offer, Role
-from ..open_models import Opener
-from ..options.model_options import NONE, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..options.models import with_model_options
+from ..models import NONE, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 from ..run_request import check_words
-from .places import found_models
+from ..settings import with_settings
+from .doctor import found_models
 
 if TYPE_CHECKING:
     from ...backend.agents.critic import Critic
@@ -40,7 +39,7 @@ GRACE = 5.0
 """Seconds that a story has to stop with the app. After them it is like a kill, which loses nothing either."""
 
 
-@with_model_options
+@with_settings
 def command(
     planning: PlannerOptions,
     judging: CriticOptions,
@@ -133,13 +132,11 @@ class OfferedModels:
         named = {"planner": planning.planner, "critic": judging.critic, "generator": drawing.generator}
         # Wrong names and options are errors of the command, and not of the first story.
         accepted = CHAT_BACKENDS.option_names(with_role(planning.planner, "planner"))
-        accepted |= GENERATORS.option_names(drawing.generator)
+        accepted |= GENERATORS.option_names(drawing.generator) | {"constrained_decoding"}
         if judging.critic != NONE:
             accepted |= CHAT_BACKENDS.option_names(with_role(judging.critic, "critic"))
-        given = local.model_dump(exclude={"engine", "constrained_decoding"}).items()
-        for name in sorted({name for name, value in given if value not in (None, False)} - accepted):
-            flag = f"--{name.replace('_', '-')}"
-            raise SettingsError(f"None of the selected models supports {flag}.", "Remove the option.")
+        for name in sorted(local.given.keys() - accepted):
+            raise SettingsError(f"None of the selected models supports the setting {name!r}.", "Remove it.")
         agents = _found_agents()
         self._specs: dict[Role, list[str]] = {
             "planner": _once(named["planner"], TINY_WORLD, *agents),

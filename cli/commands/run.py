@@ -1,0 +1,213 @@
+"""`interleave-thinker run` carries out a request, `demo` a built-in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic import BaseModel, Field
+
+from ...backend.agents.plan_constraints import PlanConstraints
+from ...backend.errors import SettingsError
+from ...backend.generators import GENERATORS
+from ...backend.pipeline.approval import approve_overdue
+from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
+from ...backend.pipeline.plan_file import read_plan_file
+from ...backend.pipeline.prepared import read_request
+from ...backend.types import RunSettings
+from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
+from ..models import (
+    NONE,
+    CastOptions,
+    CriticOptions,
+    GeneratorOptions,
+    HelperOptions,
+    LocalOptions,
+    PlannerOptions,
+)
+from ..progress import JsonLines
+from ..run_request import ModelOptions, carry_out, last_run
+from ..settings import with_settings
+from ..shared_options import InputImages, Json
+from .decide import ask, is_interactive, say_approved
+
+Options = TypeVar("Options", bound=BaseModel)
+NAMES: dict[PublishedSystem, str] = {"released": "the released code", "paper": "the paper"}
+
+
+class ApprovalOptions(BaseModel):
+    """Approval."""
+
+    approve_after: float | None = Field(
+        default=None,
+        ge=0.0,
+        description="If the run in --out has waited for approval for this many seconds, continue without it. "
+        "The step is then 'approved by time', and the run ends with exit code 3.",
+    )
+
+
+@with_settings
+def command(
+    *,
+    request: Annotated[
+        str | None,
+        typer.Argument(help="What the story is about. Without it, the run in --out is resumed."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Run folder. Use an existing one to resume its run.")],
+    image: InputImages = None,
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    settings: RunSettings,
+    constraints: PlanConstraints,
+    cast: CastOptions,
+    helpers: HelperOptions,
+    approval: ApprovalOptions,
+    local: LocalOptions,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            help="Carry out this plan without a planner: plan.json of a run, a planner's answer, a plan of "
+            "Edit Plan, or a script (Fountain, outline in Markdown or text, CSV shot list).",
+        ),
+    ] = None,
+    published: Annotated[
+        PublishedSystem | None,
+        typer.Option(
+            "--as",
+            help="Set attempts, kept attempt, judgment of the last attempt, seeds, decoding and size as the "
+            "released code or the paper does. Other options replace its values, and the run lists them.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Plan, generate, judge and refine an interleaved story of images and texts.
+
+    Results are written to --out while the run progresses. Run the same command again to resume. Edit
+    plan.json in the run folder to change the steps: the next run generates only what has changed. With
+    --pause the run ends with exit code 4 when it waits for your decision (see `approve`), or asks you if it
+    is on a terminal.
+    """
+    before, own = None, _given(settings)
+    if request is None:
+        roles = {"planner": planning, "critic": judging, "generator": drawing}
+        before = last_run(out, [role for role, options in roles.items() if options.model_fields_set])
+        if image:
+            raise SettingsError("--image needs a request.", "Give the request too, or remove --image.")
+        settings = before.settings.model_copy(update=own)
+        constraints = before.constraints.model_copy(update=_given(constraints))
+        asked = before.request
+    else:
+        asked = read_request(request, image or [])
+    if published is not None:
+        planning, judging, drawing = published_models(published, planning, judging, drawing, as_json)
+        settings = _published_settings(published, settings, own, as_json)
+    given = read_plan_file(plan) if plan else None
+    models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published)
+    if approval.approve_after is not None:
+        say_approved(approve_overdue(out, approval.approve_after), as_json)
+    asks = None if as_json or not is_interactive() else ask
+    raise typer.Exit(carry_out(asked, out, settings, models, given, as_json, before, asks).code)
+
+
+@with_settings
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(help="Run folder; the page is index.html in it.")] = Path(
+        "interleave-demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, max=2**48, help="Base seed of the images.")] = DEMO_SEED,
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    local: LocalOptions,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a built-in story and write its page, index.html.
+
+    With the default models it needs neither a network nor a GPU.
+    """
+    models = ModelOptions(planning, judging, drawing, local)
+    outcome = carry_out(read_request(DEMO_REQUEST, []), out, RunSettings(seed=seed), models, as_json=as_json)
+    if show and outcome.page:
+        typer.launch(str(outcome.page))
+    raise typer.Exit(outcome.code)
+
+
+def published_models(
+    system: PublishedSystem,
+    planning: PlannerOptions,
+    judging: CriticOptions,
+    drawing: GeneratorOptions,
+    as_json: bool = False,
+) -> tuple[PlannerOptions, CriticOptions, GeneratorOptions]:
+    """Return the options of the models with the published decoding and size where none is set; print them.
+
+    A generator whose size cannot be set keeps its size, which `not_as_published` reports.
+    """
+    added: dict[str, Any] = {}
+    has_size = drawing.generator != NONE and "size" in GENERATORS.option_names(drawing.generator)
+    found = (
+        _completed(planning, "planner.", REPLY_SETTINGS[system], added),
+        _completed(judging, "critic.", REPLY_SETTINGS[system], added),
+        _completed(drawing, "", {"size": SIZES[system]} if has_size else {}, added),
+    )
+    if added and as_json:
+        JsonLines().object("published_models", system=system, settings=added)
+    elif added:
+        typer.echo(f"Models as in {NAMES[system]}: {_listed(added)}.")
+    return found
+
+
+def _completed(options: Options, prefix: str, published: dict[str, Any], added: dict[str, Any]) -> Options:
+    """Return the options with the published values of those that are not set, and add these to `added`."""
+    unset = {
+        name: value
+        for name, value in published.items()
+        if value is not None and getattr(options, name) is None
+    }
+    added |= {f"{prefix}{name}": value for name, value in unset.items()}
+    return options.model_copy(update=unset)
+
+
+def _published_settings(
+    system: PublishedSystem, settings: RunSettings, own: dict[str, Any], as_json: bool
+) -> RunSettings:
+    """Return the settings as in the published system except the user's `own`, and print them."""
+    published = STORY_SETTINGS[system]
+    other = {name: value for name, value in own.items() if name in published and value != published[name]}
+    if as_json:
+        JsonLines().object("published_settings", system=system, settings=published, replaced=other)
+    else:
+        same = {
+            name: value
+            for name, value in published.items()
+            if name not in other and value != RunSettings.model_fields[name].default
+        }
+        typer.echo(f"Settings as in {NAMES[system]}: {_listed(same)}.")
+        if other:
+            except_for = ", ".join(
+                f"{_listed({name: value})} ({system}: {_listed({name: published[name]})})"
+                for name, value in other.items()
+            )
+            typer.secho(f"Not as in {NAMES[system]}, as you asked: {except_for}.", fg="yellow")
+    return settings.model_copy(update=published | own)
+
+
+def _given(options: BaseModel) -> dict[str, Any]:
+    """Return the settings that the user set."""
+    return {
+        name: getattr(options, name)
+        for name in type(options).model_fields
+        if name in options.model_fields_set
+    }
+
+
+def _listed(settings: dict[str, Any]) -> str:
+    shown = {
+        name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items()
+    }
+    return ", ".join(f"{name} {value}" for name, value in shown.items())

@@ -1,1 +1,0 @@
-"""The command `run`, and the commands that decide about its steps."""

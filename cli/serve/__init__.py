@@ -1,1 +1,0 @@
-"""`interleave-thinker serve` and its subcommands."""

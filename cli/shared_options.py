@@ -1,0 +1,224 @@
+"""Options that several commands share, and the workers of commands that carry out many requests.
+
+Only the settings of models are sent to a worker, which opens them as `run` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..backend.agents.plan_constraints import PlanConstraints
+from ..backend.errors import SettingsError
+from ..backend.shown_text import one_line, shown_text
+from ..training.data.from_runs.settings import EXACT
+from .models import CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+
+if TYPE_CHECKING:
+    from ..training.data.from_runs.attempts import Oracle
+    from ..training.data.trajectories.engine import Teachers, TrajectoriesReport
+    from ..training.data.trajectories.executors import Executor
+
+TINYWORLD = "tinyworld:"
+REFUSED = 3
+"""Exit code if the gate refused a result."""
+INTERRUPTED = "interrupted"
+SCORERS = "judge:CHAT, tinyworld or a plug-in"
+"""Part of the help of options that choose a scorer."""
+
+
+def existing_file(description: str) -> Any:
+    """Return an option for an existing file."""
+    return typer.Option(help=description, exists=True, dir_okay=False)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RunFolder = Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)]
+InputImages = Annotated[
+    list[Path] | None,
+    typer.Option("--image", help="Input image. Repeat it for several, in the order of the request."),
+]
+Runs = Annotated[
+    list[Path], typer.Argument(help="Run folders (--out of `run`), or folders that contain run folders.")
+]
+Score = Annotated[
+    str | None,
+    typer.Option(
+        "--scorer", help=f"Scorer for images without a score: {SCORERS}. Default: they stay without one."
+    ),
+]
+SkipBad = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad", help="Skip what cannot be used instead of stopping. It is counted and listed."
+    ),
+]
+SkipBadRuns = SkipBad
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "--init",
+        help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, tinyworld:critic, or "
+        "for a planner tinyworld:planner.",
+    ),
+]
+Download = Annotated[
+    bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Check everything, count tokens, and make three timed steps, from which time and memory follow. "
+        "Nothing is written; generators and judges are really called.",
+    ),
+]
+Out = Annotated[Path, typer.Option(help="Output folder. Use the same folder to resume.")]
+Images = Annotated[
+    Path | None,
+    typer.Option(
+        "--images",
+        help="Second place to look for the images of the rows, matched by the end of their paths. "
+        "Default: only the folder of the data file.",
+        exists=True,
+        file_okay=False,
+    ),
+]
+PageRows = Annotated[int, typer.Option(min=2, help="Number of rows; half of them are about correct pages.")]
+PagesOf = Annotated[
+    Path | None, typer.Option(help="Pipeline folder of the generator. Default: the built-in one.")
+]
+PageSeed = Annotated[int, typer.Option(min=0, help="Random seed of the pages.")]
+Parallel = Annotated[
+    int,
+    typer.Option("--parallel", min=1, max=1024, help="Work done at the same time. With --ray: per worker."),
+]
+ImagesAtATime = Parallel
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray", help="Work on Ray: local starts it here; auto or HOST:PORT uses a running cluster."
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers", min=1, max=10_000, help="With --ray: number of workers. Each loads its own models."
+    ),
+]
+
+
+def oracle_of(reasoning: str) -> Oracle | None:
+    """Return the tiny world's oracle if exact reasoning is requested, otherwise None."""
+    if reasoning != EXACT:
+        return None
+    from ..tinyworld.lab.data.critic_rows import OracleCritic
+
+    return OracleCritic()
+
+
+def checkpoint_of(model: str, download: bool) -> Path:
+    """Return the folder of the checkpoint that `--model` names.
+
+    Raises:
+        SettingsError: The name is not valid.
+        ChatError: The checkpoint cannot be found or downloaded.
+    """
+    from ..backend.checkpoints.checkpoint import find_checkpoint
+
+    return (
+        folder_of(model) if model.startswith(TINYWORLD) else find_checkpoint(model, download, untested=True)
+    )
+
+
+def folder_of(model: str) -> Path:
+    """Return the folder of a local model; `tinyworld:ROLE` is a built-in one."""
+    from ..tinyworld.runtime import checkpoint
+
+    return checkpoint(model.removeprefix(TINYWORLD)) if model.startswith(TINYWORLD) else Path(model)
+
+
+@contextmanager
+def dry_run_if(asked: bool) -> Iterator[None]:
+    """Make the trainings in the block dry runs if `--dry-run` is set."""
+    if not asked:
+        yield
+        return
+    from ..training.trainer.run import dry_runs
+
+    with dry_runs():
+        yield
+
+
+def log(line: str) -> None:
+    """Print a line; in distributed training only the first process prints."""
+    if os.environ.get("RANK", "0") == "0":
+        typer.echo(shown_text(line))
+
+
+def refused(error: Exception) -> typer.Exit:
+    """Print why the gate refused a result, and return the exit of the command."""
+    typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
+    return typer.Exit(REFUSED)
+
+
+@dataclass(frozen=True)
+class TeacherOptions:
+    """The model options of a worker. Calling them opens the models; they can be pickled."""
+
+    planner: PlannerOptions
+    constraints: PlanConstraints
+    critic: CriticOptions
+    generators: tuple[GeneratorOptions, ...]
+    local: LocalOptions
+
+    def __call__(self) -> Teachers:
+        """Open the models.
+
+        Raises:
+            InterleaveError: As `Opener` does.
+        """
+        from ..training.data.trajectories.engine import Teachers
+
+        opener = Opener(self.local)
+        planner, critic = opener.planner(self.planner), opener.critic(self.critic)
+        generators = [(one.generator, opener.generator(one)) for one in self.generators]
+        opener.finish()
+        return Teachers(
+            planner=planner,
+            critic=critic,
+            generators=tuple(generators),
+            constraints=self.constraints,
+        )
+
+
+def each_generator(names: Sequence[str], options: GeneratorOptions) -> tuple[GeneratorOptions, ...]:
+    """Return the options of each named generator.
+
+    Raises:
+        SettingsError: A generator is named twice.
+    """
+    if len(set(names)) < len(names):
+        raise SettingsError("The same --generator is given twice.", "Give each generator once.")
+    return tuple(options.model_copy(update={"generator": name}) for name in names)
+
+
+def exit_code(made: TrajectoriesReport) -> int:
+    """Return 0 if every step of every request was accepted, 130 after Ctrl-C, otherwise 3."""
+    if made.stopped == INTERRUPTED:
+        return 130
+    return 0 if made.totals.whole == made.totals.prompts else 3
+
+
+def open_executor(parallel: int, ray: str | None, workers: int) -> Executor:
+    """Return an executor: threads of this process, or Ray."""
+    from ..training.data.trajectories.executors import RayExecutor, ThreadExecutor
+
+    return ThreadExecutor(parallel) if ray is None else RayExecutor(workers, parallel, ray)
