@@ -20,7 +20,7 @@ OTHER_PROGRAMS = frozenset(
         "--to",  # within a whole command of this pack
     }
 )  # fmt: skip
-BESIDE_THE_INPUT = frozenset({"--critic", "--planner", "--critic-prompts", "--planner-prompts"})
+BESIDE_THE_INPUT = frozenset({"--critic", "--planner", "--set"})
 """Named after the node's input in the same sentence."""
 
 

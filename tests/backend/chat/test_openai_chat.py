@@ -223,7 +223,7 @@ def test_a_published_model_on_a_server_is_reported(
     Planner(chat)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == told
-    assert all("prompts import" in line and "--planner-prompts" in line for line in lines)
+    assert all("prompts import" in line and "planner.prompts" in line for line in lines)
 
 
 def test_a_model_that_the_server_no_longer_has_is_named(server: ChatServer, chat: ChatModel) -> None:

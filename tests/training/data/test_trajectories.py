@@ -136,7 +136,7 @@ def test_an_outage_ends_the_call_and_loses_nothing(tmp_path: Path) -> None:
     log = tmp_path / "draws.log"
     assert make(prompts, tmp_path / "runs", SmallTeachers(log), limit=4).totals.to_do == 0
     made = make(prompts, tmp_path / "runs", SmallTeachers(log, down="story"))
-    assert "consecutive prompts failed" in made.stopped and "--retry-failed" in made.stopped
+    assert "consecutive prompts failed" in made.stopped and "retry_failed" in made.stopped
     assert 20 <= made.totals.failed < 30 and made.totals.whole + made.totals.given_up == 4
     made = make(prompts, tmp_path / "runs", SmallTeachers(log), retry_failed=True)
     assert made.totals.to_do == made.totals.failed == 0

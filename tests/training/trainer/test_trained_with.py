@@ -150,7 +150,7 @@ def test_a_foreign_checkpoint_without_prompt_set_is_reported_once(
         for _ in range(3):
             Critic(chat)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "InterleaveThinker-Critic-8B" in line and "prompts import" in line and "--critic-prompts" in line
+    assert "InterleaveThinker-Critic-8B" in line and "prompts import" in line and "critic.prompts" in line
     default_prompt_set().save(folder / "prompt_set")
     caplog.clear()
     with caplog.at_level(logging.WARNING):
