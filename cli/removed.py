@@ -15,7 +15,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         ("demo", "judge", "evaluate critic"),
         ("--critic-notes",),
     ),
-    **dict.fromkeys(("run", "app", "cast sheets"), ("--critic-notes", "--draw-ahead")),
+    **dict.fromkeys(("app", "cast sheets"), ("--critic-notes", "--draw-ahead")),
     **dict.fromkeys(
         ("data trajectories", *(f"benchmark {name}" for name in BENCHMARKS)),
         ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate"),
@@ -27,7 +27,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         *("--judge-dtype", "--judge-device", "--judge-quantization"),
     ),
     "benchmark compare": ("--page",),
-    "run": ("--critic-notes", "--requests", "--parallel"),
+    "run": ("--critic-notes", "--draw-ahead", "--requests", "--parallel"),
     "evaluate": ("own-critic", "tinyworld"),
     "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),
     "train tinyworld-critic": ("--draw-processes",),
