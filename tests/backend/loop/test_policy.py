@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from interleave_thinker.backend.checklist import CheckedItem
 from interleave_thinker.backend.loop.policy import (
     Ended,
     Picks,
@@ -15,7 +16,6 @@ from interleave_thinker.backend.loop.policy import (
 )
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import MAX_TEXT
-from interleave_thinker.backend.checklist import CheckedItem
 from interleave_thinker.backend.types.run_settings import RunSettings
 from interleave_thinker.backend.types.trajectory import Attempt, StopReason, Verdict
 
