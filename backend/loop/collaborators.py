@@ -11,7 +11,7 @@ from ..generators.generator import Generator
 from ..journal.store import RunStore
 from ..scorers.scorer import Scorer
 from ..types import Plan, Request, Step, StepResult
-from ..types.roles import CriticLike, PlannerLike
+from ..types.roles import CriticLike, PlannerLike, as_role
 from .events import Event
 
 CastOfPlan = Callable[[Request, Plan], Plan]
@@ -55,6 +55,11 @@ class Collaborators:
     rewriter: RewritesSteps | None = None
     reviewer: ReviewsStory | None = None
     scorer: Scorer | None = None
+
+    def __post_init__(self) -> None:
+        for name, role in (("planner", PlannerLike), ("critic", CriticLike)):
+            if (agent := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_role(agent, role))
 
 
 class PlannedBefore(PlannerLike):

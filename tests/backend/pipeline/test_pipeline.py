@@ -71,6 +71,26 @@ def test_custom_objects_are_used(tmp_path: Path) -> None:
         pipeline("Three boats.", tmp_path / "run")
 
 
+class Bare:
+    """A planner and critic without a base class, and without any optional member."""
+
+    identity = "bare"
+
+    def plan(self, request: Request) -> Plan:
+        return PLAN
+
+    def judge(self, *images: object, **prompts: object) -> Verdict:
+        return Verdict(success=True)
+
+
+def test_agents_without_the_base_class_are_adopted(tmp_path: Path) -> None:
+    bare = Bare()
+    story = Pipeline(bare, "fake:32", bare)("Two boats.", tmp_path / "run")  # type: ignore[arg-type]
+    assert story.accepted and len(story.images) == 2
+    with pytest.raises(SettingsError, match="has no 'identity' and no 'judge'"):
+        Pipeline(bare, "fake:32", object())("Two boats.")  # type: ignore[arg-type]
+
+
 def test_a_stopped_stream_is_resumed(tmp_path: Path) -> None:
     pipeline = Pipeline(OwnPlanner(), "fake:32", None)
     stream = pipeline.stream("Two boats.", tmp_path / "run")
