@@ -1,7 +1,7 @@
 """The planner and the critic as a run calls them: one base class for each, with defaults that say "cannot".
 
-`agents.Planner` and `agents.Critic` ask chat models. A planner or critic of your own is a subclass, or has the
-methods (`as_role`).
+`agents.Planner` and `agents.Critic` ask chat models. A planner or critic of your own is a subclass, or it has
+the same methods (`as_role`).
 """
 
 from __future__ import annotations
