@@ -9,7 +9,7 @@ from support.cli_calls import verdict_reply
 from support.small_agents import STORY
 
 from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.chat_model import Reply
+from interleave_thinker.backend.chat.chat_model import ChatModel, Reply
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.training.trainer import gguf as check
@@ -18,13 +18,15 @@ from interleave_thinker.training.trainer.gguf import GgufSettings
 TRUE, FALSE, PLAN = verdict_reply(True), verdict_reply(False), write_plan(STORY)
 
 
-class Chat:
+class Chat(ChatModel):
     """Gives these answers in turn."""
+
+    identity = "made"
 
     def __init__(self, answers: list[str]) -> None:
         self.answers = list(answers)
 
-    def reply(self, messages, settings) -> Reply:
+    def reply(self, messages, settings, on_token=None) -> Reply:
         assert settings.max_pixels == 4096
         return Reply(text=self.answers.pop(0))
 

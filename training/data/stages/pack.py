@@ -211,10 +211,10 @@ def write_tars(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int
         SettingsError: A text is not valid.
     """
     require("webdataset")
-    import webdataset
+    from webdataset.writer import ShardWriter
 
     pattern, count = str(folder / f"{file.name}-{file.split}-%05d.tar"), 0
-    with webdataset.ShardWriter(pattern, size, verbose=0, encoder=False, mtime=0) as shards:
+    with ShardWriter(pattern, size, verbose=0, encoder=False, mtime=0) as shards:
         for count, packed in enumerate(rows, 1):
             try:
                 line = packed.line().encode()
