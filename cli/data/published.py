@@ -226,13 +226,13 @@ def planner_rows(
     They are complete plans, continuations, descriptions and plans with a given number of steps.
     """
     from ...backend.prompts.prompt_set import default_prompt_set
-    from ...training.data.stages.planner_rows import FILES, make_planner_rows
+    from ...training.data.stages.planner_rows import FILES, OtherSources, make_planner_rows
     from ..models import prompts_in
 
     if not runs and comm is None:
         raise SettingsError("`data planner-rows` needs runs or --comm.", "Give run folders.")
     prompt_set = prompts_in(prompts) or default_prompt_set()
-    make_planner_rows(runs or [], out, prompt_set, settings, guard, comm, _say)
+    make_planner_rows(runs or [], out, prompt_set, settings, OtherSources(guard, comm), _say)
     typer.echo(f"\ndata: {out / FILES[0]}")
 
 

@@ -30,6 +30,7 @@ from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.stages.pack import CardData, Form, Packing
 from interleave_thinker.training.data.stages.planner_rows import (
+    OtherSources,
     PlannerReport,
     PlannerRowsData,
     make_planner_rows,
@@ -199,4 +200,6 @@ def _packing(form: Form, data: list[Path], out: Path, runs: list[Path]) -> Calla
 
 def planner(runs: list[Path], out: Path, comm: Path | None = None) -> PlannerReport:
     """Make planner rows."""
-    return make_planner_rows(runs, out, default_prompt_set(), PlannerRowsData(), comm=comm, log=quiet)
+    return make_planner_rows(
+        runs, out, default_prompt_set(), PlannerRowsData(), OtherSources(comm=comm), quiet
+    )

@@ -7,7 +7,7 @@ while held-out answers get worse.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers import TrainerCallback
 
@@ -29,6 +29,18 @@ A healthy run has 0.015 and one with outdated weights 0.2 (as reported for trl b
 """
 
 
+class Limits(NamedTuple):
+    """Limits of a training.
+
+    Attributes:
+        every: Optimizer steps between checks.
+        floor: Value below which the training stops.
+    """
+
+    every: int
+    floor: float
+
+
 class CollapseMonitor(TrainerCallback):
     """Checks the agent on held-out rows at every checkpoint, and stops the training if necessary."""
 
@@ -36,8 +48,7 @@ class CollapseMonitor(TrainerCallback):
         self,
         check: Callable[[], HeldOutCheck],
         checks: CheckLog[Any],
-        every: int,
-        floor: float,
+        limits: Limits,
         reward: RolloutReward[Any, Any],
         log: Log,
         ending: Ending | None = None,
@@ -47,8 +58,7 @@ class CollapseMonitor(TrainerCallback):
         Args:
             check: Runs a check.
             checks: Log of the checks.
-            every: Optimizer steps between checks.
-            floor: Value below which the training stops.
+            limits: When it checks, and when it stops.
             reward: Source of problems between the checks.
             log: Called with every line of progress.
             ending: Request of the user to end the training, on which all ranks agree, as on problems. A rank
@@ -56,7 +66,7 @@ class CollapseMonitor(TrainerCallback):
         """
         self.check = check
         self.checks = checks
-        self.every, self.floor = every, floor
+        self.every, self.floor = limits
         self.reward = reward
         self.log = log
         self.ending = ending

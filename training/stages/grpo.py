@@ -262,7 +262,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
 
         `watch` reports problems of the training between the checks.
         """
-        from ..gate.collapse_monitor import CollapseMonitor
+        from ..gate.collapse_monitor import CollapseMonitor, Limits
 
         settings = self.settings
         prompt_set = self.prompt_set
@@ -277,8 +277,8 @@ class Reinforcement(TrainingRun, Generic[Row]):
             )
 
         checks = CheckLog(self.out, self.task.check)
-        every, floor = settings.save_steps, settings.collapse_threshold
-        return CollapseMonitor(check, checks, every, floor, watch, self.log, self.ending), checks
+        limits = Limits(settings.save_steps, settings.collapse_threshold)
+        return CollapseMonitor(check, checks, limits, watch, self.log, self.ending), checks
 
     def prepare(self) -> Parts:
         """Load the model, and build the trainer, the reward and the monitor."""

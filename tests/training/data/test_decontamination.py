@@ -36,7 +36,11 @@ from interleave_thinker.training.data.decontamination.guard import (
     open_guard,
 )
 from interleave_thinker.training.data.stages.pack import CardData, Packing
-from interleave_thinker.training.data.stages.planner_rows import PlannerRowsData, make_planner_rows
+from interleave_thinker.training.data.stages.planner_rows import (
+    OtherSources,
+    PlannerRowsData,
+    make_planner_rows,
+)
 from interleave_thinker.training.data.stages.sequences import make_sequences
 
 PROMPT = (
@@ -270,7 +274,12 @@ def test_planner_rows_and_sequences_are_screened(wise: Path, tmp_path: Path) -> 
         save_trajectory(accepted_story(drawing(stage)), tmp_path / "runs" / name)
     runs = [tmp_path / "runs"]
     made = make_planner_rows(
-        runs, tmp_path / "planner", default_prompt_set(), PlannerRowsData(), wise, log=lambda line: None
+        runs,
+        tmp_path / "planner",
+        default_prompt_set(),
+        PlannerRowsData(),
+        OtherSources(wise),
+        lambda line: None,
     )
     assert made.rows == {"text": 1} and made.left_out == {"in a benchmark: wise": 1}
     assert made.guard and set(made.guard.found) == {"runs/known"}

@@ -32,6 +32,7 @@ from interleave_thinker.training.data.rows.sft import SftRow, check_rows
 from interleave_thinker.training.data.stages.planner_rl import make_planner_rl, read_checklist
 from interleave_thinker.training.data.stages.planner_rows import (
     KINDS,
+    OtherSources,
     PlannerReport,
     PlannerRowsData,
     make_planner_rows,
@@ -80,9 +81,9 @@ def story(
 
 
 def made(runs: Sequence[Path], tmp_path: Path, **more: Any) -> tuple[PlannerReport, list[SftRow]]:
-    others = {name: more.pop(name) for name in ("comm", "guard") if name in more}
+    others = OtherSources(more.pop("guard", None), more.pop("comm", None))
     settings = PlannerRowsData(**more)
-    report = make_planner_rows(runs, tmp_path / "data", default_prompt_set(), settings, log=quiet, **others)
+    report = make_planner_rows(runs, tmp_path / "data", default_prompt_set(), settings, others, quiet)
     return report, check_rows(tmp_path / "data" / "planner_sft.json")[0]
 
 

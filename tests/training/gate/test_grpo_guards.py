@@ -159,12 +159,12 @@ def test_another_reference_than_the_start_is_noticed(
 
 
 def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> None:
-    from interleave_thinker.training.gate.collapse_monitor import CollapseMonitor
+    from interleave_thinker.training.gate.collapse_monitor import CollapseMonitor, Limits
     from interleave_thinker.training.gate.held_out import Check, CheckLog, summarise
 
     lines: list[str] = []
     checks = CheckLog(tmp_path, Check)
-    monitor = CollapseMonitor(lambda: summarise([], [], []), checks, 1, 0.0, None, lines.append)  # type: ignore[arg-type]
+    monitor = CollapseMonitor(lambda: summarise([], [], []), checks, Limits(1, 0.0), None, lines.append)  # type: ignore[arg-type]
     for apart in (0.015, 0.201):
         logs = {"sampling/sampling_logp_difference/mean": apart}
         monitor.on_log(None, SimpleNamespace(global_step=3), None, logs)

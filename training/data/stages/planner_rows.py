@@ -186,13 +186,27 @@ def unfit(trajectory: Trajectory) -> str:
     return "a prompt refers to its step's number or to a previous image" if bad else ""
 
 
+class OtherSources(NamedTuple):
+    """What else the rows are made from.
+
+    Attributes:
+        guard: Index of benchmarks, whose content is left out.
+        comm: Folder of CoMM.
+    """
+
+    guard: Path | None = None
+    comm: Path | None = None
+
+
+NO_OTHERS = OtherSources()
+
+
 def make_planner_rows(
     runs: Sequence[Path],
     out: Path,
     prompt_set: PromptSet,
     settings: PlannerRowsData,
-    guard: Path | None = None,
-    comm: Path | None = None,
+    others: OtherSources = NO_OTHERS,
     log: Callable[[str], None] = print,
 ) -> PlannerReport:
     """Write a planner's rows to the folder `out`.
@@ -202,14 +216,14 @@ def make_planner_rows(
         out: The folder.
         prompt_set: Prompt set of the planner to train.
         settings: The settings.
-        guard: Index of benchmarks, whose content is left out.
-        comm: Folder of CoMM.
+        others: What else they are made from.
         log: Called with every line of progress.
 
     Raises:
         SettingsError: `out` contains other files, or no rows could be created. ChatError: The teacher is
             unavailable; its answers are cached next to `out`, and the same call resumes.
     """
+    guard, comm = others
     kinds, left_out, by_kind = settings.chosen(), Counter[str](), Counter[str]()
     rows: dict[bool, list[SftRow]] = {False: [], True: []}
     with open_guard(guard) as opened, data_folder(out, FILES) as folder:
