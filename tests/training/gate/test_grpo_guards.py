@@ -17,6 +17,7 @@ from support.small_grpo import SMALL, make_data, run, weights
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.generator import GeneratorWrapper
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import CriticRlRow, read_rl_rows
 from interleave_thinker.training.reward.redrawer import DrawingSettings
@@ -77,6 +78,12 @@ class Broken:
 
     def draw(self, prompt, source, seed):
         raise ConnectionError("no server there")
+
+
+class Mended(GeneratorWrapper):
+    """The failed generator after its repair."""
+
+    identity = Broken.identity
 
 
 class Moody(Broken):
@@ -178,8 +185,7 @@ def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp
         with pytest.raises(TrainingError, match=r"redraws failed.*no server there.*resume from step 0"):
             run(data, tmp_path, settings, generator=broken)
         assert not (tmp_path / "final").exists()
-    mended = open_generator("tinyworld")
-    mended.identity = broken.identity  # type: ignore[misc]
+    mended = Mended(open_generator("tinyworld"))
     assert run(data, tmp_path, settings, generator=mended) == tmp_path / "final"
 
 
@@ -194,6 +200,5 @@ def test_an_outage_stops_training_which_resumes_after_the_repair(
     with pytest.raises(TrainingError, match=r"no server there.*resume from step 0"):
         run(data, tmp_path, settings, generator=broken)
     assert not (tmp_path / "final").exists()
-    mended = open_generator("tinyworld")
-    mended.identity = broken.identity  # type: ignore[misc]
+    mended = Mended(open_generator("tinyworld"))
     assert run(data, tmp_path, settings, generator=mended) == tmp_path / "final"

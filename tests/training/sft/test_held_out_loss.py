@@ -143,7 +143,7 @@ def test_settings_that_failed_before_the_first_step_can_be_corrected(
     base: Path, images: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".checks.json.0123456789abcdef.tmp").write_text("half")
-    with pytest.raises(SettingsError, match="max-length"):
+    with pytest.raises(SettingsError, match="max_length"):
         tune(base, images, tmp_path, max_length=16, max_steps=1)
     assert tune(base, images, tmp_path, max_steps=1).is_dir()
     assert not list(tmp_path.glob(".*.tmp"))
