@@ -170,7 +170,7 @@ def test_run_chooses_by_the_scorer_of_the_command(tmp_path: Path) -> None:
     )
     told = ["run", "Draw a sea page with a red boat in the middle.", "--out", tmp_path / "run"]
     told += ["--critic", f"scripted:{tmp_path / 'critic.json'}", "--max-attempts", 2]
-    done = call(*told, "--scorer", f"judge:scripted:{tmp_path / 'script.json'}")
+    done = call(*told, "--set", f"scorer=judge:scripted:{tmp_path / 'script.json'}")
     assert "attempt 1: score 9.0" in done.output and "attempt 2: score" in done.output, done.output
     assert load_trajectory(tmp_path / "run").results[0].chosen == 0
     resumed = call("run", "--out", tmp_path / "run", *told[4:])
