@@ -212,7 +212,7 @@ def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServ
     with pytest.raises(HostError, match=r"Two verdicts in a row could not be parsed.*tiny-glm"):
         host.run(graph)
     assert log_of(host).count("Requested to load AgentModel") == before + 1
-    assert "tiny-glm: the untested family glm4v decodes only with the library" in log_of(host)
+    assert "tiny-glm: the family glm4v is untested." in log_of(host)
 
 
 PUBLISHED = "InterleaveThinker-Critic-8B"

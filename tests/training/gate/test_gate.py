@@ -487,7 +487,7 @@ def test_own_critic_uses_the_fine_tuning_recipe(tmp_path: Path) -> None:
     values = command.make_context("own-critic", given).params
     assert (
         values["learning_rate"] == 0.5
-        and values["save_dtype"] == "float16"
+        and values["per_device_train_batch_size"] == 32
         and values["model"] == "tinyworld:critic"
     )
 
