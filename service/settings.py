@@ -22,7 +22,7 @@ HERE = "local"
 
 
 class ClusterSettings(BaseModel):
-    """Settings with --ray."""
+    """Settings of the replicas on Ray."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
