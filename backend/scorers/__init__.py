@@ -7,7 +7,8 @@ import re
 from ..errors import SettingsError
 from ..machine import registry
 from ..machine.registry import Registry
-from .scorer import Scorer, adopted_scorer
+from ..types.roles import as_role
+from .scorer import Scorer
 
 REGISTRY = {"tinyworld": "..tinyworld.runtime.scorer", "judge": ".scorers.judge"}
 SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), registry.SCORERS)
@@ -31,7 +32,7 @@ def open_scorer(spec: str, **options: object) -> Scorer:
     """
     found = WITH_OPTIONS.fullmatch(spec)
     if found is None:
-        return adopted_scorer(SCORERS.open(spec, **options))
+        return as_role(SCORERS.open(spec, **options), Scorer)
     name, given, argument = found.groups()
     own: dict[str, str | bool] = {}
     for part in given.split(","):
@@ -42,4 +43,4 @@ def open_scorer(spec: str, **options: object) -> Scorer:
                 "Write NAME[OPTION=VALUE,OPTION=VALUE]:ARGUMENT.",
             )
         own[key] = BOOLEANS.get(value, value)
-    return adopted_scorer(SCORERS.open(f"{name}:{argument or ''}", **{**options, **own}))
+    return as_role(SCORERS.open(f"{name}:{argument or ''}", **{**options, **own}), Scorer)

@@ -108,20 +108,20 @@ class CriticLike(AgentLike):
         raise ChatError("This critic does not answer checklists.", "Use another critic, or no checklist.")
 
 
-Role = TypeVar("Role", bound=AgentLike)
-WITH_METHOD = {"checks_items": "check", "judges_together": "judge_together"}
-"""Capabilities of a critic without the base class: it has one if it has the method."""
+Role = TypeVar("Role")
+WITH_METHOD = {"checks_items": "check", "judges_together": "judge_together", "repeats": "numbers"}
+"""Capabilities of an object without its base class: it has one if it has the method."""
 
 
 def as_role(agent: Any, role: type[Role]) -> Role:
-    """Return an agent as one with all members of its base class; what it lacks has the defaults.
+    """Return an agent or a scorer as one with all members of its base class; what it lacks has the defaults.
 
     Raises:
         SettingsError: It lacks a member that has no default.
     """
     if isinstance(agent, role):
         return agent
-    if missing := sorted(name for name in role.__abstractmethods__ if not hasattr(agent, name)):
+    if missing := sorted(name for name in vars(role)["__abstractmethods__"] if not hasattr(agent, name)):
         raise SettingsError(
             f"{type(agent).__name__} has no {' and no '.join(map(repr, missing))}.",
             f"Write a subclass of {role.__name__}.",
@@ -129,7 +129,8 @@ def as_role(agent: Any, role: type[Role]) -> Role:
     names = [name for name in dir(role) if not name.startswith("_") and hasattr(agent, name)]
     members: dict[str, Any] = {name: property(lambda _, name=name: getattr(agent, name)) for name in names}
     for name, method in WITH_METHOD.items():
-        members.setdefault(name, hasattr(agent, method))
+        if hasattr(role, name):
+            members.setdefault(name, hasattr(agent, method))
     adapted: Any = type(type(agent).__name__, (role,), members)()
     return adapted
 
