@@ -50,10 +50,11 @@ class Given(BaseModel):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that are set."""
-        return {
+        """The options that are set. False and None are as if they were not, since no model takes them."""
+        set_to = {
             name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
         }
+        return {name: value for name, value in set_to.items() if value is not None and value is not False}
 
 
 class ServiceOptions(Given):

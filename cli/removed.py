@@ -77,6 +77,11 @@ def removed(command: str, name: str) -> SettingsError | None:
     return _gone(f"{command} {name}".strip())
 
 
+def removed_name(kind: str, name: str) -> SettingsError | None:
+    """Return the error for a built-in name of a registry, or None if it was never there."""
+    return _gone(f"{kind} {name}") if name in REMOVED_NAMES.get(kind, ()) else None
+
+
 def _gone(what: str) -> SettingsError:
     return SettingsError(f"`{what}` was removed. It was available up to {LAST_RELEASE}.", "See CHANGELOG.md.")
 
@@ -85,8 +90,8 @@ def of_error(error: Exception) -> SettingsError | None:
     """Return the error for the unknown subcommand, option or registered name that an error is about."""
     message = str(getattr(error, "message", ""))
     unknown = re.match(r"Unknown ([\w ]+) '([\w.-]+)'", message)
-    if unknown is not None and unknown.group(2) in REMOVED_NAMES.get(unknown.group(1), ()):
-        return _gone(" ".join(unknown.groups()))
+    if unknown is not None and (gone := removed_name(*unknown.groups())):
+        return gone
     context = getattr(error, "ctx", None)
     found = re.match(r"No such (?:command|option):? '?([\w-]+)", message)
     if context is None or found is None:

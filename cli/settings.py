@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 
 from ..backend.errors import SettingsError
 from ..training.recipes.recipe import read_recipe
-from .removed import removed
+from .removed import removed, removed_name
 
 SECTIONS = {"own-critic": "critic-sft"}
 """Commands that read the recipe section of another command."""
@@ -198,7 +198,7 @@ def instead_of(context: Any, option: str) -> SettingsError | None:
     else:
         return None
     return SettingsError(
-        f"{option} is a setting without an option of its own.",
+        f"{option} is not an option.",
         f"Use --set {form}. All names: interleave-thinker settings {context.command_path.partition(' ')[2]}",
     )
 
@@ -267,6 +267,8 @@ def _assigned(settings: Settings, text: str, command: str) -> tuple[Setting, Any
     found = settings.find(name)
     if not equals or found is None:
         _, _, path = command.partition(" ")
+        if gone := removed_name("engine setting", name.removeprefix("engine.")):
+            raise gone
         fault = "is not NAME=VALUE" if not equals else f"is not a setting of `{path}`"
         raise SettingsError(
             f"--set {text if not equals else name!r} {fault}.",

@@ -275,7 +275,7 @@ class EvaluatorPaths:
     seconds: float
 
     def parts(self, items: Sequence[BenchmarkItem]) -> list[Sequence[BenchmarkItem]]:
-        """Deal the items out to copies of the evaluator; returns no parts if there are few items."""
+        """Split the items among several evaluator processes; returns no parts if there are few items."""
         number = min(self.workers, MAX_PARTS, len(items) // MIN_A_PART)
         return [items[at::number] for at in range(number)] if number > 1 else []
 

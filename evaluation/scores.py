@@ -27,6 +27,8 @@ TABLE = "scores.md"
 ROLES = ("planner", "critic", "generator")
 PIPE = "\\|"
 NONE = "–"
+OWN_QUESTIONS = "own questions"
+"""How scores of 0.3.0 without an official evaluator were made."""
 """Shown in a table for a missing value."""
 MAX_SHOWN = 20
 
@@ -331,6 +333,11 @@ def _alike(folders: Sequence[Path]) -> list[BenchmarkScores]:
         SettingsError: If a folder has no scores, another benchmark or other data, or was judged differently.
     """
     scores = [read_scores(folder) for folder in folders]
+    if any(one.judged.how == OWN_QUESTIONS for one in scores) and len(scores) > 1:
+        raise SettingsError(
+            "Scores by the own questions of 0.3.0 cannot be compared: what was asked is not known here.",
+            "Score the folders with --official.",
+        )
     for folder, one in zip(folders[1:], scores[1:], strict=True):
         for name in ("benchmark", "data_digest"):
             if getattr(one.setting, name) != getattr(scores[0].setting, name):

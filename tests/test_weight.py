@@ -15,19 +15,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "evaluation", "nodes", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 59_144, "benchmarks": 1_794, "tests": 60_723}
+LINES = {"product": 59_113, "benchmarks": 1_794, "tests": 60_723}
 WORDS = 114_682
 MODULES, MEDIAN = 430, 157
 """Modules of the product, and the lines of the middle one, which may rise instead."""
-NOT_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
+LAYOUT = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER")
+NOT_CODE = {getattr(tokenize, name) for name in LAYOUT}
 
 
 def code_lines(path: Path) -> int:
@@ -54,7 +47,7 @@ def files(*folders: str) -> list[Path]:
 
 
 def test_lines_of_code_do_not_grow() -> None:
-    folders = {"product": PRODUCT, "benchmarks": ("benchmarks",), "tests": ("tests",)}
+    folders = {"product": 59_113PRODUCT, "benchmarks": ("benchmarks",), "tests": ("tests",)}
     found = {name: sum(map(code_lines, files(*where))) for name, where in folders.items()}
     assert all(found[name] <= limit for name, limit in LINES.items()), found
 

@@ -150,7 +150,7 @@ class Reply(Value):
     finish: Literal["end", "length", "verdict"] = "end"
     thinking: bool | None = Field(
         default=None,
-        description="Whether the prompt had opened <think>; None if it is unknown (of a server).",
+        description="Whether the prompt had opened <think>; None if unknown, as of servers.",
     )
 
     @property
@@ -311,8 +311,8 @@ class AdoptedChat(ChatWrapper):
 
     @property
     def answers_together(self) -> bool:
-        """Whether the adopted chat has `reply_together`."""
-        return hasattr(self._chat, "reply_together")
+        """What the adopted chat says, or whether it has `reply_together`."""
+        return getattr(self._chat, "answers_together", hasattr(self._chat, "reply_together"))
 
     def __getattribute__(self, name: str) -> Any:
         if name in OPTIONAL and not hasattr(object.__getattribute__(self, "_chat"), name):

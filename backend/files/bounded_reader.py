@@ -271,7 +271,7 @@ MAX_REPEATED = 8
 
 
 def bounded_loader(base: Any) -> Any:
-    """Return a loader class derived from `base` that limits aliases.
+    """Return a loader class derived from `base` that limits aliases and accepts no key twice.
 
     Args:
         base: Such as yaml.SafeLoader or yaml.BaseLoader.
@@ -290,6 +290,12 @@ def bounded_loader(base: Any) -> Any:
                 if self.repeated > MAX_REPEATED:
                     raise YAMLError(f"more than {MAX_REPEATED} aliases (*)")
             return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            names = [key.value for key, _ in node.value if isinstance(key.value, str) and key.value != "<<"]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise YAMLError(f"the key {twice[0][:100]!r} is there twice")
+            return super().construct_mapping(node, deep)
 
     return Loader
 
@@ -310,6 +316,7 @@ def load_yaml(text: str | bytes, loader: Any, what: str, name: str | Path) -> An
 
     try:
         return yaml.load(text, loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    # A tagged scalar without a value of its kind, such as `!!int ""`, is not a YAMLError.
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SettingsError(f"{what} {str(name)!r} is not valid YAML ({reason}).") from error

@@ -99,6 +99,7 @@ class AnchorMatched(CorrectsEdits):
     def set_anchor(self, anchor: Picture | None) -> None:
         """Set the image whose colors the next edits get. None keeps the colors unchanged."""
         self._anchor = anchor
+        self.inner.set_anchor(anchor)
 
     def corrected(self, image: Picture, source: Picture, prompt: str) -> Picture:
         """Return the edit without the color shift relative to the anchor."""

@@ -88,13 +88,3 @@ def counting() -> Iterator[Counts]:
     finally:
         # Compare by identity: two counters with the same counts are equal.
         _accounts[:] = [one for one in _accounts if one is not account]
-
-
-@contextmanager
-def not_counting() -> Iterator[None]:
-    """Exclude the work inside the block from all counters, for checks that are not part of a run."""
-    kept, _accounts[:] = list(_accounts), []
-    try:
-        yield
-    finally:
-        _accounts[:] = kept + _accounts

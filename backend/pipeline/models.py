@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from ..chat import CHAT_BACKENDS
+from ..chat import CHAT_BACKENDS, open_chat
 from ..errors import SettingsError
-from ..generators import GENERATORS
+from ..generators import GENERATORS, open_generator
 
 if TYPE_CHECKING:
     from ..agents.asking import ConstrainedDecoding
@@ -167,7 +167,7 @@ class ModelOpener:
             GeneratorError: The model cannot be loaded.
         """
         shared = self._shared_with(GENERATORS.option_names(spec))
-        return GENERATORS.open(spec, **options, **shared)
+        return open_generator(spec, **options, **shared)
 
     def _chat(self, spec: str, adapter: str | None, role: Role | None, merge: bool = False) -> ChatModel:
         key = (spec, adapter, merge)
@@ -177,7 +177,7 @@ class ModelOpener:
             # A chat that is shared is checked again by its second agent.
             own = {"merge": True} if merge else {}
             own |= {"role": role} if role and "role" in accepted else {}
-            self._chats[key] = CHAT_BACKENDS.open(spec, adapter=adapter, **own, **shared)
+            self._chats[key] = open_chat(spec, adapter=adapter, **own, **shared)
         return self._chats[key]
 
     def _shared_with(self, accepted: frozenset[str]) -> dict[str, object]:

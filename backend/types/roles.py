@@ -1,4 +1,5 @@
-"""The planner and the critic as a run calls them: one base class for each, with defaults that say "cannot".
+"""The planner and the critic as a run calls them: one base class for each, with defaults for
+what it does not support.
 
 `agents.Planner` and `agents.Critic` ask chat models. A planner or critic of your own is a subclass, or it has
 the same methods (`as_role`).

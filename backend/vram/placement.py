@@ -30,8 +30,6 @@ Its single scale per row adds a thousandth, which is ignored.
 """
 NF4 = 0.5625
 """Bytes of a 4-bit weight for inference: half a byte, and a 4-byte scale per 64 weights."""
-NF4_DOUBLE = 0.516
-"""Bytes of a 4-bit weight for training, with the scales in 8 bits too (QLoRA, section 3)."""
 FP8 = 1.0
 FRAGMENTS = 0.1
 """Share of the working memory lost to fragmentation of torch's allocator (estimated, not measured)."""

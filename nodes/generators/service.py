@@ -7,7 +7,7 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
-from ...backend.generators import GENERATORS
+from ...backend.generators import GENERATORS, open_generator
 from ...backend.generators.wrappers import OFF, color_matched
 from ...backend.remote.api_keys import check_services
 from .. import host
@@ -158,4 +158,4 @@ class PluginGenerator(io.ComfyNode):
                 f"The plug-in generator {plugin[:100]!r} is not installed.",
                 f"Install its package and restart ComfyUI. Installed: {', '.join(installed) or 'none'}.",
             )
-        return io.NodeOutput(GENERATORS.open(f"{plugin}:{argument.strip()}"))
+        return io.NodeOutput(open_generator(f"{plugin}:{argument.strip()}"))

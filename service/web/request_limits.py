@@ -12,7 +12,7 @@ import asyncio
 import hmac
 import json
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,6 +35,11 @@ SEEN = "interleave"
 """Key in a connection's scope for the request's `model` and its `share` of the memory."""
 LINGER_SECONDS = 5.0
 LINGER_BYTES = 256 * MIB
+
+
+def has_body(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a request announces a body."""
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b" 0") != b""
 
 
 class Forbidden(ServiceError):
@@ -93,7 +98,8 @@ class RequestLimitsMiddleware:
                 # Only existing paths: each unknown path would otherwise become a time series of its own.
                 route = getattr(routed.get("route"), "path", "other")
                 self._front.metrics.requests.labels(route, seen["model"], message["status"]).inc()
-                if scope["method"] in WITH_BODY and not body.whole:
+                taken = scope["method"] in WITH_BODY
+                if (taken and not body.whole) or (not taken and has_body(headers)):
                     # The rest of the body would be read as the next request.
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             elif scope["method"] == "HEAD":

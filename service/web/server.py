@@ -125,6 +125,7 @@ class PatientProtocol(H11Protocol):
         super().__init__(**given)
         self._header_seconds = header_seconds
         self._deadline: asyncio.TimerHandle | None = None
+        self._answer_waits = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Override of uvicorn's method: begins the time for a header."""
@@ -134,6 +135,8 @@ class PatientProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Override of uvicorn's method: ends the time for a header with its last line."""
         super().data_received(data)
+        if self._answer_waits:
+            return  # what the client sends does not replace what it has to read
         if self.conn.their_state is not h11.IDLE:
             self._expect(None)
         elif self._deadline is None:
@@ -142,11 +145,13 @@ class PatientProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """Override of uvicorn's method: the client reads more slowly than the answer is written."""
         super().pause_writing()
+        self._answer_waits = True
         self._expect(ANSWER_SECONDS)
 
     def resume_writing(self) -> None:
         """Override of uvicorn's method: the client has caught up."""
         super().resume_writing()
+        self._answer_waits = False
         self._expect(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -197,14 +202,16 @@ class DrainingServer(uvicorn.Server):
         self._draining = asyncio.ensure_future(self._drained())
 
     async def _drained(self) -> None:
-        self._work.drain()
-        await asyncio.to_thread(self._work.leaving)
-        until = time.monotonic() + self._grace
-        while self._work.under_way() and time.monotonic() < until and not self.should_exit:
-            await asyncio.sleep(LOOKED_EVERY)
-        # Waiting requests get an answer that the service is shutting down, instead of a closed connection.
-        await self._work.close()
-        self.should_exit = True
+        try:
+            self._work.drain()
+            await asyncio.to_thread(self._work.leaving)
+            until = time.monotonic() + self._grace
+            while self._work.under_way() and time.monotonic() < until and not self.should_exit:
+                await asyncio.sleep(LOOKED_EVERY)
+            # Waiting requests are answered that the service is shutting down, instead of a closed connection.
+            await self._work.close()
+        finally:
+            self.should_exit = True
 
 
 def _listening(host: str, port: int) -> socket.socket:

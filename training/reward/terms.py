@@ -154,9 +154,8 @@ def combine(weights: RewardWeights = PUBLISHED, **terms: float) -> float:
     All terms are 0 to 1. The paper's alpha is the 0.2 of accuracy; the remaining 0.8 for the step is split
     into 0.6 and 0.2 as in the published code. Source: docs/reference/file-formats.md, Rewards.
     """
-    form = terms.pop("format")
-    content = sum(getattr(weights, f"{name}_weight") * value for name, value in terms.items())
-    return weights.format_weight * form + (1 - weights.format_weight) * content
+    content = sum(getattr(weights, f"{name}_weight") * terms[name] for name in TERMS if name != "format")
+    return weights.format_weight * terms["format"] + (1 - weights.format_weight) * content
 
 
 def redraws(truth: bool, verdict: bool | None, rule: Redraw = "failed") -> bool:

@@ -287,7 +287,7 @@ def with_prefix(
         whole = _read(model, inputs, DynamicCache(config=model.config), 0)
         _exact[model] = is_rounding(logits, whole, str(model.dtype) == "torch.float32")
         if not _exact[model]:
-            LOG.warning("The beginning of a question is not kept: the library answers differently with it.")
+            LOG.warning("Prefix caching is off: transformers returns other logits with a cached prefix.")
             return inputs
     # `generate` reads the last token again, for its logits.
     _crop(cache, len(tokens) - 1)

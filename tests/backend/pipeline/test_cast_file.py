@@ -48,6 +48,8 @@ def test_a_cast_is_read_with_its_images(tmp_path: Path) -> None:
         ("cast: [{name: Mia, looks: red}]", "cast.0.looks"),
         ("members: []", "field 'cast'"),
         ("cast: [", "is not valid YAML"),
+        ('cast: !!int ""', "is not valid YAML"),
+        ("cast: []\ncast: []", "is there twice"),
     ],
 )
 def test_invalid_files_raise_with_the_member(tmp_path: Path, text: str, reason: str) -> None:

@@ -65,7 +65,8 @@ def test_equal_warnings_are_written_a_few_times_a_minute() -> None:
     assert written(62.0, "bad %s") == "bad client"
 
 
-def test_client_that_does_not_read_its_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [b"", b"G"])
+def test_client_that_does_not_read_its_answer_is_closed(more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     made = server.PatientProtocol.connection_made
     lost: list[bool] = []
 
@@ -83,6 +84,9 @@ def test_client_that_does_not_read_its_answer_is_closed(monkeypatch: pytest.Monk
         one.connect((urlsplit(url).hostname, urlsplit(url).port or 0))
         one.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         until = time.monotonic() + MAX_SECONDS
+        if more:  # the next request does not replace the answer that it has to read
+            time.sleep(0.1)
+            one.sendall(more)
         while not lost:
             assert time.monotonic() < until
             time.sleep(0.02)
@@ -96,3 +100,11 @@ def test_the_limit_ends_with_the_service(caplog: pytest.LogCaptureFixture) -> No
     assert len(caplog.records) == MAX_REPEATS
     logger.warning("bad %s", "client")
     assert len(caplog.records) == MAX_REPEATS + 1
+
+
+def test_a_request_that_withholds_its_body_loses_its_connection() -> None:
+    with served_app(SmallPool()) as url, socket.socket() as one:
+        one.connect((urlsplit(url).hostname, urlsplit(url).port or 0))
+        one.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n")
+        one.settimeout(MAX_SECONDS)
+        assert b"connection: close" in one.recv(4096).lower()

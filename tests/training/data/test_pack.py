@@ -232,7 +232,7 @@ def test_packing_without_runs_or_with_equal_names_is_rejected(packed: Path, tmp_
         Packing("published", CardData()).pack([tmp_path / "rows"], tmp_path / "x")
     with pytest.raises(SettingsError, match="the same name"):
         (tmp_path / "other").mkdir()
-        (tmp_path / "other" / "critic_sft.json").write_text("[]")
+        (tmp_path / "other" / "critic_sft.jsonl").write_text("[]")
         Packing("webdataset", CardData()).pack([tmp_path / "rows", tmp_path / "other"], tmp_path / "x")
     grey_page(1).image.save(tmp_path / "rows" / "images" / "unused.png")
     assert not (tmp_path / "x").exists()

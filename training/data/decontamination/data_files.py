@@ -102,6 +102,8 @@ def _torch(path: Path) -> Iterator[Any]:
     require("torch")
     import torch
 
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
+        raise SettingsError("Files of torch are read with torch 2.6 or newer.", "Update torch.")
     with opened(path, SettingsError, "File") as file:
         too_large = os.fstat(file.fileno()).st_size > MAX_FILE
         try:

@@ -1,4 +1,4 @@
-"""Trajectories that may be taught as they are: those in which every step was accepted.
+"""Trajectories that can be used as training data unchanged: those in which every step was accepted.
 
 A step is accepted by a critic or picked by a person. A step without a verdict does not count: whether its
 image is right is unknown, and a model would learn from it as if it were.

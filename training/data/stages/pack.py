@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -126,7 +127,8 @@ class RowFile:
             names = [row.get(field) for field in IMAGE_FIELDS] if self.is_rl else row.get("images", [])
             if not isinstance(names, list):
                 raise SettingsError(f"{place}: images is not a list.", HINT)
-            given = [name for name in names if isinstance(name, str) and not WHITE_PAGE.search(name)]
+            white = WHITE_PAGE.search if self.is_rl else lambda name: None
+            given = [name for name in names if isinstance(name, str) and not white(name)]
             try:
                 images = tuple(_image(name, places) for name in given)
                 # A damaged image is found here, and not by the reader of the packed data.
@@ -150,7 +152,7 @@ def row_files(folders: Sequence[Path]) -> list[RowFile]:
     """Return the row files in folders.
 
     Raises:
-        SettingsError: A folder has none, or two folders have files with the same name.
+        SettingsError: A folder has none, or two files have the same name, apart from its ending.
     """
     found: dict[str, Path] = {}
     for folder in folders:
@@ -159,8 +161,10 @@ def row_files(folders: Sequence[Path]) -> list[RowFile]:
         if not paths:
             raise SettingsError(f"{str(folder)!r} has no row files.", "Give the --out of another stage.")
         for path in paths:
-            if found.setdefault(path.name, path) != path:
-                raise SettingsError(f"Two folders have the same name {path.name!r}.", "Pack them separately.")
+            if (other := found.setdefault(path.stem, path)) != path:
+                raise SettingsError(
+                    f"{str(other)!r} and {str(path)!r} have the same name.", "Pack them separately."
+                )
     return [RowFile.at(path) for path in found.values()]
 
 
@@ -213,9 +217,12 @@ def write_tars(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int
     require("webdataset")
     from webdataset.writer import ShardWriter
 
-    pattern, count = str(folder / f"{file.name}-{file.split}-%05d.tar"), 0
+    pattern, count, rows = str(folder / f"{file.name}-{file.split}-%05d.tar"), 0, iter(rows)
+    first = next(rows, None)
+    if first is None:  # the writer begins a shard before the first row
+        return 0
     with ShardWriter(pattern, size, verbose=0, encoder=False, mtime=0) as shards:
-        for count, packed in enumerate(rows, 1):
+        for count, packed in enumerate(chain([first], rows), 1):
             try:
                 line = packed.line().encode()
             except UnicodeEncodeError as error:
