@@ -2,7 +2,7 @@
 
 Loading and generating block, so they run in a thread and HTTP stays responsive. A thread cannot be killed: a
 model that does not answer is reported as dead until it answers, and a crash of the process ends the service,
-which its supervisor (systemd, a container) restarts. To use several devices, use the Ray pool (`ray_pool.py`).
+which its supervisor (systemd, a container) restarts. For several devices use the Ray pool (`ray_pool.py`).
 """
 
 from __future__ import annotations

@@ -355,8 +355,8 @@ def decide(
 ) -> Decision:
     """Return which attempt a step keeps and why it ended.
 
-    The user's pick comes first, then a requested attempt, then `choose`. An image that a time-out approved was seen by
-    no user, so it does not count as accepted, whatever the critic answered: the user had asked to be asked.
+    The user's pick comes first, then a requested attempt, then `choose`. No user has seen an image
+    that a time-out approved, so it does not count as accepted, whatever the critic answered.
 
     Args:
         attempts: All attempts of the step.

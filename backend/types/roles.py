@@ -1,5 +1,4 @@
-"""The planner and the critic as a run calls them: one base class for each, with defaults for
-what it does not support.
+"""The planner and the critic as a run calls them: one base class each, with defaults.
 
 `agents.Planner` and `agents.Critic` ask chat models. A planner or critic of your own is a subclass, or it has
 the same methods (`as_role`).
