@@ -68,7 +68,6 @@ REASONS = {
     ("backend/machine/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
     ("backend/remote/addresses.py", "socket"): "asks whether a Ray cluster answers, for `--ray` alone",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
-    ("backend/remote/own_servers.py", "socket"): "closes clients that are too slow; `serve` opens the port",
     (
         "backend/chat/llamacpp_server.py",
         "process",
