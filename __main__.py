@@ -32,7 +32,9 @@ def package() -> str:
 def main() -> None:
     """Run the command line."""
     name = package()
-    commands: Any = import_module(".cli" if (HERE / "cli").is_dir() else ".backend.prompts.importer", name)
+    commands: Any = import_module(
+        ".cli" if (HERE / "cli").is_dir() else ".backend.core.prompts.importer", name
+    )
     commands.main()
 
 

@@ -47,7 +47,7 @@ lint:
 
 # The published code and this package on the same scripted cases. It executes the code of your checkout of github.com/zhengdian1/InterleaveThinker.
 parity checkout:
-    INTERLEAVE_PUBLISHED={{ quote(absolute_path(checkout)) }} uv run --no-sync --with json-repair pytest tests/evaluation/test_parity.py -n 0
+    INTERLEAVE_PUBLISHED={{ quote(absolute_path(checkout)) }} uv run --no-sync --with json-repair pytest tests/research/evaluation/test_parity.py -n 0
 
 # Tests in a real ComfyUI (COMFYUI_PATH) and a real browser.
 host *arguments="tests/host":
@@ -60,9 +60,9 @@ lowest python="3.10" *arguments="tests --ignore=tests/host":
     uv pip uninstall --quiet --python .venv-lowest interleave-thinker
     uv run --no-project --python .venv-lowest python -m pytest {{ arguments }}
 
-# Benchmark of the agents, the short one; others: python -m benchmarks.NAME --help
+# Benchmark of the agents, the short one; others: python -m research.experiments.NAME --help
 bench *arguments="--brief":
-    uv run --no-sync python -m benchmarks.agents {{ arguments }}
+    uv run --no-sync python -m research.experiments.agents {{ arguments }}
 
 # Check links and commands of the documents, and build them as a site in site/.
 docs:

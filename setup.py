@@ -2,12 +2,17 @@
 
 from setuptools import find_packages, setup
 
-LAYERS = ("backend", "cli", "evaluation", "nodes", "service", "tinyworld", "training", "webapp")
+LAYERS = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
 
 setup(
     script_name="setup.py",  # which is then not packaged itself
     packages=[
         "interleave_thinker",
-        *(f"interleave_thinker.{name}" for name in find_packages(include=[f"{layer}*" for layer in LAYERS])),
+        *(
+            f"interleave_thinker.{name}"
+            for name in find_packages(
+                include=[f"{layer}*" for layer in LAYERS], exclude=["research.experiments*"]
+            )
+        ),
     ],
 )

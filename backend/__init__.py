@@ -10,14 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agents.critic import Critic
-    from .agents.plan_constraints import PlanConstraints
-    from .agents.planner import Planner
-    from .cast import CastMember
-    from .chat import open_chat
-    from .chat.chat_model import ChatModel, Message, Reply, ReplySettings
-    from .clips.pipelines import open_clip_maker
-    from .errors import (
+    from .core.errors import (
         AnswerError,
         Cancelled,
         ChatError,
@@ -30,11 +23,39 @@ if TYPE_CHECKING:
         ScorerError,
         SettingsError,
     )
-    from .exporters import Exporter, export_by_name
-    from .generators import open_generator
-    from .generators.generator import Generator
-    from .journal.waiting import Waiting, waiting_for
-    from .loop.events import (
+    from .core.pictures import Picture
+    from .core.prompts.prompt_set import PromptSet
+    from .core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
+    from .core.seams.generator import Generator
+    from .core.seams.scorer import Scorer
+    from .core.types.cast import CastMember
+    from .core.types.clip import Clip, ClipMaker, ClipPair, Footage
+    from .core.types.plan import Plan, Request, Step
+    from .core.types.roles import CriticLike, PlannerLike
+    from .core.types.run_settings import RunSettings
+    from .core.types.trajectory import (
+        Attempt,
+        Score,
+        StepResult,
+        StopReason,
+        StoryCheck,
+        StoryFinding,
+        Trajectory,
+        Verdict,
+    )
+    from .models.chat import open_chat
+    from .models.clips import open_clip_maker
+    from .models.generators import open_generator
+    from .models.scorers import open_scorer
+    from .output.exporters import Exporter, export_by_name
+    from .pipeline.as_published import published_settings
+    from .pipeline.pipeline import Pipeline, Story, StoryStream
+    from .story.agents.critic import Critic
+    from .story.agents.plan_constraints import PlanConstraints
+    from .story.agents.planner import Planner
+    from .story.approval import approve, approve_overdue
+    from .story.journal.waiting import Waiting, waiting_for
+    from .story.loop.events import (
         AttemptDrawn,
         AttemptJudged,
         AttemptScored,
@@ -47,28 +68,7 @@ if TYPE_CHECKING:
         StepRewritten,
         StoryChecked,
     )
-    from .loop.replay import load_trajectory
-    from .pictures import Picture
-    from .pipeline.approval import approve, approve_overdue
-    from .pipeline.as_published import published_settings
-    from .pipeline.pipeline import Pipeline, Story, StoryStream
-    from .prompts.prompt_set import PromptSet
-    from .scorers import open_scorer
-    from .scorers.scorer import Scorer
-    from .types.clip import Clip, ClipMaker, ClipPair, Footage
-    from .types.plan import Plan, Request, Step
-    from .types.roles import CriticLike, PlannerLike
-    from .types.run_settings import RunSettings
-    from .types.trajectory import (
-        Attempt,
-        Score,
-        StepResult,
-        StopReason,
-        StoryCheck,
-        StoryFinding,
-        Trajectory,
-        Verdict,
-    )
+    from .story.loop.replay import load_trajectory
 
 __all__ = [
     "AnswerError",
@@ -141,34 +141,34 @@ __all__ = [
 ]
 
 _MODULES = {
-    ".agents.critic": "Critic",
-    ".agents.plan_constraints": "PlanConstraints",
-    ".agents.planner": "Planner",
-    ".cast": "CastMember",
-    ".chat": "open_chat",
-    ".chat.chat_model": "ChatModel Message Reply ReplySettings",
-    ".clips.pipelines": "open_clip_maker",
-    ".errors": "AnswerError Cancelled ChatError DrawRefused GeneratorError InterleaveError JournalError "
+    ".story.agents.critic": "Critic",
+    ".story.agents.plan_constraints": "PlanConstraints",
+    ".story.agents.planner": "Planner",
+    ".core.types.cast": "CastMember",
+    ".models.chat": "open_chat",
+    ".core.seams.chat_model": "ChatModel Message Reply ReplySettings",
+    ".models.clips": "open_clip_maker",
+    ".core.errors": "AnswerError Cancelled ChatError DrawRefused GeneratorError InterleaveError JournalError "
     "NotScorable PictureError ScorerError SettingsError",
-    ".exporters": "Exporter export_by_name",
-    ".generators": "open_generator",
-    ".generators.generator": "Generator",
-    ".journal.waiting": "Waiting waiting_for",
-    ".loop.events": "AttemptDrawn AttemptJudged AttemptScored AttemptStarted Event Finished PlanReady "
+    ".output.exporters": "Exporter export_by_name",
+    ".models.generators": "open_generator",
+    ".core.seams.generator": "Generator",
+    ".story.journal.waiting": "Waiting waiting_for",
+    ".story.loop.events": "AttemptDrawn AttemptJudged AttemptScored AttemptStarted Event Finished PlanReady "
     "SettingUnused StepFinished StepRewritten StoryChecked",
-    ".loop.replay": "load_trajectory",
-    ".pictures": "Picture",
-    ".pipeline.approval": "approve approve_overdue",
+    ".story.loop.replay": "load_trajectory",
+    ".core.pictures": "Picture",
+    ".story.approval": "approve approve_overdue",
     ".pipeline.pipeline": "Pipeline Story StoryStream",
     ".pipeline.as_published": "published_settings",
-    ".prompts.prompt_set": "PromptSet",
-    ".scorers": "open_scorer",
-    ".scorers.scorer": "Scorer",
-    ".types.clip": "Clip ClipMaker ClipPair Footage",
-    ".types.plan": "Plan Request Step",
-    ".types.roles": "CriticLike PlannerLike",
-    ".types.run_settings": "RunSettings",
-    ".types.trajectory": "Attempt Score StepResult StopReason StoryCheck StoryFinding Trajectory Verdict",
+    ".core.prompts.prompt_set": "PromptSet",
+    ".models.scorers": "open_scorer",
+    ".core.seams.scorer": "Scorer",
+    ".core.types.clip": "Clip ClipMaker ClipPair Footage",
+    ".core.types.plan": "Plan Request Step",
+    ".core.types.roles": "CriticLike PlannerLike",
+    ".core.types.run_settings": "RunSettings",
+    ".core.types.trajectory": "Attempt Score StepResult StopReason StoryCheck StoryFinding Trajectory Verdict",
 }
 """Names by the modules that define them; a test compares them with the imports above."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

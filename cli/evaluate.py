@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ..backend.errors import SettingsError
-from ..tinyworld.lab.ablation.settings import AblationSettings
+from ..backend.core.errors import SettingsError
+from ..research.tinyworld.ablation.settings import AblationSettings
 from .models import CriticOptions, LocalOptions, Opener
 from .settings import with_settings
 from .shared_options import SCORERS, ImagesAtATime, SkipBadRuns
@@ -39,8 +39,8 @@ def ablation(
     settings: AblationSettings,
 ) -> None:
     """Train planner and critic with one part left out at a time, and measure the effect of each part."""
-    from ..evaluation.benchmark_run import commit
-    from ..tinyworld.lab.ablation.report import ablate, as_markdown
+    from ..research.evaluation.benchmark_run import commit
+    from ..research.tinyworld.ablation.report import ablate, as_markdown
 
     command_line = shlex.join(["interleave-thinker", *sys.argv[1:]])
     typer.echo(as_markdown(ablate(out, settings, command_line, commit(), _log)))
@@ -166,10 +166,10 @@ def scorer(
     The verdicts are those of the thumbs, the Feedback node and corrections. The first row is the critic of
     the runs.
     """
-    from ..backend.files.atomic import write_text
-    from ..backend.scorers import SCORERS as REGISTERED
-    from ..backend.scorers import open_scorer
-    from ..evaluation.agreement import (
+    from ..backend.core.files.atomic import write_text
+    from ..backend.models.scorers import SCORERS as REGISTERED
+    from ..backend.models.scorers import open_scorer
+    from ..research.evaluation.agreement import (
         CRITIC,
         annotated_images,
         as_lines,

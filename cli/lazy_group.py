@@ -34,10 +34,13 @@ COMMANDS = {
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
     "evaluate": (".evaluate:app", "Measure critics, scorers and training stages."),
     "benchmark": (
-        ".benchmark:app",
+        "..research.commands.benchmark:app",
         "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world.",
     ),
-    "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
+    "data": (
+        "..research.commands.data:app",
+        "Make training data: requests, trajectories, rows, packed datasets.",
+    ),
     "train": (".train.command:app", "Train planner and critic: SFT, GRPO, your own critic."),
     "serve": (".commands.serve:app", "Serve image models over HTTP."),
     "prompts": (".commands.agents:prompts", "Store a prompt set with a checkpoint."),
@@ -78,7 +81,7 @@ class LazyCommand(TyperCommand):
         try:
             target = getattr(import_module(module_name, __package__), attribute)
         except ModuleNotFoundError as error:
-            from ..backend.errors import SettingsError
+            from ..backend.core.errors import SettingsError
 
             raise SettingsError(
                 f"The command {self.name!r} needs {error.name!r}, which is not installed.", HOW_TO_GET
@@ -95,10 +98,10 @@ class LazyCommand(TyperCommand):
 
 def _name_plugins(command: Any) -> None:
     """Add the names of the installed plug-ins to the help of the options that select them."""
-    from ..backend.chat import CHAT_BACKENDS
-    from ..backend.exporters import EXPORTERS
-    from ..backend.generators import GENERATORS
-    from ..backend.scorers import SCORERS
+    from ..backend.models.chat import CHAT_BACKENDS
+    from ..backend.models.generators import GENERATORS
+    from ..backend.models.scorers import SCORERS
+    from ..backend.output.exporters import EXPORTERS
 
     agents = {"planner": CHAT_BACKENDS, "critic": CHAT_BACKENDS}
     registries = {"generator": GENERATORS, "scorer": SCORERS, "to": EXPORTERS} | agents
@@ -129,8 +132,8 @@ class LazyGroup(TyperGroup):
         except KeyboardInterrupt as stop:
             raise typer.Exit(130) from stop
         except Exception as error:
-            from ..backend.errors import Cancelled, InterleaveError, SettingsError
-            from ..backend.shown_text import one_line
+            from ..backend.core.errors import Cancelled, InterleaveError, SettingsError
+            from ..backend.core.shown_text import one_line
 
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if absent in EXTRAS:

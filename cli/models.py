@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from ..backend.chat.chat_model import ReplySettings
-from ..backend.chat.llamacpp_chat import LlamaCppSettings
-from ..backend.chat.local.base_model import EngineSettings
-from ..backend.errors import SettingsError
-from ..backend.generators.encoding_cache import EncodingCacheSettings
+from ..backend.core.errors import SettingsError
+from ..backend.core.seams.chat_model import ReplySettings
+from ..backend.core.types.values import DIRECT
+from ..backend.models.chat.llamacpp_chat import LlamaCppSettings
+from ..backend.models.chat.local.base_model import EngineSettings
+from ..backend.models.generators.encoding_cache import EncodingCacheSettings
 from ..backend.pipeline.models import TINY_WORLD, ModelOpener
 from ..backend.pipeline.story_check import MAX_REOPENED
-from ..backend.values import DIRECT
 
 if TYPE_CHECKING:
-    from ..backend.agents.critic import Critic
-    from ..backend.agents.planner import Planner
-    from ..backend.agents.text_writers import CastWriter, StepRewriter
-    from ..backend.generators.generator import Generator
+    from ..backend.core.prompts.prompt_set import PromptSet
+    from ..backend.core.seams.generator import Generator
+    from ..backend.models.scorers import Scorer
     from ..backend.pipeline.story_check import StoryReview
-    from ..backend.prompts.prompt_set import PromptSet
-    from ..backend.scorers import Scorer
+    from ..backend.story.agents.critic import Critic
+    from ..backend.story.agents.planner import Planner
+    from ..backend.story.agents.text_writers import CastWriter, StepRewriter
 
 NONE = "none"
 """Value of `--critic` for a run without a critic."""
@@ -359,13 +359,13 @@ class Opener:
         drawing = options.model_dump(include={*DrawingOptions.model_fields, "lora_folder"})
         generator = self._models.generator(options.generator, **drawing)
         if options.put_back:
-            from ..backend.generators.wrappers import PUT_BACK, color_matched
+            from ..backend.models.generators.wrappers import PUT_BACK, color_matched
 
             generator = color_matched(generator, PUT_BACK)
         if options.enhancer is None:
             return generator
-        from ..backend.generators.wrappers import EnhancedGenerator
-        from ..backend.prompts.prompt_set import enhancer_prompts, read_template
+        from ..backend.core.prompts.prompt_set import enhancer_prompts, read_template
+        from ..backend.models.generators.wrappers import EnhancedGenerator
 
         files = (options.enhancer_prompt, options.enhancer_edit_prompt)
         prompts = enhancer_prompts(*("" if path is None else read_template(path) for path in files))
@@ -388,7 +388,7 @@ def opened_scorer(options: HelperOptions) -> Scorer | None:
     """
     if options.scorer is None:
         return None
-    from ..backend.scorers import open_scorer
+    from ..backend.models.scorers import open_scorer
 
     return open_scorer(options.scorer)
 
@@ -403,7 +403,7 @@ def prompts_in(folder: str | None) -> PromptSet | None:
     Raises:
         SettingsError: The folder does not contain a prompt set.
     """
-    from ..backend.prompts.prompt_set import FOLDER_NAME, PromptSet
+    from ..backend.core.prompts.prompt_set import FOLDER_NAME, PromptSet
 
     if folder is None:
         return None

@@ -16,9 +16,20 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
-from ..backend.agents.plan_lint.cast_rules import found_casts
-from ..backend.journal.waiting import Waiting
-from ..backend.loop.events import (
+from ..backend.core.shown_text import shown_text
+from ..backend.core.types import (
+    Attempt,
+    Enhancement,
+    Plan,
+    Score,
+    StepResult,
+    StopReason,
+    UnusedSetting,
+    Verdict,
+)
+from ..backend.story.agents.plan_lint.cast_rules import found_casts
+from ..backend.story.journal.waiting import Waiting
+from ..backend.story.loop.events import (
     AttemptDrawn,
     AttemptJudged,
     AttemptScored,
@@ -31,19 +42,8 @@ from ..backend.loop.events import (
     StepRewritten,
     StoryChecked,
 )
-from ..backend.loop.policy import accepted, is_read, unanswered, unchecked
-from ..backend.report.outcomes import GOOD, ONLY_FORCED
-from ..backend.shown_text import shown_text
-from ..backend.types import (
-    Attempt,
-    Enhancement,
-    Plan,
-    Score,
-    StepResult,
-    StopReason,
-    UnusedSetting,
-    Verdict,
-)
+from ..backend.story.loop.policy import accepted, is_read, unanswered, unchecked
+from ..backend.story.outcomes import GOOD, ONLY_FORCED
 
 UNUSED: dict[UnusedSetting, str] = {
     "accept_at": "--accept-at has no effect: the critic reports no probabilities, so its own verdict "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..backend.errors import SettingsError
+from ..backend.core.errors import SettingsError
 
 LAST_RELEASE = "0.3.0"
 BENCHMARKS = ("tinyworld", "ueval", "comm", "wise", "rise", "specv", "vistory")

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..backend.agents.plan_constraints import PlanConstraints, constraints_in
-from ..backend.agents.plan_lint.lint import remaining
-from ..backend.errors import Cancelled, SettingsError
-from ..backend.exporters import export_by_name
-from ..backend.journal.journal import Journal
-from ..backend.journal.run_files import RUN
-from ..backend.journal.waiting import Waiting
-from ..backend.loop.collaborators import Collaborators
-from ..backend.loop.events import Event, Finished, PlanReady
-from ..backend.loop.loop import GIVEN
-from ..backend.loop.policy import max_attempts_in, max_attempts_of
-from ..backend.machine.counters import Counts, counting
+from ..backend.core.errors import Cancelled, SettingsError
+from ..backend.core.machine.counters import Counts, counting
+from ..backend.core.remote.addresses import hosted_specs
+from ..backend.core.shown_text import one_line, shown_text
+from ..backend.core.types import CastMember, Identities, Plan, Request, RunSettings, StopReason, Trajectory
+from ..backend.output.exporters import export_by_name
 from ..backend.pipeline.as_published import PublishedSystem, not_as_published
 from ..backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
-from ..backend.remote.addresses import hosted_specs
-from ..backend.report.outcomes import GOOD, all_accepted, lacks
-from ..backend.shown_text import one_line, shown_text
-from ..backend.types import CastMember, Identities, Plan, Request, RunSettings, StopReason, Trajectory
+from ..backend.story.agents.plan_constraints import PlanConstraints, constraints_in
+from ..backend.story.agents.plan_lint.lint import remaining
+from ..backend.story.journal.journal import Journal
+from ..backend.story.journal.run_files import RUN
+from ..backend.story.journal.waiting import Waiting
+from ..backend.story.loop.collaborators import Collaborators
+from ..backend.story.loop.events import Event, Finished, PlanReady
+from ..backend.story.loop.loop import GIVEN
+from ..backend.story.loop.policy import max_attempts_in, max_attempts_of
+from ..backend.story.outcomes import GOOD, all_accepted, lacks
 from .models import (
     NONE,
     TINY_WORLD,
@@ -48,10 +48,10 @@ from .models import (
 from .progress import JsonLines, Lines, plural, waiting_line, warn
 
 if TYPE_CHECKING:
-    from ..backend.agents.critic import Critic
-    from ..backend.agents.planner import Planner
-    from ..backend.generators.generator import Generator
-    from ..backend.scorers import Scorer
+    from ..backend.core.seams.generator import Generator
+    from ..backend.models.scorers import Scorer
+    from ..backend.story.agents.critic import Critic
+    from ..backend.story.agents.planner import Planner
 
 SHOWN = 100
 """Characters of a model's identity in an error."""

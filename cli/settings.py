@@ -21,7 +21,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from ..backend.errors import SettingsError
+from ..backend.core.errors import SettingsError
 from ..training.recipes.recipe import read_recipe
 from .removed import removed, removed_name
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..backend.agents.plan_constraints import PlanConstraints
-from ..backend.errors import SettingsError
-from ..backend.shown_text import one_line, shown_text
-from ..training.data.from_runs.settings import EXACT
+from ..backend.core.errors import SettingsError
+from ..backend.core.shown_text import one_line, shown_text
+from ..backend.story.agents.plan_constraints import PlanConstraints
+from ..training.from_runs.settings import EXACT
 from .models import CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 
 if TYPE_CHECKING:
-    from ..training.data.from_runs.attempts import Oracle
-    from ..training.data.trajectories.engine import Teachers, TrajectoriesReport
-    from ..training.data.trajectories.executors import Executor
+    from ..research.data.trajectories.engine import Teachers, TrajectoriesReport
+    from ..research.data.trajectories.executors import Executor
+    from ..training.from_runs.attempts import Oracle
 
 TINYWORLD = "tinyworld:"
 REFUSED = 3
@@ -119,7 +119,7 @@ def oracle_of(reasoning: str) -> Oracle | None:
     """Return the tiny world's oracle if exact reasoning is requested, otherwise None."""
     if reasoning != EXACT:
         return None
-    from ..tinyworld.lab.data.critic_rows import OracleCritic
+    from ..research.tinyworld.data.critic_rows import OracleCritic
 
     return OracleCritic()
 
@@ -131,7 +131,7 @@ def checkpoint_of(model: str, download: bool) -> Path:
         SettingsError: The name is not valid.
         ChatError: The checkpoint cannot be found or downloaded.
     """
-    from ..backend.checkpoints.checkpoint import find_checkpoint
+    from ..backend.models.checkpoints.checkpoint import find_checkpoint
 
     return (
         folder_of(model) if model.startswith(TINYWORLD) else find_checkpoint(model, download, untested=True)
@@ -185,7 +185,7 @@ class TeacherOptions:
         Raises:
             InterleaveError: As `Opener` does.
         """
-        from ..training.data.trajectories.engine import Teachers
+        from ..research.data.trajectories.engine import Teachers
 
         opener = Opener(self.local)
         planner, critic = opener.planner(self.planner), opener.critic(self.critic)
@@ -219,6 +219,6 @@ def exit_code(made: TrajectoriesReport) -> int:
 
 def open_executor(parallel: int, ray: str | None, workers: int) -> Executor:
     """Return an executor: threads of this process, or Ray."""
-    from ..training.data.trajectories.executors import RayExecutor, ThreadExecutor
+    from ..research.data.trajectories.executors import RayExecutor, ThreadExecutor
 
     return ThreadExecutor(parallel) if ray is None else RayExecutor(workers, parallel, ray)

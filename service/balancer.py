@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..backend.errors import SettingsError
-from ..backend.files.atomic import write_text
-from ..backend.files.bounded_reader import read_text
+from ..backend.core.errors import SettingsError
+from ..backend.core.files.atomic import write_text
+from ..backend.core.files.bounded_reader import read_text
 
 SERVER_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 UPSTREAM = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")

@@ -16,10 +16,10 @@ from typing import Any
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..backend.errors import GeneratorError, InterleaveError, PictureError
-from ..backend.pictures import MAX_PIXELS, Picture
-from ..backend.remote.call import RemoteCall
-from ..backend.remote.server import RemoteServer
+from ..backend.core.errors import GeneratorError, InterleaveError, PictureError
+from ..backend.core.pictures import MAX_PIXELS, Picture
+from ..backend.core.remote.call import RemoteCall
+from ..backend.core.remote.server import RemoteServer
 
 SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 MAX_SIDE = 8192

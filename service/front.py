@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client import Counter as CounterMetric
 
-from ..backend.machine.byte_lru import ByteLRU
+from ..backend.core.machine.byte_lru import ByteLRU
 from .pool import Busy, GeneratedImage, ImageRequest, ModelInfo, Pool, ServiceError, UnknownModel
 from .settings import MIB, ServiceSettings
 

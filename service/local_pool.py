@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any
 
-from ..backend.errors import GeneratorError, InterleaveError, SettingsError, boundary
+from ..backend.core.errors import GeneratorError, InterleaveError, SettingsError, boundary
 from .pool import (
     Busy,
     Drawer,

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from ..backend.errors import (
+from ..backend.core.errors import (
     Cancelled,
     GeneratorError,
     InterleaveError,
@@ -31,10 +31,10 @@ from ..backend.errors import (
     boundary,
     is_out_of_memory,
 )
-from ..backend.generators import GENERATORS, Generator, open_generator
-from ..backend.generators.generator import as_generator
-from ..backend.pictures import Picture
-from ..backend.types import MAX_STEP_IMAGES, DrawSettings, StepImage, StepSettings
+from ..backend.core.pictures import Picture
+from ..backend.core.seams.generator import as_generator
+from ..backend.core.types import MAX_STEP_IMAGES, DrawSettings, StepImage, StepSettings
+from ..backend.models.generators import GENERATORS, Generator, open_generator
 from .settings import ModelSettings
 
 ImageFormat: TypeAlias = Literal["png", "webp"]

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
-from ..backend.errors import SettingsError
-from ..backend.remote.addresses import ADDRESS_HINT, THIS_MACHINE, check_ray_address
+from ..backend.core.errors import SettingsError
+from ..backend.core.remote.addresses import ADDRESS_HINT, THIS_MACHINE, check_ray_address
 from .pool import Drawer, OpenDrawer
 from .ray_pool import RayPool, deployment_name, many_models_replica, model_replica, reason_of
 from .settings import HERE, ClusterSettings, ModelSettings, ServiceSettings

@@ -25,7 +25,7 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
-from ..backend.errors import InterleaveError
+from ..backend.core.errors import InterleaveError
 from .pool import (
     Busy,
     DrawOutcome,

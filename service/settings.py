@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import Self
 
-from ..backend.errors import SettingsError
-from ..backend.files.bounded_reader import bounded_loader, load_yaml, read_bytes
-from ..backend.remote.addresses import DEFAULT_PORT
-from ..backend.values import DIRECT
+from ..backend.core.errors import SettingsError
+from ..backend.core.files.bounded_reader import bounded_loader, load_yaml, read_bytes
+from ..backend.core.remote.addresses import DEFAULT_PORT
+from ..backend.core.types.values import DIRECT
 
 HERE = "local"
 """Address that starts Ray on this machine."""

@@ -1,4 +1,4 @@
-"""Every experiment of benchmarks/ is listed in its README, and the document named there cites it."""
+"""Every experiment of research/experiments/ is listed in its README, and the document named there cites it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.vram.shapes import AgentShape, agent_shape, published_fields
-from interleave_thinker.benchmarks.agents import median_interval
-from interleave_thinker.benchmarks.agents_loops import MODELS, build
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
+from interleave_thinker.backend.models.vram.shapes import AgentShape, agent_shape, published_fields
+from interleave_thinker.research.experiments.agents import median_interval
+from interleave_thinker.research.experiments.agents_loops import MODELS, build
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 ROW = re.compile(r"^\| `(\w+)`(?: \(with `(\w+)\.py`\))? \| (.+) \|$", re.MULTILINE)

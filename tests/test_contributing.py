@@ -107,7 +107,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_contribution_tutorial_is_one_file_and_a_few_lines() -> None:
     assert [block.kind for block in BLOCKS] == ["python", "diff", "diff", "console"]
-    (name,) = (block for block in BLOCKS if block.path == "backend/generators/__init__.py")
+    (name,) = (block for block in BLOCKS if block.path == "backend/models/generators/__init__.py")
     assert len([line for line in name.text.splitlines() if line.startswith("+")]) == 1
 
 

@@ -58,17 +58,17 @@ HEAVY = {
     "fontTools",
 }
 LIGHT = (
-    "backend.loop.loop",
-    "backend.journal.journal",
-    "backend.types",
-    "backend.chat",
-    "backend.generators",
-    "backend.generators.fake",
+    "backend.story.loop.loop",
+    "backend.story.journal.journal",
+    "backend.core.types",
+    "backend.models.chat",
+    "backend.models.generators",
+    "backend.models.generators.fake",
     "backend.scorers",
-    "backend.exporters",
-    "backend.agents.critic",
+    "backend.output.exporters",
+    "backend.story.agents.critic",
     "cli",
-    "cli.benchmark",
+    "research.commands.benchmark",
     "cli.commands.run",
     "cli.commands.agents",
     "cli.commands.export",
@@ -193,7 +193,7 @@ def test_the_root_loads_under_the_hosts_name(tmp_path: Path) -> None:
         "package = importlib.util.module_from_spec(spec); sys.modules[name] = package; "
         "spec.loader.exec_module(package)\n"
         "assert callable(package.comfy_entrypoint)\n"
-        "for module in ('backend.loop.loop', 'backend.journal.journal', 'backend.agents.critic', "
+        "for module in ('backend.story.loop.loop', 'backend.story.journal.journal', 'backend.story.agents.critic', "
         "'cli.commands.run'):\n"
         "    importlib.import_module(f'{name}.{module}')\n"
         "generators = importlib.import_module(f'{name}.backend.generators')\n"
@@ -208,7 +208,8 @@ def test_the_root_loads_under_the_hosts_name(tmp_path: Path) -> None:
 
 
 def test_every_registered_name_has_its_module() -> None:
-    from interleave_thinker.backend import chat, exporters, generators, scorers
+    from interleave_thinker.backend.models import chat, generators, scorers
+    from interleave_thinker.backend.output import exporters
     from interleave_thinker.cli.lazy_group import COMMANDS
 
     targets = [

@@ -18,17 +18,17 @@ from typing import Any
 import pytest
 from support.cli_calls import call
 
-from interleave_thinker.backend.checkpoints.checkpoint import check_adapter
-from interleave_thinker.backend.feedback.log import Feedback, read_feedback
-from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.journal.choices import read_choices
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.prompts.prompt_set import PromptSet
-from interleave_thinker.backend.types.run_settings import RunSettings
-from interleave_thinker.training.data.from_runs.convert import RunConverter
-from interleave_thinker.training.data.from_runs.settings import RunsData
-from interleave_thinker.training.data.rows.sft import RowSet, read_rows
+from interleave_thinker.backend.core.prompts.prompt_set import PromptSet
+from interleave_thinker.backend.core.types.run_settings import RunSettings
+from interleave_thinker.backend.models.checkpoints.checkpoint import check_adapter
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.backend.output.feedback.log import Feedback, read_feedback
+from interleave_thinker.backend.output.feedback.sft_rows import add_feedback_rows
+from interleave_thinker.backend.story.journal.choices import read_choices
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker.training.from_runs.convert import RunConverter
+from interleave_thinker.training.from_runs.settings import RunsData
+from interleave_thinker.training.rows.sft import RowSet, read_rows
 from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 
 DATA = Path(__file__).parent / "data"
@@ -134,8 +134,8 @@ def test_rows_are_added_to_an_existing_file(run: Path, tmp_path: Path) -> None:
 
 def test_an_old_adapter_loads_and_judges_as_before(run: Path) -> None:
     pytest.importorskip("peft", reason="adapters need peft")
-    from interleave_thinker.backend.agents.critic import Critic
-    from interleave_thinker.backend.chat import open_chat
+    from interleave_thinker.backend.models.chat import open_chat
+    from interleave_thinker.backend.story.agents.critic import Critic
 
     adapter, said = DATA / "training" / "final", content(DATA / "training" / "reply.json")
     check_adapter(adapter)

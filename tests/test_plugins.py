@@ -30,12 +30,12 @@ from interleave_thinker import (
     open_generator,
     open_scorer,
 )
-from interleave_thinker.backend.chat import CHAT_BACKENDS
-from interleave_thinker.backend.exporters import EXPORTERS
-from interleave_thinker.backend.generators import GENERATORS
-from interleave_thinker.backend.machine.registry import Registry
-from interleave_thinker.backend.scorers import SCORERS
-from interleave_thinker.evaluation.benchmarks import BENCHMARKS
+from interleave_thinker.backend.core.machine.registry import Registry
+from interleave_thinker.backend.models.chat import CHAT_BACKENDS
+from interleave_thinker.backend.models.generators import GENERATORS
+from interleave_thinker.backend.models.scorers import SCORERS
+from interleave_thinker.backend.output.exporters import EXPORTERS
+from interleave_thinker.research.benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTRIES = (GENERATORS, CHAT_BACKENDS, SCORERS, EXPORTERS, BENCHMARKS)
@@ -129,7 +129,7 @@ def test_a_built_in_name_asks_no_package(stripes: Path, monkeypatch: pytest.Monk
     def refuse() -> None:
         raise AssertionError("packages were listed")
 
-    monkeypatch.setattr("interleave_thinker.backend.machine.registry.distributions", refuse)
+    monkeypatch.setattr("interleave_thinker.backend.core.machine.registry.distributions", refuse)
     assert open_generator("fake").draw("a", None, 0).size == (64, 64)
     assert export_by_name("markdown", make_trajectory(), stripes / "markdown").is_file()
 
@@ -266,7 +266,7 @@ def test_under_the_hosts_name_a_plugin_imports_the_copy_that_runs(stripes: Path,
         "generators = importlib.import_module(f'{name}.backend.generators')\n"
         "pictures = importlib.import_module(f'{name}.backend.pictures')\n"
         "image = generators.open_generator('stripes:16').draw('x', None, 0)\n"
-        "import interleave_thinker.backend.pictures as same\n"
+        "import interleave_thinker.backend.core.pictures as same\n"
         "print(type(image) is pictures.Picture, same is pictures, same.__name__ == pictures.__name__)\n"
         "print([one for one in sys.modules if one.startswith('interleave_thinker') and "
         "sys.modules[one].__name__ == one])\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.pipelines.folder import check_library
-from interleave_thinker.backend.machine import libraries
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.machine import libraries
+from interleave_thinker.backend.models.generators.pipelines.folder import check_library
 from interleave_thinker.nodes.inputs.validation import REASONS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())

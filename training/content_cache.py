@@ -21,9 +21,9 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from ..backend.errors import PictureError, SettingsError
-from ..backend.pictures import Picture
-from ..backend.types import Score
+from ..backend.core.errors import PictureError, SettingsError
+from ..backend.core.pictures import Picture
+from ..backend.core.types import Score
 
 SCHEMA = 1
 SEALED = re.compile("[0-9a-f]{16} ")

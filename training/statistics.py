@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ..backend.machine.libraries import require
+from ..backend.core.machine.libraries import require
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,4 @@
-// A plan as an outline, written by the rules of backend/plan_editor/outline.py.
+// A plan as an outline, written by the rules of backend/story/plan_editor/outline.py.
 //
 // It is written here so that the text is up to date with every key press. It is parsed by the server, so the list shows the same
 // errors as a queued graph.

@@ -12,21 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..backend.agents.asking import OnToken
-from ..backend.agents.plan_constraints import PlanConstraints
-from ..backend.agents.planner import Planner
-from ..backend.errors import Cancelled, InterleaveError, SettingsError
-from ..backend.feedback.browser_requests import known_run, run_folder, state_of
-from ..backend.feedback.interruptible import InterruptibleGenerator, ListenedCritic
-from ..backend.feedback.live_run import LiveRun, LiveTarget
-from ..backend.journal.journal import Journal
-from ..backend.journal.run_files import RunFiles
-from ..backend.loop.collaborators import Collaborators
-from ..backend.loop.events import PlanReady
-from ..backend.loop.policy import max_attempts_in
+from ..backend.core.errors import Cancelled, InterleaveError, SettingsError
+from ..backend.core.types import Plan, Request, RunSettings
+from ..backend.core.types.roles import PartStore
+from ..backend.output.feedback.browser_requests import known_run, run_folder, state_of
+from ..backend.output.feedback.interruptible import InterruptibleGenerator, ListenedCritic
+from ..backend.output.feedback.live_run import LiveRun, LiveTarget
 from ..backend.pipeline.prepared import PreparedRun, read_request
-from ..backend.types import Plan, Request, RunSettings
-from ..backend.types.roles import PartStore
+from ..backend.story.agents.asking import OnToken
+from ..backend.story.agents.plan_constraints import PlanConstraints
+from ..backend.story.agents.planner import Planner
+from ..backend.story.journal.journal import Journal
+from ..backend.story.journal.run_files import RunFiles
+from ..backend.story.loop.collaborators import Collaborators
+from ..backend.story.loop.events import PlanReady
+from ..backend.story.loop.policy import max_attempts_in
 from .models import Chosen, Models, OpenedModels
 from .requests import FORM, AskAgain, AskBoard, AskCancel, AskStory, BoardShown
 

@@ -11,11 +11,11 @@ import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..backend.errors import InterleaveError, JournalError, SettingsError
-from ..backend.exporters import export_by_name
-from ..backend.feedback.browser_requests import known_run
-from ..backend.files.atomic import writing
-from ..backend.loop.replay import load_trajectory
+from ..backend.core.errors import InterleaveError, JournalError, SettingsError
+from ..backend.core.files.atomic import writing
+from ..backend.output.exporters import export_by_name
+from ..backend.output.feedback.browser_requests import known_run
+from ..backend.story.loop.replay import load_trajectory
 from .requests import EXPORT_NAMES, AskExport, Exported, ExportName
 
 FILES: dict[ExportName, tuple[str, str]] = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from ..backend.agents.critic import Critic
-    from ..backend.agents.planner import Planner
-    from ..backend.generators.generator import Generator
+    from ..backend.core.seams.generator import Generator
+    from ..backend.story.agents.critic import Critic
+    from ..backend.story.agents.planner import Planner
 
 Role = Literal["planner", "critic", "generator"]
 ModelName = Annotated[str, Field(max_length=200)]

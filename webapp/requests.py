@@ -6,11 +6,11 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, create_model
 
-from ..backend.feedback.browser_requests import BrowserRequest, RunName
-from ..backend.feedback.live_messages import MessagePart, State
-from ..backend.pictures import DIGEST
-from ..backend.types import MAX_TEXT, RunSettings
-from ..backend.types.run_settings import Pause
+from ..backend.core.pictures import DIGEST
+from ..backend.core.types import MAX_TEXT, RunSettings
+from ..backend.core.types.run_settings import Pause
+from ..backend.output.feedback.browser_requests import BrowserRequest, RunName
+from ..backend.output.feedback.live_messages import MessagePart, State
 from .models import Chosen, Example, Offer, Role
 
 ExportName = Literal["page", "pdf", "zip", "markdown", "mp4"]

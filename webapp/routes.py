@@ -18,11 +18,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
 
-from ..backend.errors import InterleaveError, SettingsError
-from ..backend.feedback import browser_requests as requests
-from ..backend.feedback.browser_requests import known_run
-from ..backend.feedback.live_messages import EVENT
-from ..backend.journal.run_files import RunFiles
+from ..backend.core.errors import InterleaveError, SettingsError
+from ..backend.output.feedback import browser_requests as requests
+from ..backend.output.feedback.browser_requests import known_run
+from ..backend.output.feedback.live_messages import EVENT
+from ..backend.story.journal.run_files import RunFiles
 from .board import Board, StoryUnderWay
 from .exports import FILES, Exports, ExportUnderWay
 from .requests import (

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ..chat.chat_model import MAX_PIXELS_BOUND
-from ..prompts.prompt_set import WORDINGS
-from ..prompts.published_checkpoints import REPOSITORY, import_command
-from ..prompts.trained_with import FLAGS
-from ..types import Plan, RunSettings
+from ..core.prompts.prompt_set import WORDINGS
+from ..core.prompts.published_checkpoints import REPOSITORY, import_command
+from ..core.prompts.trained_with import FLAGS
+from ..core.seams.chat_model import MAX_PIXELS_BOUND
+from ..core.types import Plan, RunSettings
 
 PublishedSystem = Literal["released", "paper"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..cast import MAX_NAME, named_in
-from ..types import Plan
+from ..core.types import Plan
+from ..core.types.cast import MAX_NAME, named_in
 from .script_steps import Script, cast_name, plain
 
 Line = tuple[int, str]

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from ..chat import CHAT_BACKENDS, open_chat
-from ..errors import SettingsError
-from ..generators import GENERATORS, open_generator
+from ..core.errors import SettingsError
+from ..models.chat import CHAT_BACKENDS, open_chat
+from ..models.generators import GENERATORS, open_generator
 
 if TYPE_CHECKING:
-    from ..agents.asking import ConstrainedDecoding
-    from ..agents.critic import Critic
-    from ..agents.planner import Planner
-    from ..agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
-    from ..chat.chat_model import ChatModel, ReplySettings
-    from ..generators.generator import Generator
-    from ..prompts.agent_card import Role
-    from ..prompts.prompt_set import EnhancerPrompts, PromptSet
+    from ..core.prompts.agent_card import Role
+    from ..core.prompts.prompt_set import EnhancerPrompts, PromptSet
+    from ..core.seams.chat_model import ChatModel, ReplySettings
+    from ..core.seams.generator import Generator
+    from ..story.agents.asking import ConstrainedDecoding
+    from ..story.agents.critic import Critic
+    from ..story.agents.planner import Planner
+    from ..story.agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
     from .story_check import StoryChecker
 
 TINY_WORLD = "tinyworld"
@@ -74,7 +74,7 @@ class ModelOpener:
             SettingsError: The backend is unknown, or an option is not supported.
             ChatError: The model cannot be loaded.
         """
-        from ..agents.planner import Planner
+        from ..story.agents.planner import Planner
 
         chat = self._chat(with_role(spec, "planner"), adapter, "planner")
         return Planner(chat, prompts, settings, self._constrained, on_part)
@@ -97,7 +97,7 @@ class ModelOpener:
             merge: Whether to merge the adapter into a copy of the weights, which is faster and needs more
                 memory.
         """
-        from ..agents.critic import Critic
+        from ..story.agents.critic import Critic
 
         chat = self._chat(with_role(spec, "critic"), adapter, "critic", merge)
         self._critics.append(chat)
@@ -117,19 +117,19 @@ class ModelOpener:
             SettingsError: The backend is unknown, or an option is not supported.
             ChatError: The model cannot be loaded.
         """
-        from ..agents.text_writers import PromptEnhancer
+        from ..story.agents.text_writers import PromptEnhancer
 
         return PromptEnhancer(self._chat(spec, None, None), prompts, settings, self._critics)
 
     def cast_writer(self, spec: str) -> CastWriter:
         """Open a chat model that writes the cast of plans, as `enhancer` does."""
-        from ..agents.text_writers import CastWriter
+        from ..story.agents.text_writers import CastWriter
 
         return CastWriter(self._chat(spec, None, None), staying=self._critics)
 
     def step_rewriter(self, spec: str) -> StepRewriter:
         """Open a chat model that describes the images of failed steps, as `enhancer` does."""
-        from ..agents.text_writers import StepRewriter
+        from ..story.agents.text_writers import StepRewriter
 
         return StepRewriter(self._chat(spec, None, None), staying=self._critics)
 

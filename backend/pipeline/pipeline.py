@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from ..agents.plan_constraints import PlanConstraints
-from ..chat import CHAT_BACKENDS
-from ..chat.chat_model import ChatModel, ReplySettings, is_chat
-from ..errors import Cancelled, SettingsError
-from ..exporters import export_by_name
-from ..generators import GENERATORS
-from ..journal.journal import Journal
-from ..journal.waiting import Waiting
-from ..loop.collaborators import Collaborators
-from ..loop.events import Event, Finished
-from ..report.outcomes import all_accepted, is_complete
-from ..scorers import Scorer, open_scorer
-from ..types import CastMember, Plan, RunSettings, StepResult, Trajectory
-from ..types.roles import CriticLike, PlannerLike
+from ..core.errors import Cancelled, SettingsError
+from ..core.seams.chat_model import ChatModel, ReplySettings, is_chat
+from ..core.types import CastMember, Plan, RunSettings, StepResult, Trajectory
+from ..core.types.roles import CriticLike, PlannerLike
+from ..models.chat import CHAT_BACKENDS
+from ..models.generators import GENERATORS
+from ..models.scorers import Scorer, open_scorer
+from ..output.exporters import export_by_name
+from ..story.agents.plan_constraints import PlanConstraints
+from ..story.journal.journal import Journal
+from ..story.journal.waiting import Waiting
+from ..story.loop.collaborators import Collaborators
+from ..story.loop.events import Event, Finished
+from ..story.outcomes import all_accepted, is_complete
 from .as_published import REPLY_SETTINGS, SIZES, PublishedSystem, published_settings
 from .cast_file import PlanCast, read_cast
 from .models import TINY_WORLD, ModelOpener, with_role
 from .prepared import ImageInput, PreparedRun, read_request
 
 if TYPE_CHECKING:
-    from ..clips.making import ClipMade
-    from ..generators.generator import Generator
-    from ..types.clip import ClipMaker
+    from ..core.seams.generator import Generator
+    from ..core.types.clip import ClipMaker
+    from ..story.clips import ClipMade
     from .story_check import StoryCheckerLike, StoryReview
 
 
@@ -118,10 +118,10 @@ class Story:
             GeneratorError: A clip cannot be generated. All clips before it are stored.
             JournalError: Another process is using the run folder, or a clip cannot be stored.
         """
-        from ..clips.making import make_clips, with_clips
+        from ..story.clips import make_clips, with_clips
 
         if isinstance(maker, str):
-            from ..clips.pipelines import open_clip_maker
+            from ..models.clips import open_clip_maker
 
             maker = open_clip_maker(maker, **options)
         elif options:
@@ -302,14 +302,14 @@ class Pipeline:
         return self._generator
 
     def _open_planner(self) -> PlannerLike:
-        from ..agents.planner import Planner
+        from ..story.agents.planner import Planner
 
         if isinstance(self._planner, str):
             return self._models.planner(self._planner, settings=ReplySettings(**self._replies))
         return Planner(self._planner) if is_chat(self._planner) else self._planner
 
     def _open_critic(self) -> CriticLike | None:
-        from ..agents.critic import Critic
+        from ..story.agents.critic import Critic
 
         if isinstance(self._critic, str):
             replies = ReplySettings(watch_verdict=True, **self._replies)

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..answers.other_forms import normal_key
-from ..answers.reading import read_plan
-from ..errors import AnswerError, SettingsError
-from ..execution_record.reader import FILE_NAME as RECORD
-from ..files.bounded_reader import parse_json, read_import
-from ..files.image_places import with_step_images
-from ..journal.journal import Journal
-from ..journal.run_files import PLAN, RUN, RunFiles, first_fault
-from ..pictures import Picture
-from ..plan_editor.edited_plan import PlanTextError
-from ..plan_editor.json_form import STEPS
-from ..plan_editor.merge import apply_edits, read_edits
-from ..types import MAX_STEPS, MAX_TEXT, Plan
+from ..core.answers.other_forms import normal_key
+from ..core.answers.reading import read_plan
+from ..core.errors import AnswerError, SettingsError
+from ..core.files.bounded_reader import parse_json, read_import
+from ..core.files.image_places import with_step_images
+from ..core.pictures import Picture
+from ..core.types import MAX_STEPS, MAX_TEXT, Plan
+from ..story.execution_record.reader import FILE_NAME as RECORD
+from ..story.journal.journal import Journal
+from ..story.journal.run_files import PLAN, RUN, RunFiles, first_fault
+from ..story.plan_editor.edited_plan import PlanTextError
+from ..story.plan_editor.json_form import STEPS
+from ..story.plan_editor.merge import apply_edits, read_edits
 from .fountain import SCREENPLAY, read_fountain
 from .script_tables import is_table_of_tabs, read_markdown, read_shot_list
 
@@ -220,8 +220,8 @@ def _plan(content: Any, where: str, path: Path) -> Plan:
 
 
 def _recorded(path: Path) -> PlanFile:
-    from ..execution_record.reader import read_record
-    from ..execution_record.trajectory import record_trajectory
+    from ..story.execution_record.reader import read_record
+    from ..story.execution_record.trajectory import record_trajectory
 
     trajectory = record_trajectory(read_record(path))
     return PlanFile(trajectory.plan, trajectory.request.text)

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from PIL import Image
 
-from ..agents.plan_constraints import ConstrainedPlanner, PlanConstraints
-from ..agents.planner import Planner
-from ..errors import SettingsError
-from ..journal.journal import Journal
-from ..journal.run_files import FOLDER, RUN, PlanParts
-from ..loop.collaborators import Collaborators
-from ..loop.events import Event, PlanReady
-from ..loop.loop import run
-from ..loop.policy import max_attempts_in
-from ..pictures import Picture
-from ..types import MAX_TEXT, Plan, Request, RunSettings
+from ..core.errors import SettingsError
+from ..core.pictures import Picture
+from ..core.types import MAX_TEXT, Plan, Request, RunSettings
+from ..story.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
+from ..story.agents.planner import Planner
+from ..story.journal.journal import Journal
+from ..story.journal.run_files import FOLDER, RUN, PlanParts
+from ..story.loop.collaborators import Collaborators
+from ..story.loop.events import Event, PlanReady
+from ..story.loop.loop import run
+from ..story.loop.policy import max_attempts_in
 
 ImageInput = str | Path | Image.Image | Picture
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..cast import MAX_CAST, NOT_IN_A_NAME, CastMember
-from ..types import MAX_STEPS, Plan, Step
+from ..core.types import MAX_STEPS, Plan, Step
+from ..core.types.cast import MAX_CAST, NOT_IN_A_NAME, CastMember
 
 WORD = re.compile(r"\w")
 UNSEEN = {0xA0: " ", 0x202F: " ", 0x200B: None, 0xFEFF: None, 0xAD: None}

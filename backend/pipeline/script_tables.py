@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..cast import MAX_NAME
-from ..types import Plan
+from ..core.types import Plan
+from ..core.types.cast import MAX_NAME
 from .script_steps import WORD, Script, cast_name, plain
 
 COLUMNS = {

@@ -23,21 +23,14 @@ from typing import Annotated
 from PIL import Image, ImageDraw, ImageFont
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..agents.asking import filled_parts, message_of
-from ..agents.text_writers import Writer
-from ..answers.answer_models import check_text, unfit
-from ..answers.reading import answers_in, only_value
-from ..answers.reply_text import split_reply
-from ..chat.chat_model import ChatModel, Message, ReplySettings, adopted
-from ..errors import AnswerError, ChatError, SettingsError
-from ..journal.choices import RedrawRequest
-from ..journal.store import RunStore, StoryKey
-from ..loop.events import Event, StoryChecked
-from ..loop.policy import prompt_with_problems, step_to_reopen
-from ..pictures import Picture
-from ..prompts.prompt_set import TEMPLATES, read_template
-from ..report.outcomes import is_complete
-from ..types import (
+from ..core.answers.answer_models import check_text, unfit
+from ..core.answers.reading import answers_in, only_value
+from ..core.answers.reply_text import split_reply
+from ..core.errors import AnswerError, ChatError, SettingsError
+from ..core.pictures import Picture
+from ..core.prompts.prompt_set import TEMPLATES, read_template
+from ..core.seams.chat_model import ChatModel, Message, ReplySettings, adopted
+from ..core.types import (
     MAX_FINDINGS,
     MAX_TEXT,
     FindingKind,
@@ -48,6 +41,13 @@ from ..types import (
     StoryFinding,
     Trajectory,
 )
+from ..story.agents.asking import filled_parts, message_of
+from ..story.agents.text_writers import Writer
+from ..story.journal.choices import RedrawRequest
+from ..story.journal.store import RunStore, StoryKey
+from ..story.loop.events import Event, StoryChecked
+from ..story.loop.policy import prompt_with_problems, step_to_reopen
+from ..story.outcomes import is_complete
 
 MAX_REOPENED = 20
 FEWEST_PAGES = 2

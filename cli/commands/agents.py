@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from ...backend.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
-from ...backend.agents.plan_lint.lint import lint as lint_plan
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
+from ...backend.core.prompts.agent_card import Role
+from ...backend.core.prompts.importer import import_beside, store_beside
+from ...backend.core.prompts.prompt_set import named_prompt_set
+from ...backend.core.shown_text import shown_text
+from ...backend.output.report.run_report import reasoning_shown
 from ...backend.pipeline.plan_file import read_plan_and_request
 from ...backend.pipeline.prepared import read_picture, read_request, read_text
-from ...backend.prompts.agent_card import Role
-from ...backend.prompts.importer import import_beside, store_beside
-from ...backend.prompts.prompt_set import named_prompt_set
-from ...backend.report.run_report import reasoning_shown
-from ...backend.shown_text import shown_text
+from ...backend.story.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
+from ...backend.story.agents.plan_lint.lint import lint as lint_plan
 from ..models import NONE, CriticOptions, LocalOptions, Opener, PlannerOptions
 from ..progress import Lines, cast_lines, plan_lines, plural, verdict_text, warn
 from ..run_request import check_words, warn_of

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...backend.chat import CHAT_BACKENDS
-from ...backend.errors import SettingsError
-from ...backend.generators import GENERATORS
-from ...backend.machine.libraries import installed
+from ...backend.core.errors import SettingsError
+from ...backend.core.machine.libraries import installed
+from ...backend.core.remote.api_keys import check_variable, read_key
+from ...backend.core.remote.own_servers import is_this_machine
+from ...backend.core.types import RunSettings
+from ...backend.models.chat import CHAT_BACKENDS
+from ...backend.models.generators import GENERATORS
 from ...backend.pipeline.models import TINY_WORLD, with_role
-from ...backend.remote.api_keys import check_variable, read_key
-from ...backend.remote.own_servers import is_this_machine
-from ...backend.types import RunSettings
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ...webapp.models import Chosen, Example, Offer, Role
 from ..models import NONE, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
@@ -27,9 +27,9 @@ from ..settings import with_settings
 from .doctor import found_models
 
 if TYPE_CHECKING:
-    from ...backend.agents.critic import Critic
-    from ...backend.agents.planner import Planner
-    from ...backend.generators.generator import Generator
+    from ...backend.core.seams.generator import Generator
+    from ...backend.story.agents.critic import Critic
+    from ...backend.story.agents.planner import Planner
 
 LIBRARIES = ("fastapi", "uvicorn")
 KEY = "INTERLEAVE_APP_KEY"

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ...backend.loop.replay import load_trajectory
+from ...backend.core.types import RunSettings
 from ...backend.pipeline.cast_file import keep_sheets, read_cast, sheets_of
-from ...backend.types import RunSettings
+from ...backend.story.loop.replay import load_trajectory
 from ..models import (
     NONE,
     CastOptions,

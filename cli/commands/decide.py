@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ...backend.errors import SettingsError
-from ...backend.journal.waiting import Waiting
+from ...backend.core.errors import SettingsError
 from ...backend.pipeline.prepared import read_text
+from ...backend.story.journal.waiting import Waiting
 from ..progress import JsonLines
 from ..shared_options import RunFolder
 
@@ -30,7 +30,7 @@ def redraw(
     next. Otherwise run the same command again: it generates the image and the later steps that depend on it.
     The new image becomes the step's result, and the critic's verdict on it is recorded.
     """
-    from ...backend.journal.choices import CHOICES, ask_redraw
+    from ...backend.story.journal.choices import CHOICES, ask_redraw
 
     if prompt.strip() and attempt:
         raise SettingsError("--prompt and --attempt cannot be combined.", "Remove one of them.")
@@ -41,9 +41,9 @@ def redraw(
 
 def _image_of(run: Path, step: int, attempt: int) -> str:
     """Return the digest of the image of an attempt, counted from 1."""
-    from ...backend.feedback.log import Feedback
-    from ...backend.feedback.sft_rows import find_attempt
-    from ...backend.loop.replay import load_trajectory
+    from ...backend.output.feedback.log import Feedback
+    from ...backend.output.feedback.sft_rows import find_attempt
+    from ...backend.story.loop.replay import load_trajectory
 
     return find_attempt(load_trajectory(run), Feedback(step=step, attempt=attempt - 1))[2].digest
 
@@ -67,7 +67,7 @@ def approve(
     change the rest of the plan, edit plan.json before that. Only the present image or plan is approved: if it
     changes, the run waits again.
     """
-    from ...backend.pipeline.approval import approve
+    from ...backend.story.approval import approve
 
     prompt = read_text("--redraw", redraw) if redraw and redraw.strip() else redraw
     decision = approve(run, step, redraw=prompt, use=use, skip=skip)
@@ -100,7 +100,7 @@ def ask(run: Path, waiting: Waiting) -> bool:
     Raises:
         JournalError: A file of the run is damaged.
     """
-    from ...backend.pipeline.approval import approve
+    from ...backend.story.approval import approve
 
     choices = ["a"] if waiting.digest else []
     choices += [] if waiting.step is None else ["r", "u", "s"]

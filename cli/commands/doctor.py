@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...backend.errors import SettingsError, torchvision_repair
-from ...backend.machine import libraries
-from ...backend.prompts.trained_with import trained_with
+from ...backend.core.errors import SettingsError, torchvision_repair
+from ...backend.core.machine import libraries
+from ...backend.core.prompts.trained_with import trained_with
 from ..progress import Lines
 from ..shared_options import Json
 
 if TYPE_CHECKING:
-    from ...backend.vram.placement import CardPlan, Fit, MemoryPlan
+    from ...backend.models.vram.placement import CardPlan, Fit, MemoryPlan
 
 PACKAGES = {
     **dict.fromkeys(("torch", "torchvision", "transformers", "diffusers", "safetensors"), ""),
@@ -312,8 +312,8 @@ def _cards_of(models: dict[str, list[Path]]) -> tuple[dict[str, str], list[str]]
 
 def _show_agent(spec: str, as_json: bool) -> None:
     """Load an agent, and print its device, training and settings."""
-    from ...backend.chat import open_chat
-    from ...backend.chat.local.chat import TransformersChat
+    from ...backend.models.chat import open_chat
+    from ...backend.models.chat.local.chat import TransformersChat
 
     chat = open_chat(f"{spec}:critic" if spec == "tinyworld" else spec)
     if not isinstance(chat, TransformersChat):
@@ -346,8 +346,8 @@ def _plan(
     generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
 ) -> None:
     """Print which precisions fit into how much VRAM."""
-    from ...backend.vram.models import NamedAgent, named_agent, named_image_model
-    from ...backend.vram.placement import GB, plan_memory
+    from ...backend.models.vram.models import NamedAgent, named_agent, named_image_model
+    from ...backend.models.vram.placement import GB, plan_memory
     from ...tinyworld.runtime import checkpoint
 
     tiny = generator.partition(":")[0] == "tinyworld"
@@ -387,7 +387,7 @@ def _plan_lines(plan: MemoryPlan) -> Iterator[str]:
 
     A cell is a letter for how the models fit and the peak in GB, so that the table fits on a narrow terminal.
     """
-    from ...backend.vram.placement import COMBINATIONS, GB, WHAT_MOVES
+    from ...backend.models.vram.placement import COMBINATIONS, GB, WHAT_MOVES
 
     letters = dict(zip(WHAT_MOVES, "ABCD", strict=True))
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from ...backend.clips.pipelines import ClipOptions
-from ...backend.errors import SettingsError
-from ...backend.execution_record.reader import FILE_NAME
-from ...backend.exporters import export_by_name, options_of
-from ...backend.loop.replay import is_record, load_trajectory
-from ...backend.report.export_options import LANGUAGES
-from ...backend.values import DIRECT
+from ...backend.core.errors import SettingsError
+from ...backend.core.types.values import DIRECT
+from ...backend.models.clips import ClipOptions
+from ...backend.output.exporters import export_by_name, options_of
+from ...backend.output.report.export_options import LANGUAGES
+from ...backend.story.execution_record.reader import FILE_NAME
+from ...backend.story.loop.replay import is_record, load_trajectory
 from ..models import Given
 from ..progress import Lines
 from ..settings import with_settings
 from ..shared_options import Json, RunFolder
 
 if TYPE_CHECKING:
-    from ...backend.clips.making import ClipMade
+    from ...backend.story.clips import ClipMade
 
 
 class ExportChoices(Given):
@@ -135,9 +135,9 @@ def clips(
     Clips that the story has are kept, unless their images, their prompt, the model or its settings changed.
     Run the same command again to resume. `export RUN --to mp4` shows the clips.
     """
-    from ...backend.clips.making import clip_pairs
-    from ...backend.clips.pipelines import open_clip_maker
+    from ...backend.models.clips import open_clip_maker
     from ...backend.pipeline.pipeline import Story
+    from ...backend.story.clips import clip_pairs
 
     story = Story(load_trajectory(run), run)
     count = len(clip_pairs(story.trajectory))
@@ -178,8 +178,8 @@ def put_back(
     An image model shifts, tints and softens the whole image at every edit. The exit code is 0 if pixels were
     put back, and 3 if the images differ in more than an edit of a part: the written file is then AFTER.
     """
-    from ...backend.drift.pictures import put_back as put_pixels_back
-    from ...backend.files.atomic import write_bytes
+    from ...backend.core.files.atomic import write_bytes
+    from ...backend.models.put_back.pictures import put_back as put_pixels_back
     from ...backend.pipeline.prepared import read_picture
 
     if out.suffix.lower() != ".png":

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
 from ..lazy_group import COMMANDS, LazyCommand
 from ..settings import Setting, Settings, settings_of
 

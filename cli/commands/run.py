@@ -8,14 +8,14 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic import BaseModel, Field
 
-from ...backend.agents.plan_constraints import PlanConstraints
-from ...backend.errors import SettingsError
-from ...backend.generators import GENERATORS
-from ...backend.pipeline.approval import approve_overdue
+from ...backend.core.errors import SettingsError
+from ...backend.core.types import RunSettings
+from ...backend.models.generators import GENERATORS
 from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
 from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.prepared import read_request
-from ...backend.types import RunSettings
+from ...backend.story.agents.plan_constraints import PlanConstraints
+from ...backend.story.approval import approve_overdue
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ..models import (
     NONE,

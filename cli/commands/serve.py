@@ -22,10 +22,10 @@ from urllib.parse import urlsplit
 import typer
 from pydantic import Field
 
-from ...backend.errors import SettingsError
-from ...backend.remote.addresses import DEFAULT_PORT, THIS_MACHINE, service_url
-from ...backend.remote.api_keys import GENERATOR_KEY, check_variable, read_key
-from ...backend.values import DIRECT
+from ...backend.core.errors import SettingsError
+from ...backend.core.remote.addresses import DEFAULT_PORT, THIS_MACHINE, service_url
+from ...backend.core.remote.api_keys import GENERATOR_KEY, check_variable, read_key
+from ...backend.core.types.values import DIRECT
 from ...service.settings import (
     HERE,
     PUBLISHED_PORTS,
@@ -191,7 +191,7 @@ def _refuse_with_cluster(register: Path | None, ports: dict[int, str]) -> None:
 
 
 def _registered(file: Path, url: str) -> AbstractContextManager[None]:
-    from ...backend.remote.addresses import registered
+    from ...backend.core.remote.addresses import registered
 
     typer.echo(f"Registering {url} in {file}", err=True)
     if is_local(url):
@@ -215,7 +215,7 @@ def _models(
 
 
 def _single(model: ServedModel) -> ModelSettings:
-    from ...backend.generators import GENERATORS
+    from ...backend.models.generators import GENERATORS
 
     if model.generator is None:
         raise SettingsError(
@@ -436,7 +436,7 @@ def nginx(
     Connections are reused, the least busy service is chosen, and a request that meets a full queue goes to
     the next service.
     """
-    from ...backend.remote.addresses import Addresses
+    from ...backend.core.remote.addresses import Addresses
     from ...service.balancer import Balancer
 
     urls = Addresses(services, service_port).now()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ...tinyworld.lab.models.generator import GeneratorTraining
-from ...tinyworld.lab.models.recipes import CriticRecipe, PlannerRecipe
+from ...research.tinyworld.models.generator import GeneratorTraining
+from ...research.tinyworld.models.recipes import CriticRecipe, PlannerRecipe
 from ...training.gate.gate_rows import GateSettings
 from ...training.stages.sft import SftTraining
 from ..settings import with_settings
@@ -35,7 +35,7 @@ from .own_critic import command as own_critic
 from .results import RecordedGroup, finish, merge, publish
 
 if TYPE_CHECKING:
-    from ...training.data.rows.sft import Role, RowSet
+    from ...training.rows.sft import Role, RowSet
 
 app = typer.Typer(
     cls=RecordedGroup,
@@ -72,9 +72,9 @@ class Checked(NamedTuple):
 def _fine_tune(
     model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, checked: Checked
 ) -> Path:
-    from ...backend.prompts.prompt_set import prompt_set_of
-    from ...training.data.rows.sft import read_row_set, show_balance
+    from ...backend.core.prompts.prompt_set import prompt_set_of
     from ...training.gate.gate_rows import refuse_trained
+    from ...training.rows.sft import read_row_set, show_balance
     from ...training.stages.own_critic import TRAINED
     from ...training.stages.sft import train
     from ...training.stages.sft_settings import FINAL, SftData
@@ -118,7 +118,7 @@ def planner_sft(
     settings: SftTraining,
 ) -> None:
     """Fine-tune a planner (SFT) on planner_sft.json."""
-    from ...training.data.rows.sft import read_row_set
+    from ...training.rows.sft import read_row_set
 
     measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
     files = SftFiles(data, images, skip_bad, "planner", dry_run)
@@ -150,10 +150,10 @@ def critic_sft(
     if held_out is None:
         _fine_tune(model, download, files, out, settings, Checked())
         return
-    from ...training.data.rows.lengths import TokenLimit
-    from ...training.data.rows.sft import read_row_set
     from ...training.gate.gate_rows import askable, examination
     from ...training.gate.regression_gate import GateRefused, RegressionGate, enforce, publish
+    from ...training.rows.lengths import TokenLimit
+    from ...training.rows.sft import read_row_set
     from ...training.stages.sft_settings import FINAL
     from ...training.trainer.model_loading import check_options
 
@@ -185,7 +185,7 @@ app.command("merge")(merge)
 @with_settings
 def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
     """Train the tiny world's generator from scratch."""
-    from ...tinyworld.lab.models.generator import train
+    from ...research.tinyworld.models.generator import train
 
     typer.echo(f"pipeline: {train(settings, out, log)}")
 
@@ -201,10 +201,10 @@ def tinyworld_planner(
     recipe: PlannerRecipe,
 ) -> None:
     """Train the tiny world's planner."""
-    from ...backend.machine.libraries import TRAINERS, require
+    from ...backend.core.machine.libraries import TRAINERS, require
 
     require(*TRAINERS)
-    from ...tinyworld.lab.models.recipes import train_planner
+    from ...research.tinyworld.models.recipes import train_planner
 
     typer.echo(f"checkpoint: {train_planner(out, recipe, start, log)}")
 
@@ -223,11 +223,11 @@ def tinyworld_critic(
     recipe: CriticRecipe,
 ) -> None:
     """Train the tiny world's critic on pages of a generator."""
-    from ...backend.machine.libraries import TRAINERS, require
+    from ...backend.core.machine.libraries import TRAINERS, require
     from ...tinyworld.runtime import checkpoint
 
     require(*TRAINERS)
-    from ...tinyworld.lab.models.recipes import train_critic
+    from ...research.tinyworld.models.recipes import train_critic
 
     typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
 
@@ -241,8 +241,8 @@ def tinyworld_rl_data(
     seed: PageSeed = 0,
 ) -> None:
     """Make reinforcement learning rows (critic_rl.jsonl) for the tiny critic from pages of a generator."""
-    from ...backend.generators import open_generator
-    from ...tinyworld.lab.data.critic_rows import make_rl
+    from ...backend.models.generators import open_generator
+    from ...research.tinyworld.data.critic_rows import make_rl
 
     opened = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
     typer.echo(f"data: {make_rl(out, opened.pipeline, rows, seed, opened.identity)}")  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from pydantic import BaseModel, Field
 
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
 from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.plan_judges import JudgingSettings
 from ...training.reward.plan_reward import PlanRewardSettings
@@ -111,12 +111,12 @@ def critic_grpo(
 
     Images are generated from its refined prompts and scored. Verdict and score are the reward.
     """
-    from ...backend.generators import open_generator
-    from ...backend.scorers import open_scorer
-    from ...training.data.rows.rl import other_sources, read_rl_rows
-    from ...training.data.rows.sft import show_problems
+    from ...backend.models.generators import open_generator
+    from ...backend.models.scorers import open_scorer
     from ...training.reward.base_judge import NAME, BaseJudge
     from ...training.reward.critic_reward import RewardSetup
+    from ...training.rows.rl import other_sources, read_rl_rows
+    from ...training.rows.sft import show_problems
     from ...training.stages.grpo import TrainingData, train
     from ...training.stages.grpo_settings import check_rows_of, split_held_out
     from ...training.stages.grpo_tasks import CriticTask
@@ -188,8 +188,8 @@ def planner_grpo(
 
     Its plans are judged as texts.
     """
-    from ...training.data.rows.rl import read_planner_rl
-    from ...training.data.rows.sft import show_problems
+    from ...training.rows.rl import read_planner_rl
+    from ...training.rows.sft import show_problems
     from ...training.stages.grpo import TrainingData, train
     from ...training.stages.grpo_settings import split_planner_rows
     from ...training.stages.grpo_tasks import PlannerTask
@@ -223,10 +223,10 @@ def opened_judge(judge: str) -> PlanJudge:
         ChatError: The chat model cannot be loaded or reached.
     """
     if judge == "tinyworld":
-        from ...tinyworld.lab.data.planner_rl import SimulatedWorld
+        from ...research.tinyworld.data.planner_rl import SimulatedWorld
 
         return SimulatedWorld()
-    from ...backend.chat import open_chat
+    from ...backend.models.chat import open_chat
     from ...training.reward.plan_judges import ChecklistJudge
 
     return ChecklistJudge(open_chat(judge))

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...backend.errors import SettingsError
-from ...training.data.from_runs.settings import RunsData
+from ...backend.core.errors import SettingsError
+from ...training.from_runs.settings import RunsData
 from ...training.gate.gate_rows import GateSettings
 from ...training.stages.own_critic import Rehearsal, ReinforcementStage
 from ...training.stages.sft import SftTraining
@@ -53,8 +53,8 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     """
     from pydantic import BaseModel, ValidationError
 
-    from ...backend.generators import open_generator
-    from ...backend.scorers import open_scorer
+    from ...backend.models.generators import open_generator
+    from ...backend.models.scorers import open_scorer
     from ...training.recipes.recipe import read_recipe
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
     from ...training.reward.redrawer import DrawingSettings
@@ -125,7 +125,7 @@ def command(
     reinforcement learning with --grpo. Load the published critic from OUT/final. If it is worse on held-out
     rows than allowed, it is not published and the exit code is 3.
     """
-    from ...backend.scorers import open_scorer
+    from ...backend.models.scorers import open_scorer
     from ...training.gate.regression_gate import GateRefused
     from ...training.stages.own_critic import (
         OwnCriticAgents,

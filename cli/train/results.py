@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ...backend.errors import InterleaveError, SettingsError, TrainingError
-from ...backend.shown_text import one_line
+from ...backend.core.errors import InterleaveError, SettingsError, TrainingError
+from ...backend.core.shown_text import one_line
 from ...training.trainer.gguf import GgufSettings
 from ..settings import with_settings
 from ..shared_options import Download, Model, checkpoint_of, log
@@ -195,7 +195,7 @@ def merge(
             raise SettingsError("The options of a conversion need --to gguf.", "Add it.")
         _merged(base, adapter, out, shard)
         return
-    from ...backend.prompts.trained_with import trained_with
+    from ...backend.core.prompts.trained_with import trained_with
     from ...training.trainer.gguf import Conversion, check_answers
 
     folder = out.with_name(f"{out.name}-gguf")

@@ -13,10 +13,10 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.chat_model import ChatModel, Message, Reply, ReplySettings, scaled_down
-from ...backend.errors import ChatError, boundary
-from ...backend.pictures import Picture
-from ...backend.prompts.prompt_set import PromptSet
+from ...backend.core.errors import ChatError, boundary
+from ...backend.core.pictures import Picture
+from ...backend.core.prompts.prompt_set import PromptSet
+from ...backend.core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, scaled_down
 from .. import host
 from ..inputs.images import to_batch
 from ..inputs.sockets import CLIP, AgentSocket, check_connected, node_schema

@@ -15,11 +15,11 @@ from typing import Any
 from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.chat.chat_model import ChatModel
-from ...backend.chat.llamacpp_chat import CONTEXT, MAX_CONTEXT, MIN_CONTEXT
-from ...backend.errors import SettingsError
-from ...backend.prompts.agent_card import Role
-from ...backend.prompts.trained_with import TrainedWith, say_once, trained_with
+from ...backend.core.errors import SettingsError
+from ...backend.core.prompts.agent_card import Role
+from ...backend.core.prompts.trained_with import TrainedWith, say_once, trained_with
+from ...backend.core.seams.chat_model import ChatModel
+from ...backend.models.chat.llamacpp_chat import CONTEXT, MAX_CONTEXT, MIN_CONTEXT
 from .. import host
 from ..inputs.named_models import (
     AS_MANY_AS_FIT,
@@ -200,7 +200,7 @@ def open_gguf(name: str, roots: list[Path], options: dict[str, int | None]) -> C
     The program is found by LLAMA_SERVER or the PATH and never named by a workflow, which may come from a
     stranger.
     """
-    from ...backend.chat import open_chat
+    from ...backend.models.chat import open_chat
 
     with require_library("httpx", "tenacity"):
         return open_chat(agent_spec(name, roots), **options)
@@ -208,7 +208,7 @@ def open_gguf(name: str, roots: list[Path], options: dict[str, int | None]) -> C
 
 def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:
     """Open the chat of an agent in the models folder, in RAM; quantized weights directly on the GPU."""
-    from ...backend.chat import open_chat
+    from ...backend.models.chat import open_chat
 
     options = options_of(precision)
     quantization = options["quantization"]
@@ -232,7 +232,7 @@ def fetch(hub_id: str, root: Path) -> None:
         Cancelled: The user stopped it.
     """
     with require_library("huggingface-hub", "httpx"):
-        from ...backend.checkpoints.hub import fetch_checkpoint
+        from ...backend.models.checkpoints.hub import fetch_checkpoint
 
         progress, shown = host.NodeProgress(), [0.0]
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ...backend.chat.chat_model import (
+from ...backend.core.pictures import Picture
+from ...backend.core.prompts.prompt_set import PromptSet
+from ...backend.core.seams.chat_model import (
     MAX_PIXELS,
     MAX_TOKENS,
     ChatModel,
@@ -20,12 +22,10 @@ from ...backend.chat.chat_model import (
     Reply,
     ReplySettings,
 )
-from ...backend.feedback.interruptible import InterruptibleGenerator, ListenedCritic
-from ...backend.generators.generator import Generator
-from ...backend.pictures import Picture
-from ...backend.prompts.prompt_set import PromptSet
-from ...backend.vram.placement import FRAGMENTS, AgentPrecision, agent_work
-from ...backend.vram.shapes import AgentShape, agent_shape
+from ...backend.core.seams.generator import Generator
+from ...backend.models.vram.placement import FRAGMENTS, AgentPrecision, agent_work
+from ...backend.models.vram.shapes import AgentShape, agent_shape
+from ...backend.output.feedback.interruptible import InterruptibleGenerator, ListenedCritic
 from .. import host
 from .reply_inputs import settings_of
 
@@ -258,7 +258,7 @@ def critic_with(
         listener: Receives its text as it is generated.
         replies: Reply settings that replace those of the agent.
     """
-    from ...backend.agents.critic import Critic
+    from ...backend.story.agents.critic import Critic
 
     settings = settings_of(chat, watch_verdict=True).model_copy(update=replies)
     critic = Critic(chat, settings=settings)

@@ -1,7 +1,7 @@
 """Node for an agent on a server.
 
 A workflow may come from a stranger, so it names the server, the model and the environment variable of the API
-key, never the key. Which server may receive the key is set in the environment (backend/remote/api_keys.py).
+key, never the key. Which server may receive the key is set in the environment (backend/core/remote/api_keys.py).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.chat_model import ChatModel
-from ...backend.errors import SettingsError
-from ...backend.prompts.trained_with import say_once
-from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
+from ...backend.core.errors import SettingsError
+from ...backend.core.prompts.trained_with import say_once
+from ...backend.core.remote.api_keys import DEFAULT_VARIABLE, check_variable
+from ...backend.core.seams.chat_model import ChatModel
 from .. import host
 from ..inputs.sockets import AgentSocket, node_schema
 from ..inputs.validation import FROM_THE_AGENT, STRICTNESS, fault_of, only_text, require_library
@@ -106,7 +106,7 @@ def open_remote(spec: str, key_variable: str, waits: dict[str, float]) -> ChatMo
     Raises:
         SettingsError: The address or the variable is not valid, or the key may not be sent there.
     """
-    from ...backend.chat import open_chat
+    from ...backend.models.chat import open_chat
 
     with require_library("httpx", "tenacity"):
         return open_chat(f"openai:{spec}", key_variable=key_variable, **waits)

@@ -12,8 +12,8 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.chat_model import MAX_PIXELS, ChatModel, ReplySettings
-from ...backend.prompts.prompt_set import PromptSet
+from ...backend.core.prompts.prompt_set import PromptSet
+from ...backend.core.seams.chat_model import MAX_PIXELS, ChatModel, ReplySettings
 from .. import host
 from ..inputs.loop_inputs import HIDDEN, setting_input
 from ..inputs.named_models import FROM_THE_AGENT, prompt_set_named, prompt_set_names

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from comfy_api.latest import io
 
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
 from ..inputs.sockets import CATEGORY, Kind, check_connected, check_optional, instance_of
 from ..inputs.validation import in_range
 from .next_attempt import Carried, closed_outputs, go_on, only_batch

@@ -16,13 +16,16 @@ from typing import Any
 import torch
 from comfy_api.latest import io
 
-from ...backend.chat.chat_model import ChatModel
-from ...backend.errors import GeneratorError, SettingsError
-from ...backend.feedback.live_messages import EVENT, waiting_in_display
-from ...backend.feedback.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
-from ...backend.journal.run_files import PICTURES
-from ...backend.journal.waiting import Waiting
-from ...backend.loop.events import (
+from ...backend.core.errors import GeneratorError, SettingsError
+from ...backend.core.seams.chat_model import ChatModel
+from ...backend.core.types import Plan, StopReason, Trajectory
+from ...backend.core.types.roles import CriticLike
+from ...backend.output.feedback.live_messages import EVENT, waiting_in_display
+from ...backend.output.feedback.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
+from ...backend.output.report.run_report import image_texts, report
+from ...backend.story.journal.run_files import PICTURES
+from ...backend.story.journal.waiting import Waiting
+from ...backend.story.loop.events import (
     AttemptDrawn,
     AttemptJudged,
     AttemptStarted,
@@ -31,17 +34,14 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from ...backend.loop.external import (
+from ...backend.story.loop.external import (
     DrawNeeded,
     ExternalAttempts,
     ExternalDrawRequest,
     ExternalDrawResult,
     first_events,
 )
-from ...backend.report.outcomes import is_complete
-from ...backend.report.run_report import image_texts, report
-from ...backend.types import Plan, StopReason, Trajectory
-from ...backend.types.roles import CriticLike
+from ...backend.story.outcomes import is_complete
 from .. import host
 from ..agents.managed_chat import critic_with, offload_others
 from ..host import running_graph

@@ -10,8 +10,10 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import SettingsError
-from ...backend.loop.external import (
+from ...backend.core.errors import SettingsError
+from ...backend.core.pictures import Picture
+from ...backend.core.types import MAX_STEPS, Trajectory, Value
+from ...backend.story.loop.external import (
     ALL_STEPS,
     ExternalDrawRequest,
     ExternalRun,
@@ -19,8 +21,6 @@ from ...backend.loop.external import (
     run_from_plan,
     run_from_prompt,
 )
-from ...backend.pictures import Picture
-from ...backend.types import MAX_STEPS, Trajectory, Value
 from ..host import running_graph
 from ..inputs.images import only_picture, to_batch
 from ..inputs.sockets import (

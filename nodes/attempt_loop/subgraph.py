@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
 
 OPEN, CLOSE = "InterleaveTryOpen", "InterleaveTryClose"
 AGAIN, NEXT, HOLD, HELD = (

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import ChatError, GeneratorError, SettingsError
-from ...backend.generators.generator import GeneratorWrapper
-from ...backend.generators.wrappers import OFF, color_matched
-from ...backend.pictures import Picture
-from ...backend.types import StepSettings
-from ...backend.vram.models import pipeline_shape
-from ...backend.vram.placement import image_work
-from ...backend.vram.shapes import ImageShape
+from ...backend.core.errors import ChatError, GeneratorError, SettingsError
+from ...backend.core.pictures import Picture
+from ...backend.core.seams.generator import GeneratorWrapper
+from ...backend.core.types import StepSettings
+from ...backend.models.generators.wrappers import OFF, color_matched
+from ...backend.models.vram.models import pipeline_shape
+from ...backend.models.vram.placement import image_work
+from ...backend.models.vram.shapes import ImageShape
 from .. import host
 from ..inputs.images import mask_picture
 from ..inputs.named_models import pipeline_spec
@@ -30,7 +30,7 @@ from .generator_inputs import (
 )
 
 if TYPE_CHECKING:
-    from ...backend.generators.pipelines.generator import DiffusersGenerator
+    from ...backend.models.generators.pipelines.generator import DiffusersGenerator
 
 NO_LORA = "none"
 LORA_DEFAULTS: dict[str, Any] = {"lora": NO_LORA, "lora_scale": 1.0}
@@ -95,7 +95,7 @@ def open_pipeline(name: str, options: dict[str, Any]) -> Any:
     Raises:
         SettingsError: The pipeline was not found, or an option is not valid.
     """
-    from ...backend.generators import open_generator
+    from ...backend.models.generators import open_generator
 
     spec = pipeline_spec(name, host.pipeline_roots())
     if options["dtype"] == "auto":

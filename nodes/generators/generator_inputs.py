@@ -6,9 +6,9 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import SettingsError
-from ...backend.generators.generator import Generator
-from ...backend.generators.wrappers import MATCHES, OFF
+from ...backend.core.errors import SettingsError
+from ...backend.core.seams.generator import Generator
+from ...backend.models.generators.wrappers import MATCHES, OFF
 from ..agents.reply_inputs import settings_of
 from ..inputs.sockets import AGENT, AgentSocket, check_optional
 from ..inputs.validation import in_range, only_text
@@ -87,9 +87,9 @@ def with_enhancer(node: str, generator: Generator, given: dict[str, Any]) -> Gen
                 "Connect an agent to the input 'enhancer', or disconnect the text.",
             )
         return generator
-    from ...backend.agents.text_writers import PromptEnhancer
-    from ...backend.generators.wrappers import EnhancedGenerator
-    from ...backend.prompts.prompt_set import enhancer_prompts
+    from ...backend.core.prompts.prompt_set import enhancer_prompts
+    from ...backend.models.generators.wrappers import EnhancedGenerator
+    from ...backend.story.agents.text_writers import PromptEnhancer
 
     enhancer = PromptEnhancer(chat, enhancer_prompts(*texts.values()), settings_of(chat))
     return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)

@@ -6,10 +6,10 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import SettingsError
-from ...backend.generators import GENERATORS, open_generator
-from ...backend.generators.wrappers import OFF, color_matched
-from ...backend.remote.api_keys import check_services
+from ...backend.core.errors import SettingsError
+from ...backend.core.remote.api_keys import check_services
+from ...backend.models.generators import GENERATORS, open_generator
+from ...backend.models.generators.wrappers import OFF, color_matched
 from .. import host
 from ..inputs.sockets import GeneratorSocket, node_schema
 from ..inputs.validation import in_range, require_library
@@ -48,7 +48,7 @@ class ServiceGenerator(io.ComfyNode):
         cls, url: str, timeout: float = 300.0, color_match: str = OFF, mixed: bool = False, **given: Any
     ) -> io.NodeOutput:
         """Connect to the service."""
-        from ...backend.generators import open_generator
+        from ...backend.models.generators import open_generator
 
         in_range("Service Generator", 1, 86400, timeout=timeout)
         named = {name: str(given.pop(name, "")).strip() for name in ("protocol", "model", "extras")}
@@ -91,7 +91,7 @@ def _service_spec(urls: str, protocol: str, model: str, extras: str) -> tuple[st
             f"The URL {LOCAL_URL} is the default of an edit service, not a server of the Gemini API.",
             "Clear the URL to use the provider's address, or enter the address of a proxy.",
         )
-    from ...backend.generators.gemini_api import PROVIDER
+    from ...backend.models.generators.gemini_api import PROVIDER
 
     # GEMINI_API_KEY is guarded by its own list of hosts (api_keys.key_for).
     allowed = check_services(urls or PROVIDER, gets_key=False)
@@ -124,7 +124,7 @@ class TinyWorldNode(io.ComfyNode):
     @classmethod
     def execute(cls) -> io.NodeOutput:
         """Open the built-in model."""
-        from ...backend.generators import open_generator
+        from ...backend.models.generators import open_generator
 
         with require_library("diffusers"):
             return io.NodeOutput(open_generator("tinyworld"))

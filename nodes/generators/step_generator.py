@@ -10,7 +10,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.generators.wrappers import OFF, color_matched
+from ...backend.models.generators.wrappers import OFF, color_matched
 from .. import host
 from ..inputs.images import to_pictures
 from ..inputs.loop_inputs import HIDDEN, setting_input

@@ -25,8 +25,8 @@ import torch
 from comfy.cli_args import args
 from comfy_api.latest import io, ui
 
-from ...backend.errors import JournalError, SettingsError
-from ...backend.files.atomic import name_fault
+from ...backend.core.errors import JournalError, SettingsError
+from ...backend.core.files.atomic import name_fault
 from ..inputs.name_tokens import MARK, NamedNode, named_nodes, with_tokens
 from ..inputs.validation import fault_of
 

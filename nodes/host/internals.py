@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ...backend.errors import InterleaveError
+from ...backend.core.errors import InterleaveError
 
 ALWAYS_CHANGED = float("nan")
 

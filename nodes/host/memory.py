@@ -17,14 +17,14 @@ import comfy.model_management as memory
 import torch
 from comfy.model_patcher import ModelPatcher
 
-from ...backend.chat.local.generation import forget_prefix
-from ...backend.errors import ChatError, is_out_of_memory
-from ...backend.machine.counters import count
+from ...backend.core.errors import ChatError, is_out_of_memory
+from ...backend.core.machine.counters import count
+from ...backend.models.chat.local.generation import forget_prefix
 from .internals import unload
 
 if TYPE_CHECKING:
-    from ...backend.chat.llamacpp_chat import SharedServer
-    from ...backend.chat.local.base_model import SharedBase
+    from ...backend.models.chat.llamacpp_chat import SharedServer
+    from ...backend.models.chat.local.base_model import SharedBase
 
 EVERYTHING = 1e32
 WHAT_TO_LOWER = (

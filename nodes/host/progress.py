@@ -15,7 +15,7 @@ from comfy_execution.utils import get_executing_context
 from PIL import Image
 from server import PromptServer
 
-from ...backend.errors import Cancelled, GeneratorError
+from ...backend.core.errors import Cancelled, GeneratorError
 
 PROGRESS_UNITS = 1000
 PREVIEW_PIXELS = 512

@@ -22,8 +22,8 @@ from comfy.cli_args import args
 from pydantic import BaseModel, ValidationError
 from server import PromptServer
 
-from ...backend.errors import InterleaveError
-from ...backend.remote.own_servers import from_own_page, may_be_called
+from ...backend.core.errors import InterleaveError
+from ...backend.core.remote.own_servers import from_own_page, may_be_called
 
 MAX_BODY = 256 * 1024
 KEPT = "private, max-age=31536000, immutable"

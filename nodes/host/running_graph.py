@@ -17,7 +17,7 @@ import folder_paths
 from comfy.cli_args import args
 from comfy_execution.graph_utils import ExecutionBlocker
 
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
 
 MAX_FILE_NAME = 260
 

@@ -18,8 +18,8 @@ import latent_preview
 import node_helpers
 import torch
 
-from ...backend.errors import SettingsError
-from ...backend.machine.counters import count
+from ...backend.core.errors import SettingsError
+from ...backend.core.machine.counters import count
 from ..inputs.named_models import ModelTraits
 from .progress import report_step
 from .running_graph import call_node

@@ -13,8 +13,8 @@ from typing import Any
 import comfy.model_management as memory
 import torch
 
-from ...backend.chat.chat_model import ReplySettings
-from ...backend.errors import Cancelled, ChatError, SettingsError
+from ...backend.core.errors import Cancelled, ChatError, SettingsError
+from ...backend.core.seams.chat_model import ReplySettings
 from .progress import STOPPED
 
 WRITING = ("tokenize", "generate", "decode")

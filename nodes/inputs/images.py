@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from ...backend.errors import SettingsError
-from ...backend.files.image_decoding import MAX_PIXELS
-from ...backend.pictures import Picture
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.image_decoding import MAX_PIXELS
+from ...backend.core.pictures import Picture
 
 LOOK = "Check what is connected to the image input."
 LOOK_AT_MASK = "Check what is connected to the mask input."

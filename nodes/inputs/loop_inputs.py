@@ -11,9 +11,9 @@ from comfy_api.latest import io
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from ...backend.core.types import RunSettings
 from ...backend.pipeline.as_published import STORY_SETTINGS
 from ...backend.pipeline.story_check import MAX_REOPENED
-from ...backend.types import RunSettings
 from .sockets import AgentSocket
 from .validation import CHOICES, CUSTOM
 

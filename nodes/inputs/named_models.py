@@ -16,11 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...backend.chat.llamacpp_chat import SUFFIX, is_model
-from ...backend.checkpoints.checkpoint import looks_like_an_agent
-from ...backend.errors import SettingsError
-from ...backend.files.bounded_reader import read_json
-from ...backend.prompts.prompt_set import FOLDER_NAME, PromptSet
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.bounded_reader import read_json
+from ...backend.core.prompts.prompt_set import FOLDER_NAME, PromptSet
+from ...backend.models.chat.llamacpp_chat import SUFFIX, is_model
+from ...backend.models.checkpoints.checkpoint import looks_like_an_agent
 from .validation import FROM_THE_AGENT, check_library
 
 BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}
@@ -66,7 +66,7 @@ def named_agent(agent: str, hub_id: str, download: bool, roots: Sequence[Path]) 
     if not requested:
         agent_spec(agent, roots)
         return agent
-    from ...backend.checkpoints.hub import check_hub_id
+    from ...backend.models.checkpoints.hub import check_hub_id
 
     check_hub_id(requested)
     if not download and requested not in _found(roots, "config.json"):

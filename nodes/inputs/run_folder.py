@@ -1,7 +1,7 @@
 """Run folders of the host: one per request and seed, in the host's output folder.
 
 A workflow from a stranger cannot choose another path. The rules of their names are in
-`backend/feedback/browser_requests.py`.
+`backend/output/feedback/browser_requests.py`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ...backend.feedback import browser_requests as run_folders
-from ...backend.journal.choices import CHOICES
-from ...backend.types import Request
+from ...backend.core.types import Request
+from ...backend.output.feedback import browser_requests as run_folders
+from ...backend.story.journal.choices import CHOICES
 
 PARENT = "interleave-thinker"
 RUNS = "interleave_runs"

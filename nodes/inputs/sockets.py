@@ -18,9 +18,9 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.cast import CastMember
-from ...backend.errors import SettingsError
-from ...backend.types import MAX_TEXT, Plan, Request, Text, Trajectory, Value
+from ...backend.core.errors import SettingsError
+from ...backend.core.types import MAX_TEXT, Plan, Request, Text, Trajectory, Value
+from ...backend.core.types.cast import CastMember
 from ..legacy_stubs import node_texts
 from .images import checked_batch, to_pictures
 

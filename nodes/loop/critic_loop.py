@@ -9,12 +9,12 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.chat_model import ChatModel
-from ...backend.errors import GeneratorError, SettingsError
-from ...backend.feedback.live_messages import waiting_in_display
-from ...backend.generators.generator import Generator
-from ...backend.journal.run_files import PICTURES
-from ...backend.journal.waiting import Waiting
+from ...backend.core.errors import GeneratorError, SettingsError
+from ...backend.core.seams.chat_model import ChatModel
+from ...backend.core.seams.generator import Generator
+from ...backend.core.types import RunSettings, StepResult, StopReason, Trajectory
+from ...backend.output.feedback.live_messages import waiting_in_display
+from ...backend.output.report.run_report import image_texts, report
 from ...backend.pipeline.as_published import (
     REPLY_SETTINGS,
     STORY_SETTINGS,
@@ -23,9 +23,9 @@ from ...backend.pipeline.as_published import (
     with_published_size,
 )
 from ...backend.pipeline.story_check import MAX_REOPENED
-from ...backend.report.outcomes import is_complete
-from ...backend.report.run_report import image_texts, report
-from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
+from ...backend.story.journal.run_files import PICTURES
+from ...backend.story.journal.waiting import Waiting
+from ...backend.story.outcomes import is_complete
 from .. import host
 from ..inputs.images import to_batch
 from ..inputs.loop_inputs import (

@@ -11,13 +11,13 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.chat_model import ChatModel
-from ...backend.errors import AnswerError, SettingsError
-from ...backend.loop.policy import accepted
-from ...backend.loop.setting_checks import unused_at
-from ...backend.report.outcomes import ONLY_FORCED, UNUSED, percent
-from ...backend.report.run_report import reasoning_shown
-from ...backend.types import RunSettings, Verdict
+from ...backend.core.errors import AnswerError, SettingsError
+from ...backend.core.seams.chat_model import ChatModel
+from ...backend.core.types import RunSettings, Verdict
+from ...backend.output.report.run_report import reasoning_shown
+from ...backend.story.loop.policy import accepted
+from ...backend.story.loop.setting_checks import unused_at
+from ...backend.story.outcomes import ONLY_FORCED, UNUSED, percent
 from .. import host
 from ..agents.managed_chat import critic_with
 from ..host import running_graph

@@ -1,4 +1,4 @@
-"""The loop inside a node, and its live view: journal, progress bar and previews around `backend.loop.run`.
+"""The loop inside a node, and its live view: journal, progress bar and previews around `backend.story.loop.run`.
 
 The loop only yields events. They are passed to the progress bar and the browser here, and the host's cancel
 button reaches the loop through the generator and the critic. The routes serve only runs directly in
@@ -13,16 +13,16 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...backend.chat.chat_model import ChatModel
-from ...backend.feedback import browser_requests as requests
-from ...backend.feedback.live_messages import EVENT, State
-from ...backend.feedback.live_run import LIVE_RUNS, Allowance, LiveRun, LiveTarget
-from ...backend.generators.generator import Generator
-from ...backend.loop.collaborators import Collaborators, PlannedBefore
-from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
-from ...backend.loop.loop import run
-from ...backend.loop.policy import max_attempts_in
-from ...backend.types import RunSettings
+from ...backend.core.seams.chat_model import ChatModel
+from ...backend.core.seams.generator import Generator
+from ...backend.core.types import RunSettings
+from ...backend.output.feedback import browser_requests as requests
+from ...backend.output.feedback.live_messages import EVENT, State
+from ...backend.output.feedback.live_run import LIVE_RUNS, Allowance, LiveRun, LiveTarget
+from ...backend.story.loop.collaborators import Collaborators, PlannedBefore
+from ...backend.story.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
+from ...backend.story.loop.loop import run
+from ...backend.story.loop.policy import max_attempts_in
 from .. import host
 from ..agents.managed_chat import critic_with, interruptible, offload_others, review_with
 from ..inputs.run_folder import PARENT
@@ -51,7 +51,7 @@ def carry_out(
         JournalError: The journal cannot be read or written.
         SettingsError: A setting cannot be used.
     """
-    from ...backend.journal.journal import Journal
+    from ...backend.story.journal.journal import Journal
 
     progress = host.NodeProgress()
     max_attempts = max_attempts_in(plan.plan, settings)

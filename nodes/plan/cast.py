@@ -9,7 +9,10 @@ from typing import Any, get_args
 
 from comfy_api.latest import io
 
-from ...backend.cast import (
+from ...backend.core.errors import SettingsError
+from ...backend.core.pictures import Picture
+from ...backend.core.types import StepImage
+from ...backend.core.types.cast import (
     MAX_CAST,
     MAX_MEMBER_IMAGES,
     MAX_NAME,
@@ -20,10 +23,7 @@ from ...backend.cast import (
     MemberKind,
     check_cast,
 )
-from ...backend.errors import SettingsError
-from ...backend.journal.run_files import PICTURES
-from ...backend.pictures import Picture
-from ...backend.types import StepImage
+from ...backend.story.journal.run_files import PICTURES
 from ..inputs.images import checked_batch, to_pictures
 from ..inputs.sockets import CAST, CastSocket, check_optional, images_input, node_schema
 from ..inputs.validation import checked, fault_of, only_text

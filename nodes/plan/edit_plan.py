@@ -14,23 +14,23 @@ from typing import Any
 from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.agents.plan_lint.cast_rules import found_casts
-from ...backend.agents.plan_lint.lint import step_findings
-from ...backend.cast import CastMember
-from ...backend.errors import SettingsError
-from ...backend.feedback.browser_requests import small_webp
-from ...backend.files.image_places import image_files, with_step_images
-from ...backend.plan_editor.edited_plan import (
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.image_places import image_files, with_step_images
+from ...backend.core.types import MAX_STYLE, MAX_TEXT, Plan, Request, Step
+from ...backend.core.types.cast import CastMember
+from ...backend.output.feedback.browser_requests import small_webp
+from ...backend.story.agents.plan_lint.cast_rules import found_casts
+from ...backend.story.agents.plan_lint.lint import step_findings
+from ...backend.story.plan_editor.edited_plan import (
     MAX_PLAN_TEXT,
     EditedPlan,
     EditedStep,
     PlanTextError,
     checked_cast,
 )
-from ...backend.plan_editor.json_form import plan_object, write_json
-from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
-from ...backend.plan_editor.outline import write_outline
-from ...backend.types import MAX_STYLE, MAX_TEXT, Plan, Request, Step
+from ...backend.story.plan_editor.json_form import plan_object, write_json
+from ...backend.story.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
+from ...backend.story.plan_editor.outline import write_outline
 from .. import host
 from ..inputs.sockets import (
     CAST,

@@ -10,12 +10,12 @@ from typing import Any, get_args
 
 from comfy_api.latest import io
 
-from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, constrained_plan
-from ...backend.agents.plan_lint.lint import remaining
-from ...backend.chat.chat_model import ChatModel
-from ...backend.errors import SettingsError
-from ...backend.journal.run_files import PlanParts
-from ...backend.types import MAX_STEPS
+from ...backend.core.errors import SettingsError
+from ...backend.core.seams.chat_model import ChatModel
+from ...backend.core.types import MAX_STEPS
+from ...backend.story.agents.plan_constraints import CaptionStyle, PlanConstraints, constrained_plan
+from ...backend.story.agents.plan_lint.lint import remaining
+from ...backend.story.journal.run_files import PlanParts
 from .. import host
 from ..agents.reply_inputs import settings_of
 from ..inputs.run_folder import planning_folder
@@ -100,7 +100,7 @@ class PlannerNode(io.ComfyNode):
         asked = asked_request(request, images)
         in_range("Planner", 0, 2**48, seed=seed)
         in_range("Planner", 0.0, 2.0, temperature=temperature)
-        from ...backend.agents.planner import Planner as PlanningAgent
+        from ...backend.story.agents.planner import Planner as PlanningAgent
 
         progress = host.NodeProgress()
         constraints = checked(PlanConstraints, "Planner", **options)

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ...backend.errors import (
+from ...backend.core.errors import (
     Cancelled,
     GeneratorError,
     InterleaveError,
@@ -25,13 +25,13 @@ from ...backend.errors import (
     boundary,
     is_out_of_memory,
 )
-from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
-from ...backend.generators.generator import Generator
-from ...backend.generators.pipelines.folder import file_digest
-from ...backend.machine.byte_lru import ByteLRU
-from ...backend.pictures import Picture
-from ...backend.types import StepLora, StepSettings, shown_beside
-from ...backend.values import bounded_identity
+from ...backend.core.machine.byte_lru import ByteLRU
+from ...backend.core.pictures import Picture
+from ...backend.core.seams.generator import Generator
+from ...backend.core.types import StepLora, StepSettings, shown_beside
+from ...backend.core.types.values import bounded_identity
+from ...backend.models.generators.encoding_cache import EncodingCache, EncodingCacheSettings
+from ...backend.models.generators.pipelines.folder import file_digest
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
 from .edit_mode import EditContext, SamplingStart, size_of

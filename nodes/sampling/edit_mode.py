@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
 from .. import host
 from ..inputs.named_models import ModelTraits
 from .families.family import EncodeNode

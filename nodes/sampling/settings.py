@@ -10,7 +10,7 @@ import math
 
 from pydantic import Field
 
-from ...backend.types import Value
+from ...backend.core.types import Value
 
 FLUX2 = "flux2"
 GRID = 16

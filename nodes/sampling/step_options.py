@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...backend.errors import GeneratorError, SettingsError
+from ...backend.core.errors import GeneratorError, SettingsError
 from .. import host
 from .edit_mode import EditContext, SamplingStart, size_of
 from .identity import graph_identity

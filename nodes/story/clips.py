@@ -7,14 +7,14 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.clips.encoding import clip_of
-from ...backend.clips.making import clip_pairs, clips_of, missing_pairs, with_clips
-from ...backend.clips.pipelines import FAMILIES
-from ...backend.errors import SettingsError
-from ...backend.journal.journal import Journal
-from ...backend.journal.run_files import RUN
-from ...backend.types import Trajectory
-from ...backend.types.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.video import clip_of
+from ...backend.core.types import Trajectory
+from ...backend.core.types.clip import MAX_FPS, MAX_FRAMES, MIN_FPS, Clip, ClipPair, Footage
+from ...backend.models.clips import FAMILIES
+from ...backend.story.clips import clip_pairs, clips_of, missing_pairs, with_clips
+from ...backend.story.journal.journal import Journal
+from ...backend.story.journal.run_files import RUN
 from .. import host
 from ..inputs.images import checked_batch, to_batch, to_pictures
 from ..inputs.run_folder import run_folder

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from comfy_api.latest import io
 
-from ...backend.errors import JournalError, SettingsError
-from ...backend.exporters import EXPORTERS, export_by_name, options_of
-from ...backend.exporters.sheet import contact_sheet
-from ...backend.exporters.typesetting import font_note
-from ...backend.files.atomic import replace_folder, scratch_folder, writing
-from ...backend.report.export_options import ENGLISH, LANGUAGES
-from ...backend.types import Trajectory
+from ...backend.core.errors import JournalError, SettingsError
+from ...backend.core.files.atomic import replace_folder, scratch_folder, writing
+from ...backend.core.types import Trajectory
+from ...backend.output.exporters import EXPORTERS, export_by_name, options_of
+from ...backend.output.exporters.sheet import contact_sheet
+from ...backend.output.exporters.typesetting import font_note
+from ...backend.output.report.export_options import ENGLISH, LANGUAGES
 from .. import host
 from ..inputs.images import to_batch
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema

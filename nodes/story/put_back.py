@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from comfy_api.latest import io
 
-from ...backend.drift.pictures import put_back
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
+from ...backend.models.put_back.pictures import put_back
 from .. import host
 from ..inputs.images import to_batch, to_pictures
 from ..inputs.sockets import node_schema

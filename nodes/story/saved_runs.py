@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...backend.errors import SettingsError
-from ...backend.execution_record.reader import FILE_NAME as RECORD
-from ...backend.execution_record.reader import TEXTS, text_in
-from ...backend.journal.archive import ENDING, is_story_archive
-from ...backend.journal.run_files import RUN
-from ...backend.loop.replay import load_trajectory
-from ...backend.report.outcomes import only_waits, summarize
-from ...backend.types import Trajectory
+from ...backend.core.errors import SettingsError
+from ...backend.core.types import Trajectory
+from ...backend.story.execution_record.reader import FILE_NAME as RECORD
+from ...backend.story.execution_record.reader import TEXTS, text_in
+from ...backend.story.journal.archive import ENDING, is_story_archive
+from ...backend.story.journal.run_files import RUN
+from ...backend.story.loop.replay import load_trajectory
+from ...backend.story.outcomes import only_waits, summarize
 
 DEPTH = 4
 MAX_FOLDERS = 20_000

@@ -7,11 +7,11 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import InterleaveError, SettingsError
-from ...backend.journal.copy import save_trajectory
-from ...backend.report.outcomes import summarize
-from ...backend.report.run_report import report
-from ...backend.types import Trajectory
+from ...backend.core.errors import InterleaveError, SettingsError
+from ...backend.core.types import Trajectory
+from ...backend.output.report.run_report import report
+from ...backend.story.journal.copy import save_trajectory
+from ...backend.story.outcomes import summarize
 from .. import host
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import fault_of

@@ -16,9 +16,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from ...backend.errors import InterleaveError
-from ...backend.remote.addresses import THIS_MACHINE
-from ...backend.remote.api_keys import check_variable, read_key
+from ...backend.core.errors import InterleaveError
+from ...backend.core.remote.addresses import THIS_MACHINE
+from ...backend.core.remote.api_keys import check_variable, read_key
 from ..front import Front
 from ..pool import Pool, ServiceError
 from ..settings import ServiceSettings

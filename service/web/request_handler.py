@@ -21,9 +21,9 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
-from ...backend.errors import PictureError
-from ...backend.files.image_decoding import decoded_mask, reading_image
-from ...backend.pictures import Picture
+from ...backend.core.errors import PictureError
+from ...backend.core.files.image_decoding import decoded_mask, reading_image
+from ...backend.core.pictures import Picture
 from ..front import Front, RequestMemory
 from ..pool import GeneratedImage, ImageFormat, ImageRequest, ModelInfo, ServiceError
 from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, BadImage, DrawBody, EditBody, FillBody

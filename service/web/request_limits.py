@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...backend.remote.own_servers import called_name, is_this_machine
+from ...backend.core.remote.own_servers import called_name, is_this_machine
 from ..front import Front, RequestMemory
 from ..pool import ServiceError
 from ..settings import MIB

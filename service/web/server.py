@@ -26,8 +26,8 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ...backend.errors import SettingsError
-from ...backend.remote.own_servers import connections_allowed
+from ...backend.core.errors import SettingsError
+from ...backend.core.remote.own_servers import connections_allowed
 from ..settings import ServiceSettings
 
 LOG = logging.getLogger("interleave_thinker.service")

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from interleave_thinker.backend.cast import cast_text, followed_by, newest_images
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import CastMember, Plan, Step, StepImage
-from interleave_thinker.backend.types.presence import members_in
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import CastMember, Plan, Step, StepImage
+from interleave_thinker.backend.core.types.cast import cast_text, followed_by, newest_images
+from interleave_thinker.backend.core.types.presence import members_in
 
 MIA = CastMember(name="Mia", traits=("girl of seven", "red coat"))
 TOM = CastMember(name="Tom")

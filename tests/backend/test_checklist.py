@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from interleave_thinker.backend.checklist import (
+from interleave_thinker.backend.core.types import CastMember, Plan, Step, Verdict
+from interleave_thinker.backend.core.types.checklist import (
     MAX_ITEMS,
     CheckedItem,
     ChecklistItem,
@@ -13,10 +14,9 @@ from interleave_thinker.backend.checklist import (
     kind_of,
     named_failures,
 )
-from interleave_thinker.backend.plan_editor.json_form import read_json, write_json
-from interleave_thinker.backend.plan_editor.merge import editable, step_digest
-from interleave_thinker.backend.plan_editor.outline import read_outline, write_outline
-from interleave_thinker.backend.types import CastMember, Plan, Step, Verdict
+from interleave_thinker.backend.story.plan_editor.json_form import read_json, write_json
+from interleave_thinker.backend.story.plan_editor.merge import editable, step_digest
+from interleave_thinker.backend.story.plan_editor.outline import read_outline, write_outline
 
 MIA = CastMember(name="Mia", traits=("red coat", "freckles"))
 

@@ -6,7 +6,7 @@ import hashlib
 
 from PIL import Image
 
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.pictures import Picture
 
 BYTES = bytes(range(36))
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from support.color_profiles import wide_rgb
 
-from interleave_thinker.backend.errors import PictureError
-from interleave_thinker.backend.files.image_decoding import reading_image
-from interleave_thinker.backend.pictures import Picture, size_of
-from interleave_thinker.training.data.rows.sft import with_images
+from interleave_thinker.backend.core.errors import PictureError
+from interleave_thinker.backend.core.files.image_decoding import reading_image
+from interleave_thinker.backend.core.pictures import Picture, size_of
+from interleave_thinker.training.rows.sft import with_images
 
 ORIENTATION = 0x0112
 MAKER = 0x010F

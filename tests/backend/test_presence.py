@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from interleave_thinker.backend.cast import CastMember
-from interleave_thinker.backend.loop.policy import checklist_of, drawn_settings
-from interleave_thinker.backend.types import DrawSettings, Plan, Request, RunSettings, Step
-from interleave_thinker.backend.types.presence import members_in, without_marks
+from interleave_thinker.backend.core.types import DrawSettings, Plan, Request, RunSettings, Step
+from interleave_thinker.backend.core.types.cast import CastMember
+from interleave_thinker.backend.core.types.presence import members_in, without_marks
+from interleave_thinker.backend.story.loop.policy import checklist_of, drawn_settings
 
 PLACES_AND_PROPS = {"mill": "place", "磨坊": "place", "lantern": "prop", "灯笼": "prop"}
 MEMBERS = {

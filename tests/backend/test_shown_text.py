@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.shown_text import one_line, shown_text
+from interleave_thinker.backend.core.errors import JournalError
+from interleave_thinker.backend.core.shown_text import one_line, shown_text
 from interleave_thinker.cli.progress import Lines
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\x08e\rf\u202eg\x7f"

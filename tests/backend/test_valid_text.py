@@ -7,15 +7,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.chat.chat_model import Message, Reply
-from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.execution_record.reader import read_record
-from interleave_thinker.backend.journal.choices import ask_redraw
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts.importer import CONSTANTS, import_official
-from interleave_thinker.backend.scorers.judge import ChatJudge
-from interleave_thinker.backend.shown_text import JoinedHalves, valid_text
-from interleave_thinker.backend.types import Fault, Plan, Request, Step, Verdict
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.prompts.importer import CONSTANTS, import_official
+from interleave_thinker.backend.core.seams.chat_model import Message, Reply
+from interleave_thinker.backend.core.shown_text import JoinedHalves, valid_text
+from interleave_thinker.backend.core.types import Fault, Plan, Request, Step, Verdict
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.models.judge import ChatJudge
+from interleave_thinker.backend.story.execution_record.reader import read_record
+from interleave_thinker.backend.story.journal.choices import ask_redraw
 
 RUN = Path(__file__).parents[1] / "data" / "run"
 ANY = st.text(st.sampled_from(["a", "é", "😀", "\ud83d", "\ude00", "\udcff"]), max_size=12)

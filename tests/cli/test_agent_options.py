@@ -11,11 +11,11 @@ from support import tiny_checkpoint
 from support.cli_calls import call
 from typer.testing import CliRunner
 
-from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.local.base_model import EngineSettings
-from interleave_thinker.backend.chat.local.chat import TransformersChat
-from interleave_thinker.backend.errors import ChatError, SettingsError
-from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
+from interleave_thinker.backend.core.errors import ChatError, SettingsError
+from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.models.chat.local.base_model import EngineSettings
+from interleave_thinker.backend.models.chat.local.chat import TransformersChat
+from interleave_thinker.backend.models.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.cli import app
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener, PlannerOptions
 
@@ -88,7 +88,7 @@ def test_fp8_is_rejected_on_a_device_without_it(checkpoint: Path) -> None:
 
 
 def test_each_agent_has_its_own_reply_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
+    from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
     from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener, PlannerOptions
 
     other = default_prompt_set().model_copy(update={"critic": "other words"})

@@ -9,18 +9,18 @@ import pytest
 from support.cli_calls import Scripts, call
 
 from interleave_thinker import Pipeline, published_settings
-from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.core.prompts.prompt_set import WORDINGS
+from interleave_thinker.backend.core.types import Plan, Step, StepSettings
 from interleave_thinker.backend.pipeline.as_published import (
     BENCHMARK_SETTINGS,
     STORY_SETTINGS,
     not_as_published,
     with_published_size,
 )
-from interleave_thinker.backend.prompts.prompt_set import WORDINGS
-from interleave_thinker.backend.types import Plan, Step, StepSettings
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.cli.commands.run import published_models
 from interleave_thinker.cli.models import CriticOptions, GeneratorOptions, PlannerOptions
-from interleave_thinker.evaluation.benchmark_run import BenchmarkOptions
+from interleave_thinker.research.evaluation.benchmark_run import BenchmarkOptions
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from support.cli_calls import Scripts, call, verdict_reply
 
-from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 CAST = "cast:\n- name: Mia\n  traits: [red coat]\n  images: [mia.png]\n"
 OTHER = "cast:\n- name: Mia\n  traits: [blue coat]\n"

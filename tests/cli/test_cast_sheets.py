@@ -9,8 +9,8 @@ import pytest
 import yaml
 from support.cli_calls import Scripts, call, verdict_reply
 
-from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pipeline.cast_file import read_cast
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 CAST = """# my heroes
 cast:

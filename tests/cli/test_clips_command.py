@@ -10,8 +10,8 @@ from support import tiny_clips
 from support.cli_calls import call
 from support.clips import COLORS, story
 
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 
 def test_clips_are_made_and_kept(tmp_path: Path) -> None:

@@ -11,18 +11,18 @@ from support.chat_server import ChatServer, chat_server
 from support.cli_calls import Scripts, call, verdict_reply
 from support.small_agents import STORY
 
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.report.outcomes import UNUSED
-from interleave_thinker.backend.types import StopReason
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.types import StopReason
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker.backend.story.outcomes import UNUSED
 
 DRAWN_STEPS = sum(step.prompt is not None for step in STORY.steps)
 
 
 @pytest.fixture
 def critic(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setattr("interleave_thinker.backend.remote.call.FIRST_PAUSE", 0.001)
-    monkeypatch.setattr("interleave_thinker.backend.remote.call.MAX_PAUSE", 0.01)
+    monkeypatch.setattr("interleave_thinker.backend.core.remote.call.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("interleave_thinker.backend.core.remote.call.MAX_PAUSE", 0.01)
     with chat_server(verdict_reply(True)) as running:
         yield running
 

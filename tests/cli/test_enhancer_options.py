@@ -9,7 +9,7 @@ import pytest
 from support.cli_calls import call
 from support.small_agents import STORY
 
-from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 LONGER = ["A large red house.", "Add a yellow sun.", "Add a blue boat."]
 

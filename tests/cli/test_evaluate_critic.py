@@ -9,7 +9,7 @@ from pathlib import Path
 from support.cli_calls import call
 from support.tiny_checkpoint import taught_checkpoint
 
-from interleave_thinker.backend.prompts.agent_card import CARD, read_card
+from interleave_thinker.backend.core.prompts.agent_card import CARD, read_card
 from interleave_thinker.training.gate.reliability import made_items
 
 

@@ -11,7 +11,7 @@ from support.chat_server import chat_server
 from support.cli_calls import call, verdict_reply
 from support.small_agents import STORY
 
-from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.core.answers.reading import write_plan
 
 RUN = Path(__file__).parents[1] / "data" / "run"
 

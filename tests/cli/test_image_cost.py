@@ -9,9 +9,9 @@ from support.cli_calls import Scripts, call, verdict_reply
 from support.gemini_api import BLOCKED, MODEL, gemini_service, images_in
 from support.small_agents import STORY
 
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import RunSettings, StepSettings
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.types import RunSettings, StepSettings
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.cli.run_request import cost_line, most_images
 
 STEPS = sum(step.prompt is not None for step in STORY.steps)

@@ -17,8 +17,8 @@ from support.cli_calls import call
 from support.running_service import wait_until
 from support.serve_process import is_alive, serving
 
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.cli.commands.serve import advertised_url
 
 FAKE = ("--generator", "fake:16", "--devices", "cpu")

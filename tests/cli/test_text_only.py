@@ -8,9 +8,9 @@ from pathlib import Path
 from PIL import Image
 from support.cli_calls import Scripts, call
 
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.types import Plan, Step
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.types import Plan, Step
+from interleave_thinker.backend.story.journal.journal import Journal
 
 REQUEST = "<image> Name the sub-tasks."
 TEXTS = Plan(

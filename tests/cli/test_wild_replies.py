@@ -15,8 +15,8 @@ import pytest
 from support.chat_server import ChatServer, chat_server
 from support.cli_calls import call
 
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Plan
 
 Step = dict[str, Any]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.answers.reading import write_verdict
-from interleave_thinker.backend.types import Verdict
+from interleave_thinker.backend.core.answers.reading import write_verdict
+from interleave_thinker.backend.core.types import Verdict
 
 LIBRARIES = ("trl", "peft", "accelerate", "datasets", "tensorboard", "bitsandbytes")
 FAR_SIDE = """

@@ -16,10 +16,10 @@ from support.chat_server import chat_server
 from support.fake_llama_server import MODEL, write_agent
 from support.tiny_checkpoint import PLAIN, build_adapter, build_checkpoint, question
 
-from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
-from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.remote import api_keys as keys
+from interleave_thinker.backend.core.errors import Cancelled, ChatError, SettingsError
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
+from interleave_thinker.backend.core.remote import api_keys as keys
+from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
 from interleave_thinker.nodes.inputs import named_models, validation
 
 ROOT = Path(__file__).resolve().parents[2]

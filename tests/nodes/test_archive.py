@@ -58,26 +58,32 @@ TRIGGERS = {
 }
 REASONS = {
     (
-        "backend/machine/environment.py",
+        "backend/core/machine/environment.py",
         "environment",
     ): "the one place that reads it: keys, and whom they are for",
     (
-        "backend/remote/server.py",
+        "backend/core/remote/server.py",
         "network",
     ): "agents and generators on a server, called only if the user names one",
-    ("backend/machine/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
-    ("backend/remote/addresses.py", "socket"): "asks whether a Ray cluster answers, for `--ray` alone",
-    ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
     (
-        "backend/chat/llamacpp_server.py",
+        "backend/core/machine/registry.py",
+        "socket",
+    ): "inspect.Signature.bind checks the arguments of a plug-in",
+    ("backend/core/remote/addresses.py", "socket"): "asks whether a Ray cluster answers, for `--ray` alone",
+    ("backend/core/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
+    (
+        "backend/models/chat/llamacpp_server.py",
         "process",
     ): "llama.cpp's own server, which the owner installed and named; a workflow cannot name a program",
-    ("backend/chat/supervisor.py", "process"): "ends that server with ComfyUI, however ComfyUI ends",
+    ("backend/models/chat/supervisor.py", "process"): "ends that server with ComfyUI, however ComfyUI ends",
     (
-        "backend/chat/chat_template.py",
+        "backend/models/chat/chat_template.py",
         "process",
     ): "renders a checkpoint's chat template within limits",
-    ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded if the node has it switched on",
+    (
+        "backend/models/checkpoints/hub.py",
+        "network",
+    ): "a model's files, downloaded if the node has it switched on",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.nodes.attempt_loop.subgraph import (
     AGAIN,
     HELD,

@@ -17,32 +17,8 @@ import pytest
 from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
-from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.drift.measure import Drift
-from interleave_thinker.backend.exporters.typesetting import font_note
-from interleave_thinker.backend.feedback.live_run import RunView, replayed
-from interleave_thinker.backend.loop.events import (
-    AttemptDrawn,
-    AttemptJudged,
-    AttemptStarted,
-    PlanReady,
-    StepFinished,
-    StoryChecked,
-)
-from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
-from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
-from interleave_thinker.backend.report.outcomes import (
-    UNUSED,
-    AttemptOutcome,
-    duration,
-    stop_sentence,
-    summarize,
-)
-from interleave_thinker.backend.report.run_report import StepDrift
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.drift import Drift
+from interleave_thinker.backend.core.types import (
     CastMember,
     Fault,
     Plan,
@@ -54,6 +30,30 @@ from interleave_thinker.backend.types import (
     StoryFinding,
     Trajectory,
 )
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.output.exporters.typesetting import font_note
+from interleave_thinker.backend.output.feedback.live_run import RunView, replayed
+from interleave_thinker.backend.output.report.run_report import StepDrift
+from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, constrained_plan
+from interleave_thinker.backend.story.agents.plan_lint.lint import RULES, lint
+from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.backend.story.loop.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    PlanReady,
+    StepFinished,
+    StoryChecked,
+)
+from interleave_thinker.backend.story.outcomes import (
+    UNUSED,
+    AttemptOutcome,
+    duration,
+    stop_sentence,
+    summarize,
+)
+from interleave_thinker.backend.story.plan_editor.edited_plan import EditedPlan
+from interleave_thinker.backend.story.plan_editor.merge import apply_edits, editable
 
 ROOT = Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"

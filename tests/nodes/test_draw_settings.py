@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.nodes.inputs.named_models import ModelTraits
 from interleave_thinker.nodes.sampling.families.family import with_image_numbers
 from interleave_thinker.nodes.sampling.families.registry import edit_choice

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.nodes.inputs.named_models import ModelTraits
 from interleave_thinker.nodes.sampling.families.family import (
     AUTO,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.remote.api_keys import GENERATOR_KEY, GENERATOR_URL, check_services
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.remote.api_keys import GENERATOR_KEY, GENERATOR_URL, check_services
 from interleave_thinker.nodes.inputs.named_models import pipeline_folders, pipeline_spec
 
 

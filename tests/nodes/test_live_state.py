@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.feedback.live_messages import AttemptShown, LiveMessage
-from interleave_thinker.backend.feedback.live_run import LiveRun, LiveTarget
-from interleave_thinker.backend.journal.waiting import Waiting
-from interleave_thinker.backend.loop.events import AttemptStarted, Finished, PlanReady
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker.backend.output.feedback.live_messages import AttemptShown, LiveMessage
+from interleave_thinker.backend.output.feedback.live_run import LiveRun, LiveTarget
+from interleave_thinker.backend.story.journal.waiting import Waiting
+from interleave_thinker.backend.story.loop.events import AttemptStarted, Finished, PlanReady
 
 STATE = Path(__file__).resolve().parents[2] / "web" / "live" / "state.js"
 SCRIPT = """import {RunState} from MODULE;

@@ -16,17 +16,17 @@ import torch
 from support.small_agents import STORY, OneInThree
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.browser_requests import known_run
-from interleave_thinker.backend.feedback.live_run import RunView
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.loop.collaborators import Collaborators
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.run_report import report
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.backend.output.feedback.browser_requests import known_run
+from interleave_thinker.backend.output.feedback.live_run import RunView
+from interleave_thinker.backend.output.report.run_report import report
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.nodes.inputs import named_models, validation
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
 from interleave_thinker.nodes.inputs.run_folder import PARENT, run_folder
@@ -270,12 +270,12 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
         "import sys; sys.path.insert(0, 'tests')\n"
         f"for name in {blocked}: sys.modules[name] = None\n"
         "import conftest\n"
-        "import interleave_thinker.backend.chat.chat_model, interleave_thinker.backend.generators.generator\n"
-        "import interleave_thinker.backend.loop.loop, interleave_thinker.backend.exporters.sheet\n"
+        "import interleave_thinker.backend.core.seams.chat_model, interleave_thinker.backend.models.generators.generator\n"
+        "import interleave_thinker.backend.story.loop.loop, interleave_thinker.backend.output.exporters.sheet\n"
         "from interleave_thinker.nodes.inputs import images, named_models, run_folder, validation\n"
         "from interleave_thinker.nodes.sampling import identity, settings\n"
         "import interleave_thinker.nodes.story.saved_runs\n"
-        "import interleave_thinker.backend.report.run_report"
+        "import interleave_thinker.backend.output.report.run_report"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=WORKFLOWS.parent, capture_output=True, text=True

@@ -10,29 +10,9 @@ import pytest
 from PIL import Image
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.checklist import MAX_ITEMS
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.browser_requests import Thumbnails
-from interleave_thinker.backend.feedback.live_messages import LINE_BYTES, LiveMessage, clip, marked
-from interleave_thinker.backend.feedback.live_run import (
-    MOVES_PER_STEP,
-    Allowance,
-    LiveRun,
-    LiveRuns,
-    LiveTarget,
-    replayed,
-)
-from interleave_thinker.backend.journal.run_files import RunFiles
-from interleave_thinker.backend.loop.events import (
-    AttemptDrawn,
-    AttemptJudged,
-    AttemptStarted,
-    PlanReady,
-    StoryChecked,
-)
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report.outcomes import Lack
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import (
     Attempt,
     CheckedItem,
     Enhancement,
@@ -44,6 +24,26 @@ from interleave_thinker.backend.types import (
     StoryFinding,
     Verdict,
 )
+from interleave_thinker.backend.core.types.checklist import MAX_ITEMS
+from interleave_thinker.backend.output.feedback.browser_requests import Thumbnails
+from interleave_thinker.backend.output.feedback.live_messages import LINE_BYTES, LiveMessage, clip, marked
+from interleave_thinker.backend.output.feedback.live_run import (
+    MOVES_PER_STEP,
+    Allowance,
+    LiveRun,
+    LiveRuns,
+    LiveTarget,
+    replayed,
+)
+from interleave_thinker.backend.story.journal.run_files import RunFiles
+from interleave_thinker.backend.story.loop.events import (
+    AttemptDrawn,
+    AttemptJudged,
+    AttemptStarted,
+    PlanReady,
+    StoryChecked,
+)
+from interleave_thinker.backend.story.outcomes import Lack
 from interleave_thinker.nodes.inputs.run_folder import RunWatch
 
 NASTY = ['x" \\ ' * 4000, "猫" * 9000, "\x00\x1f" * 5000, "word " * 5000]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.errors import JournalError
-from interleave_thinker.backend.feedback import browser_requests
-from interleave_thinker.backend.feedback.browser_requests import delete_run, list_stories
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.run_files import RUN
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import Request
+from interleave_thinker.backend.core.errors import JournalError
+from interleave_thinker.backend.core.types import Request
+from interleave_thinker.backend.output.feedback import browser_requests
+from interleave_thinker.backend.output.feedback.browser_requests import delete_run, list_stories
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.journal.run_files import RUN
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 
 def saved(parent: Path, name: str, text: str, age: float = 0.0) -> Path:

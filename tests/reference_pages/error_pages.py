@@ -1,4 +1,4 @@
-"""The page of the errors: the classes of `backend/errors.py` and of the service."""
+"""The page of the errors: the classes of `backend/core/errors.py` and of the service."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ false`.
 
 def pages(root: Path) -> dict[str, str]:
     """Return the page `errors.md`."""
-    from interleave_thinker.backend import errors
+    from interleave_thinker.backend.core import errors
     from interleave_thinker.service import front, pool  # noqa: F401 - errors of other modules derive from pool's
     from interleave_thinker.service.web import app  # noqa: F401
 
@@ -55,7 +55,7 @@ def pages(root: Path) -> dict[str, str]:
     return {
         "errors.md": page(
             "# Errors",
-            note("`backend/errors.py` and `service/`"),
+            note("`backend/core/errors.py` and `service/`"),
             INTRODUCTION,
             "## Classes",
             table(("Class", "Base", "Exit code", "Raised when"), rows),

@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from interleave_thinker.backend.report.export_options import ExportOptions
-from interleave_thinker.backend.types import StepSettings
+from interleave_thinker.backend.core.types import StepSettings
+from interleave_thinker.backend.output.report.export_options import ExportOptions
 from interleave_thinker.cli.settings import Setting, Settings, settings_of
 
 from .markdown import code, listed, note, page, table, text

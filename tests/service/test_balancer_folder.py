@@ -17,7 +17,7 @@ from support.free_port import free_port
 from support.running_service import wait_until
 from support.stand_in_service import stand_in_service
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.service.balancer import Balancer, write_folder
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")

@@ -15,11 +15,11 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 
 from support.running_service import Service, running_service
 
-from interleave_thinker.backend.errors import GeneratorError
-from interleave_thinker.backend.generators import Generator, open_generator
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import StepImage, StepSettings
+from interleave_thinker.backend.core.errors import GeneratorError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import StepImage, StepSettings
+from interleave_thinker.backend.models.generators import Generator, open_generator
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 
 MODEL = ModelSettings(name="fake", generator="fake:64")

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from support.running_service import Service, running_service, wait_until
 
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 from interleave_thinker.service.web import request_handler
 

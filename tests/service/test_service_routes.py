@@ -20,10 +20,10 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 from PIL import Image
 from support.running_service import POOLS, Service, running_service
 
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import StepImage, StepSettings
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import StepImage, StepSettings
+from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 
 SOURCE = FakeGenerator(48).draw("a source", None, 3)

@@ -23,7 +23,7 @@ from support.stories import make_trajectory
 if str(Path(__file__).resolve().parents[2]) not in sys.path:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.story.journal.copy import save_trajectory
 from tests.host.pack.hostile_inputs import (
     CRITIC_REPLIES,
     PLAN_TEXTS,

@@ -15,20 +15,20 @@ from typing import NamedTuple
 import pytest
 from support.forked import forked
 
-from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.backend.execution_record.reader import read_record
-from interleave_thinker.backend.execution_record.trajectory import record_trajectory
-from interleave_thinker.backend.feedback.log import read_feedback
-from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows
-from interleave_thinker.backend.journal.choices import read_choices
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker.backend.core.prompts.importer import import_official
+from interleave_thinker.backend.core.types import Identities, Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker.backend.output.feedback.log import read_feedback
+from interleave_thinker.backend.output.feedback.sft_rows import add_feedback_rows
 from interleave_thinker.backend.pipeline.plan_file import read_plan_file
-from interleave_thinker.backend.plan_editor.merge import read_edits
-from interleave_thinker.backend.prompts.importer import import_official
-from interleave_thinker.backend.types import Identities, Plan, Request, RunSettings, Step, Trajectory
-from interleave_thinker.training.data.rows.rl import read_rl_rows
-from interleave_thinker.training.data.rows.sft import check_rows
+from interleave_thinker.backend.story.execution_record.reader import read_record
+from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
+from interleave_thinker.backend.story.journal.choices import read_choices
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker.backend.story.plan_editor.merge import read_edits
+from interleave_thinker.training.rows.rl import read_rl_rows
+from interleave_thinker.training.rows.sft import check_rows
 
 pytestmark = [
     pytest.mark.stress,

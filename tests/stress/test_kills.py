@@ -22,16 +22,16 @@ from support.forked import forked
 from support.small_agents import Counting, OneInThree, OnePlan
 from support.small_teachers import SmallTeachers, records, write_prompts
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.generators import Generator, open_generator
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.store import DrawKey
-from interleave_thinker.backend.loop.collaborators import Collaborators
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
+from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.models.generators import Generator, open_generator
+from interleave_thinker.backend.story.agents.critic import Critic
+from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.journal.store import DrawKey
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.loop import run
 
 pytestmark = [
     pytest.mark.stress,
@@ -144,9 +144,9 @@ def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_p
 
 
 def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
-    from interleave_thinker.training.data.trajectories.engine import Trajectories, TrajectoryOptions
-    from interleave_thinker.training.data.trajectories.executors import ThreadExecutor
-    from interleave_thinker.training.data.trajectories.prompt_rows import PromptFile
+    from interleave_thinker.research.data.trajectories.engine import Trajectories, TrajectoryOptions
+    from interleave_thinker.research.data.trajectories.executors import ThreadExecutor
+    from interleave_thinker.research.data.trajectories.prompt_rows import PromptFile
 
     prompts, kills = write_prompts(tmp_path / "prompts.jsonl", 40), 20
     dice, killed, alone, out = random.Random(0), 0, tmp_path / "alone", tmp_path / "killed"
@@ -177,7 +177,7 @@ def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path:
     """Both processes of a pair share a folder. One is killed at a random moment, then the other."""
     from support.benchmark_runs import carry_out, setting_of
 
-    from interleave_thinker.evaluation.submission import collect
+    from interleave_thinker.research.evaluation.submission import collect
 
     data, count = tmp_path / "merge.json", range(1, 121)
     data.write_text(

@@ -1,7 +1,7 @@
 """400 stories of the tiny world, with and without the cached question: equal plans, verdicts and images.
 
 Every story is planned, generated and judged twice by the shipped agents. The last quarter has two candidates
-for each attempt, judged in a batch. `tests/backend/chat/test_prefix_cache.py` compares single replies.
+for each attempt, judged in a batch. `tests/backend/models/chat/test_prefix_cache.py` compares single replies.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from random import Random
 
 import pytest
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.local.base_model import EngineSettings
-from interleave_thinker.backend.journal.store import InMemoryStore
-from interleave_thinker.backend.loop.collaborators import Collaborators
-from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.machine.counters import counting
-from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory
-from interleave_thinker.tinyworld.lab.stories import request_of
-from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
+from interleave_thinker.backend.core.machine.counters import counting
+from interleave_thinker.backend.core.types import RunSettings, StepResult, Trajectory
+from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.models.chat.local.base_model import EngineSettings
+from interleave_thinker.backend.story.agents.critic import Critic
+from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.backend.story.journal.store import InMemoryStore
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.events import Finished
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.research.tinyworld.stories import request_of
+from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
 

@@ -16,15 +16,15 @@ from random import Random
 import pytest
 from support import hostile_prompts, hostile_rows
 
-from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.backend.shown_text import shown_text
+from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker.backend.core.shown_text import shown_text
 
 pytest.importorskip("datasets")
 pytest.importorskip("datasketch")
 pytest.importorskip("yaml")
 
-from interleave_thinker.training.data.decontamination.benchmark_index import BenchmarkIndex, IndexedItem
-from interleave_thinker.training.data.decontamination.guard import add_benchmark, check_file
+from interleave_thinker.research.data.decontamination.benchmark_index import BenchmarkIndex, IndexedItem
+from interleave_thinker.research.data.decontamination.guard import add_benchmark, check_file
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
 

@@ -1,7 +1,7 @@
 """40,000 critic replies of 41 kinds, each with a known meaning: none is read as the opposite.
 
 Each reply is read four times: whole, as it arrives from a server with and without log-probabilities, and as a
-local model writes it. The tests of `backend/answers` read a few hundred.
+local model writes it. The tests of `backend/core/answers` read a few hundred.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import signal
 import time
 from pathlib import Path
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 
 
 def note(folder: Path, text: str) -> None:

@@ -9,10 +9,10 @@ from random import Random
 
 from pydantic import BaseModel
 
-from interleave_thinker.tinyworld.lab.ablation.jobs import ROWS, measured, seed_folder
-from interleave_thinker.tinyworld.lab.ablation.measures import RowOutcomes, StoredVerdicts
-from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
-from interleave_thinker.tinyworld.lab.stories import StoryOutcome
+from interleave_thinker.research.tinyworld.ablation.jobs import ROWS, measured, seed_folder
+from interleave_thinker.research.tinyworld.ablation.measures import RowOutcomes, StoredVerdicts
+from interleave_thinker.research.tinyworld.ablation.settings import AblationSettings
+from interleave_thinker.research.tinyworld.stories import StoryOutcome
 
 
 def found_by(rate: float, rng: Random, attempts: Sequence[int] = (3,)) -> RowOutcomes:

@@ -25,8 +25,8 @@ if __name__ == "__main__":
 
 from support.loss_table import settings_of, six_rows
 
-from interleave_thinker.training.data.rows.sft import RowSet
 from interleave_thinker.training.recipes.recipe import FOLDER
+from interleave_thinker.training.rows.sft import RowSet
 from interleave_thinker.training.stages.sft_settings import SftData
 from interleave_thinker.training.trainer.model_loading import count_parameters
 

@@ -9,9 +9,16 @@ from pathlib import Path
 from support.small_benchmarks import MINIATURES
 from support.small_teachers import SmallTeachers
 
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.evaluation.benchmark import BenchmarkData
-from interleave_thinker.evaluation.benchmark_run import (
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.research.benchmarks import open_benchmark
+from interleave_thinker.research.data.trajectories.engine import (
+    Teachers,
+    TrajectoriesReport,
+    TrajectoryOptions,
+)
+from interleave_thinker.research.data.trajectories.executors import ThreadExecutor
+from interleave_thinker.research.evaluation.benchmark import BenchmarkData
+from interleave_thinker.research.evaluation.benchmark_run import (
     BenchmarkOptions,
     BenchmarkRun,
     BenchmarkSettings,
@@ -19,14 +26,7 @@ from interleave_thinker.evaluation.benchmark_run import (
     items_of,
     take_folder,
 )
-from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.submission import collect
-from interleave_thinker.training.data.trajectories.engine import (
-    Teachers,
-    TrajectoriesReport,
-    TrajectoryOptions,
-)
-from interleave_thinker.training.data.trajectories.executors import ThreadExecutor
+from interleave_thinker.research.evaluation.submission import collect
 
 
 @dataclass(frozen=True)

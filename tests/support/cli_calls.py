@@ -13,8 +13,8 @@ from typing import Any
 from support.small_agents import STORY
 from typer.testing import CliRunner
 
-from interleave_thinker.backend.answers.reading import write_plan, write_verdict
-from interleave_thinker.backend.types import Verdict
+from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
+from interleave_thinker.backend.core.types import Verdict
 from interleave_thinker.cli import app
 
 TESTS = Path(__file__).resolve().parents[1]

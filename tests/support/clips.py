@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from PIL import Image
 
-from interleave_thinker.backend.clips.encoding import clip_of
-from interleave_thinker.backend.clips.making import clip_pairs, with_clips
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.files.video import clip_of
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import (
     Attempt,
     Plan,
     Request,
@@ -16,7 +15,8 @@ from interleave_thinker.backend.types import (
     StopReason,
     Trajectory,
 )
-from interleave_thinker.backend.types.clip import ClipPair, Footage
+from interleave_thinker.backend.core.types.clip import ClipPair, Footage
+from interleave_thinker.backend.story.clips import clip_pairs, with_clips
 
 COLORS = ("red", "blue", None, "green")
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from PIL import Image
 
-from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.errors import ChatError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
 
 NEAR = 6
 """Tolerance of a mean color, in steps of 255. JPEG compression changes it by two or three."""

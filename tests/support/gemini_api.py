@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.pictures import Picture
 
 from .image_service import paint
 from .server_thread import in_thread

@@ -11,11 +11,9 @@ from typing import Any
 
 import torch
 
-from interleave_thinker.backend.exporters.record import export
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
+from interleave_thinker.backend.core.types import (
     Attempt,
     Plan,
     Request,
@@ -26,16 +24,18 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.training.data.from_runs.convert import RunConverter
-from interleave_thinker.training.data.from_runs.settings import FilterData
-from interleave_thinker.training.data.stages.pack import CardData, Form, Packing
-from interleave_thinker.training.data.stages.planner_rows import (
+from interleave_thinker.backend.output.exporters.record import export
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.research.data.pack import CardData, Form, Packing
+from interleave_thinker.research.data.planner_rows import (
     OtherSources,
     PlannerReport,
     PlannerRowsData,
     make_planner_rows,
 )
-from interleave_thinker.training.data.stages.sequences import make_sequences
+from interleave_thinker.research.data.sequences import make_sequences
+from interleave_thinker.training.from_runs.convert import RunConverter
+from interleave_thinker.training.from_runs.settings import FilterData
 
 from .hostile_prompts import mutated
 from .made_runs import grey_page, made_run, say

@@ -18,7 +18,7 @@ from typing import Any
 
 from PIL import Image
 
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.pictures import Picture
 
 from .image_service import paint
 from .server_thread import in_thread

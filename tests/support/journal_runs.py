@@ -8,15 +8,12 @@ from pathlib import Path
 
 from support.small_agents import Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.loop.collaborators import Collaborators
-from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import (
-    Request,
-    Trajectory,
-)
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Request, Trajectory
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.events import Finished
+from interleave_thinker.backend.story.loop.loop import run
 
 REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))
 

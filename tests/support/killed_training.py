@@ -22,15 +22,14 @@ import torch
 from support.small_grpo import SMALL, make_data
 from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.scorers import open_scorer
+from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.models.scorers import open_scorer
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.rl import read_rl_rows
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redrawer import DrawingSettings
-from interleave_thinker.training.stages import grpo as grpo
-from interleave_thinker.training.stages import sft as sft
+from interleave_thinker.training.rows.rl import read_rl_rows
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.training.stages import grpo, sft
 from interleave_thinker.training.stages.grpo import TrainingData
 from interleave_thinker.training.stages.grpo_tasks import CriticTask
 from interleave_thinker.training.trainer import callbacks  # noqa: F401 - imported before the forks

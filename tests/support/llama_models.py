@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from support.tiny_gguf import write_tiny_gguf
 
-from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.chat.llamacpp_chat import LlamaCppChat
-from interleave_thinker.backend.chat.llamacpp_server import find_server
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.models.chat.llamacpp_chat import LlamaCppChat
+from interleave_thinker.backend.models.chat.llamacpp_server import find_server
 
 VARIABLE = "INTERLEAVE_REAL_GGUF"
 

@@ -23,7 +23,7 @@ if __name__ == "__main__":
 from support.forked import forked
 from support.free_port import free_port
 
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
 
 ONE_RANK = ((6, 1), (3, 2), (2, 3), (1, 6), (4, 2))
@@ -116,7 +116,7 @@ def summed(checkpoint: Path, images: Path) -> tuple[float, int]:
     from PIL import Image
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    from interleave_thinker.training.data.rows.sft import as_prompt_completion
+    from interleave_thinker.training.rows.sft import as_prompt_completion
 
     processor = AutoProcessor.from_pretrained(checkpoint)
     model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 from PIL import Image, ImageDraw, ImageFilter
 
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.pictures import Picture
 
 SIDE = 320
 CHANGED = (120, 100, 200, 170)

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from interleave_thinker.backend.feedback.log import Feedback, record_feedback
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import (
     Attempt,
     Identities,
     Plan,
@@ -23,6 +21,8 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.story.journal.copy import save_trajectory
 
 PROMPT = "a light page"
 Told = tuple[int, bool | None, float | None]

@@ -23,16 +23,16 @@ from PIL import Image
 from support.benchmark_runs import carry_out, setting_of
 from support.fake_judge import knowing
 
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.evaluation.judge import BenchmarkJudge
-from interleave_thinker.evaluation.official_scoring import OfficialScoring, score_officially
-from interleave_thinker.evaluation.submission import collect
-from interleave_thinker.training.data.trajectories.engine import Teachers
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
+from interleave_thinker.backend.core.types import Plan, Step
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.research.data.trajectories.engine import Teachers
+from interleave_thinker.research.evaluation.judge import BenchmarkJudge
+from interleave_thinker.research.evaluation.official_scoring import OfficialScoring, score_officially
+from interleave_thinker.research.evaluation.submission import collect
 
 TOKEN = re.compile(r"\b[a-z]\d{2,4}\b")
 LEVELS = (32, 96, 160, 224)

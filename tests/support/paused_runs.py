@@ -7,11 +7,11 @@ from pathlib import Path
 
 from support.small_agents import Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.loop.collaborators import Collaborators, RewritesSteps
-from interleave_thinker.backend.loop.events import Event, Finished
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.loop.collaborators import Collaborators, RewritesSteps
+from interleave_thinker.backend.story.loop.events import Event, Finished
+from interleave_thinker.backend.story.loop.loop import run
 
 REQUEST = Request(text="three images")
 PLAN = Plan(steps=tuple(Step(number=number, prompt=f"image {number}") for number in (1, 2, 3)))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy
 from PIL import Image
 
-from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, SettingsError
+from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.service.check import photograph_like
 from interleave_thinker.service.pool import Drawer
 from interleave_thinker.service.settings import ModelSettings

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interleave_thinker.backend.types import Plan
+from interleave_thinker.backend.core.types import Plan
 
 ROWS = Path(__file__).parents[1] / "data" / "plan_faults.jsonl"
 GOOD = "good"

@@ -16,13 +16,13 @@ from typing import Any
 
 from support.critic_replies import KINDS, Made, make
 
-from interleave_thinker.backend.answers.reading import read_verdict
-from interleave_thinker.backend.chat import Reply, ReplySettings
-from interleave_thinker.backend.chat.local.generation import ReplyListener
-from interleave_thinker.backend.chat.openai_chat import Chunk, StreamedReply
-from interleave_thinker.backend.chat.verdict_watch import VerdictWatch
-from interleave_thinker.backend.errors import AnswerError
-from interleave_thinker.backend.remote.api_keys import KeyMask
+from interleave_thinker.backend.core.answers.reading import read_verdict
+from interleave_thinker.backend.core.errors import AnswerError
+from interleave_thinker.backend.core.remote.api_keys import KeyMask
+from interleave_thinker.backend.models.chat import Reply, ReplySettings
+from interleave_thinker.backend.models.chat.local.generation import ReplyListener
+from interleave_thinker.backend.models.chat.openai_chat import Chunk, StreamedReply
+from interleave_thinker.backend.models.chat.verdict_watch import VerdictWatch
 
 
 def pieces_of(rng: random.Random, text: str) -> list[str]:

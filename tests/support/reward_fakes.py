@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Score
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Score
+from interleave_thinker.backend.models.generators import open_generator
 
 WHITE = Picture.white((32, 32))
 

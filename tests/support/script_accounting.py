@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from interleave_thinker.backend.types import Plan
+from interleave_thinker.backend.core.types import Plan
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
 ENCODINGS = {

@@ -9,8 +9,8 @@ from typing import Any
 from support import small_grpo
 from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages.sft import SftData, SftTraining
 from interleave_thinker.training.stages.sft import train as train_sft
 

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave_thinker.backend.chat.chat_model import Reply
-from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import ChatError, GeneratorError
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.generators.generator import Generator
-from interleave_thinker.backend.journal.store import DrawKey
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts.agent_card import AgentCard
-from interleave_thinker.backend.prompts.trained_with import TrainedWith
-from interleave_thinker.backend.types import Plan, Request, Step, Verdict
-from interleave_thinker.backend.types.roles import CriticLike, PlannerLike
+from interleave_thinker.backend.core.errors import ChatError, GeneratorError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.prompts.agent_card import AgentCard
+from interleave_thinker.backend.core.prompts.trained_with import TrainedWith
+from interleave_thinker.backend.core.seams.chat_model import Reply
+from interleave_thinker.backend.core.seams.generator import Generator
+from interleave_thinker.backend.core.types import Plan, Request, Step, Verdict
+from interleave_thinker.backend.core.types.roles import CriticLike, PlannerLike
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.backend.story.journal.store import DrawKey
 
 STORY = Plan(
     steps=(

@@ -7,15 +7,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.tinyworld.lab.data.critic_rows import ImageFolder, rl_row
-from interleave_thinker.tinyworld.lab.world.judged_images import rendered
+from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.models.scorers import open_scorer
+from interleave_thinker.research.tinyworld.data.critic_rows import ImageFolder, rl_row
+from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.stages.grpo import TrainingData, train
 from interleave_thinker.training.stages.grpo_settings import GrpoTraining, PlannerGrpoTraining, split_held_out
 from interleave_thinker.training.stages.grpo_tasks import CriticTask

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.training.data.trajectories.executors import Stop
+from interleave_thinker.backend.core.errors import ChatError
+from interleave_thinker.research.data.trajectories.executors import Stop
 
 
 @dataclass(frozen=True)

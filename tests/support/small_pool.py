@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from interleave_thinker.backend.generators.fake import open as open_fake
+from interleave_thinker.backend.models.generators.fake import open as open_fake
 from interleave_thinker.service.pool import (
     Drawer,
     DrawTimeout,

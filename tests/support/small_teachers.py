@@ -14,15 +14,15 @@ from pathlib import Path
 
 from support.small_agents import Counting
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.answers.reading import write_plan, write_verdict
-from interleave_thinker.backend.chat.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.backend.generators.generator import Generator
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan, Step, Verdict
-from interleave_thinker.training.data.trajectories.engine import Teachers
+from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
+from interleave_thinker.backend.core.errors import ChatError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
+from interleave_thinker.backend.core.seams.generator import Generator
+from interleave_thinker.backend.core.types import Plan, Step, Verdict
+from interleave_thinker.backend.story.agents.critic import Critic
+from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.research.data.trajectories.engine import Teachers
 
 
 class SmallChat:

@@ -6,8 +6,8 @@ import math
 
 from PIL import Image, ImageDraw
 
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import (
     Attempt,
     Fault,
     Identities,

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 from support.made_once import made_once
 
-from interleave_thinker.backend.chat import Message, Reply, ReplySettings
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.tinyworld.lab.models.small_checkpoint import (
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.models.chat import Message, Reply, ReplySettings
+from interleave_thinker.research.tinyworld.models.small_checkpoint import (
     ImageTokens,
     learn_processor,
     rotary,

@@ -12,13 +12,13 @@ from support.cli_calls import verdict_reply
 from support.served_app import running
 from support.small_agents import STORY, Counting
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators.generator import Generator
-from interleave_thinker.backend.types import RunSettings
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.seams.generator import Generator
+from interleave_thinker.backend.core.types import RunSettings
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.story.agents.critic import Critic
+from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.webapp.models import Chosen, Example, Offer, Role
 
 CHOSEN = {"planner": "small", "critic": "small", "generator": "small"}

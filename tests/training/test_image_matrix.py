@@ -17,13 +17,13 @@ from support.tiny_checkpoint import page
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Plan
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Plan
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.rl import PlannerRlRow
 from interleave_thinker.training.gate.held_out import PlanCheck
 from interleave_thinker.training.reward.plan_judges import JudgingSettings, PlanScore
 from interleave_thinker.training.reward.plan_reward import PlanRewardSettings
+from interleave_thinker.training.rows.rl import PlannerRlRow
 from interleave_thinker.training.stages.grpo import TrainingData
 from interleave_thinker.training.stages.grpo import train as train_grpo
 from interleave_thinker.training.stages.grpo_settings import PlannerGrpoTraining

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from support.cli_calls import call
 from support.web_app import CHOSEN, Client, app_of, served
 
-from interleave_thinker.backend.journal.run_files import RunFiles
+from interleave_thinker.backend.story.journal.run_files import RunFiles
 from interleave_thinker.cli.commands import app as command
 from interleave_thinker.cli.models import (
     CriticOptions,

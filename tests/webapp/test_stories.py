@@ -18,8 +18,8 @@ pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 from starlette.testclient import TestClient
 from support.web_app import CHOSEN, Client, SmallModels, app_of
 
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.webapp import board as boards
 from interleave_thinker.webapp import routes
 

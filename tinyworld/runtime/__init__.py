@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...backend.errors import SettingsError
+from ...backend.core.errors import SettingsError
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 DEMO_REQUEST = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw
 
-from ...backend.pictures import Picture
+from ...backend.core.pictures import Picture
 from .scene import BACKDROPS, EMPTY, IDENTITIES, Scene, color_and_thing
 from .sprites import CELL, SCALE, sprite
 

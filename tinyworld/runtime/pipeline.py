@@ -18,8 +18,8 @@ import torch
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from PIL import Image
 
-from ...backend.checkpoints.model_folder import check_files, check_weights
-from ...backend.errors import GeneratorError, SettingsError
+from ...backend.core.errors import GeneratorError, SettingsError
+from ...backend.models.checkpoints.model_folder import check_files, check_weights
 from .codec import CellCodec
 from .drawing import PAGE
 
@@ -32,7 +32,7 @@ CHANNELS = 96
 MAX_TOKENS = 64
 SHIFT = 2.0
 LUCK_CHANNELS = 3
-"""Noise channels of a cell that decide its mistakes (tinyworld/lab/models/generator.py)."""
+"""Noise channels of a cell that decide its mistakes (research/tinyworld/models/generator.py)."""
 LUCK_SPREAD = 1.1
 """Factor by which luck is wider than in training.
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ...backend.pictures import Picture
+from ...backend.core.pictures import Picture
 from .drawing import PAGE, atlas, cells_of
 from .scene import BACKDROPS, IDENTITIES, Scene
 

@@ -7,10 +7,10 @@ no fault: semantics 10 and every cell readable.
 
 from __future__ import annotations
 
-from ...backend.errors import NotScorable
-from ...backend.pictures import Picture
-from ...backend.scorers import Scorer
-from ...backend.types import Score
+from ...backend.core.errors import NotScorable
+from ...backend.core.pictures import Picture
+from ...backend.core.types import Score
+from ...backend.models.scorers import Scorer
 from .reading import ImageReading, is_blank, read_image
 from .scene import Scene, StartScene
 from .wording import read_prompt

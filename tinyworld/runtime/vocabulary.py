@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...backend.errors import SettingsError
-from ...backend.types import Plan
+from ...backend.core.errors import SettingsError
+from ...backend.core.types import Plan
 from .scene import BACKDROPS, CELLS, COLORS, THINGS
 
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -27,7 +27,7 @@ _SEVERAL = [thing if thing == "fish" else f"{thing}s" for thing in THINGS]
 KNOWN = frozenset(_OTHER_WORDS.split()).union(
     THINGS, _SEVERAL, COLORS, BACKDROPS, *(cell.split() for cell in CELLS)
 )
-"""All words of the training requests (tinyworld/lab/world/requests.py)."""
+"""All words of the training requests (research/tinyworld/world/requests.py)."""
 OF_CONSTRAINTS = frozenset(("exactly", "steps", "no", "not", "short", "paragraph"))
 """Words that are added to a request to ask for a number of steps or captions (agents/plan_constraints.py)."""
 MAX_NAMED = 12

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ...backend.errors import SettingsError
-from ...backend.feedback.sft_rows import success_of
-from ...backend.machine.libraries import require
-from ...backend.prompts.agent_card import CALIBRATED, Calibration, log_odds
-from ...backend.prompts.trained_with import critic_card
-from ..data.from_runs.run_folders import annotated_runs
+from ...backend.core.errors import SettingsError
+from ...backend.core.machine.libraries import require
+from ...backend.core.prompts.agent_card import CALIBRATED, Calibration, log_odds
+from ...backend.core.prompts.trained_with import critic_card
+from ...backend.output.feedback.sft_rows import success_of
+from ..from_runs.run_folders import annotated_runs
 from ..statistics import OF_DIFFERENCES, Mean, stratified_means
 
 FOLDS, BINS = 5, 10

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from transformers import TrainerCallback
 
-from ...backend.errors import TrainingError
+from ...backend.core.errors import TrainingError
 from ..reward.rollout_reward import RolloutReward
 from ..trainer.callbacks import Log
 from ..trainer.ending import Ending

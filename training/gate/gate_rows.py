@@ -16,11 +16,11 @@ from pathlib import Path, PurePath
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.answers.reading import read_verdict
-from ...backend.errors import AnswerError, SettingsError
-from ...backend.feedback.sft_rows import SftRow
-from ..data.rows.lengths import TokenLimit, fitting, shown_of
-from ..data.rows.sft import RowSet, asked_in_both, question_text
+from ...backend.core.answers.reading import read_verdict
+from ...backend.core.errors import AnswerError, SettingsError
+from ...backend.output.feedback.sft_rows import SftRow
+from ..rows.lengths import TokenLimit, fitting, shown_of
+from ..rows.sft import RowSet, asked_in_both, question_text
 from ..statistics import cases_for
 from ..trainer.model_loading import load_processor
 

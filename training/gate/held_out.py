@@ -18,16 +18,16 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
-from ...backend.chat.chat_model import MAX_PIXELS, scaled_down
-from ...backend.chat.chat_template import as_read, rendered
-from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
-from ...backend.files.bounded_reader import read_json
-from ...backend.pictures import Picture
-from ..data.rows.rl import CriticRlRow
+from ...backend.core.errors import TrainingError
+from ...backend.core.files.atomic import write_text
+from ...backend.core.files.bounded_reader import read_json
+from ...backend.core.pictures import Picture
+from ...backend.core.seams.chat_model import MAX_PIXELS, scaled_down
+from ...backend.models.chat.chat_template import as_read, rendered
 from ..reward.plan_reward import PlanSample
 from ..reward.rollout_reward import mean
 from ..reward.terms import format_reward, read_answer
+from ..rows.rl import CriticRlRow
 
 CHECKS_FILE = "checks.json"
 STORED_ANSWERS = 12

@@ -22,17 +22,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from ...backend.agents.critic import Critic
-from ...backend.chat import open_chat
-from ...backend.chat.local.adapters import attach, check_usable
-from ...backend.checkpoints.checkpoint import checkpoint_digest, load_whole
-from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text, writing_folder
-from ...backend.files.bounded_reader import read_json
-from ...backend.prompts.agent_card import KindReliability, MeasuredStrictness
-from ...backend.prompts.trained_with import critic_card
-from ..data.rows.sft import RowSet, as_prompt_completion
+from ...backend.core.errors import TrainingError
+from ...backend.core.files.atomic import write_text, writing_folder
+from ...backend.core.files.bounded_reader import read_json
+from ...backend.core.prompts.agent_card import KindReliability, MeasuredStrictness
+from ...backend.core.prompts.trained_with import critic_card
+from ...backend.models.chat import open_chat
+from ...backend.models.chat.local.adapters import attach, check_usable
+from ...backend.models.checkpoints.checkpoint import checkpoint_digest, load_whole
+from ...backend.story.agents.critic import Critic
 from ..reward.terms import read_answer
+from ..rows.sft import RowSet, as_prompt_completion
 from ..statistics import Difference, Share, agresti_min_interval, newcombe_interval, share, sign_test
 from ..trainer.model_card import read_facts, write_card
 from ..trainer.model_loading import load_processor, silence_libraries

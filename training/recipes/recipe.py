@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...backend.errors import SettingsError
-from ...backend.files.bounded_reader import bounded_loader, load_yaml, read_bytes
-from ...backend.machine.libraries import require
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.bounded_reader import bounded_loader, load_yaml, read_bytes
+from ...backend.core.machine.libraries import require
 
 FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-grpo", "planner-grpo")

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...backend.chat.local.base_model import BaseSettings, EngineSettings, SharedBase
-from ...backend.chat.local.chat import TransformersChat
-from ...backend.checkpoints.checkpoint import checkpoint_digest, is_tested, read_json
-from ...backend.errors import ScorerError, SettingsError
-from ...backend.pictures import Picture
-from ...backend.scorers import Scorer
-from ...backend.scorers.judge import JUDGING, ChatJudge, identity_of
-from ...backend.types import Score
+from ...backend.core.errors import ScorerError, SettingsError
+from ...backend.core.pictures import Picture
+from ...backend.core.types import Score
+from ...backend.models.chat.local.base_model import BaseSettings, EngineSettings, SharedBase
+from ...backend.models.chat.local.chat import TransformersChat
+from ...backend.models.checkpoints.checkpoint import checkpoint_digest, is_tested, read_json
+from ...backend.models.judge import JUDGING, ChatJudge, identity_of
+from ...backend.models.scorers import Scorer
 from ..trainer.model_loading import ModelTraining
 
 NAME = "judge:base"

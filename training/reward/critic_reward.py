@@ -40,13 +40,13 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from ...backend.answers.objects import read_object
-from ...backend.errors import AnswerError
-from ...backend.generators import Generator
-from ...backend.pictures import Picture
-from ...backend.scorers import Scorer
+from ...backend.core.answers.objects import read_object
+from ...backend.core.errors import AnswerError
+from ...backend.core.pictures import Picture
+from ...backend.models.generators import Generator
+from ...backend.models.scorers import Scorer
 from ..content_cache import ContentCache
-from ..data.rows.rl import CriticRlRow, before_of, row_redraw_seed
+from ..rows.rl import CriticRlRow, before_of, row_redraw_seed
 from ..trainer.progress import StepClock
 from .redrawer import BatchCounts, Card, DrawingSettings, Outcome, Redraw, Redrawer
 from .rollout_reward import Rewarded, RolloutReading, RolloutReward, mean

@@ -22,14 +22,21 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.answers.reply_text import find_objects, split_reply
-from ...backend.chat.chat_model import ChatModel, ReplySettings
-from ...backend.errors import AnswerError, Cancelled, InterleaveError, ScorerError, SettingsError, boundary
-from ...backend.pictures import Picture
-from ...backend.scorers.judge import REASON, ask_twice
-from ...backend.types import Plan, Value
+from ...backend.core.answers.reply_text import find_objects, split_reply
+from ...backend.core.errors import (
+    AnswerError,
+    Cancelled,
+    InterleaveError,
+    ScorerError,
+    SettingsError,
+    boundary,
+)
+from ...backend.core.pictures import Picture
+from ...backend.core.seams.chat_model import ChatModel, ReplySettings
+from ...backend.core.types import Plan, Value
+from ...backend.models.judge import REASON, ask_twice
 from ..content_cache import ContentCache, key_of
-from ..data.rows.rl import PlannerRlRow
+from ..rows.rl import PlannerRlRow
 from .bounded_calls import BoundedCalls, CallTimeout, Failures
 
 ANSWER_TOKENS = 4096

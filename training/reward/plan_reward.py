@@ -16,11 +16,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.agents.plan_lint.requested import asked_count
-from ...backend.answers.reading import PLAN_KEYS, read_plan
-from ...backend.errors import AnswerError
-from ...backend.types import Plan
-from ..data.rows.rl import PlannerRlRow, StepRange
+from ...backend.core.answers.reading import PLAN_KEYS, read_plan
+from ...backend.core.errors import AnswerError
+from ...backend.core.types import Plan
+from ...backend.story.agents.plan_lint.requested import asked_count
+from ..rows.rl import PlannerRlRow, StepRange
 from ..trainer.progress import StepClock
 from .plan_judges import PlanJudging, PlanOutcome
 from .rollout_reward import Rewarded, RolloutReading, RolloutReward, mean

@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.errors import (
+from ...backend.core.errors import (
     Cancelled,
     DrawRefused,
     GeneratorError,
@@ -37,11 +37,11 @@ from ...backend.errors import (
     SettingsError,
     boundary,
 )
-from ...backend.generators import Generator
-from ...backend.generators.generator import as_generator
-from ...backend.pictures import Picture
-from ...backend.scorers import Scorer
-from ...backend.types import Score
+from ...backend.core.pictures import Picture
+from ...backend.core.seams.generator import as_generator
+from ...backend.core.types import Score
+from ...backend.models.generators import Generator
+from ...backend.models.scorers import Scorer
 from ..content_cache import ContentCache, SingleFlight, key_of
 from .bounded_calls import BoundedCalls, CallTimeout, Failures
 

@@ -19,9 +19,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
-from ...backend.types import Value
+from ...backend.core.errors import TrainingError
+from ...backend.core.files.atomic import write_text
+from ...backend.core.types import Value
 from ..trainer.progress import StepClock
 
 ROUNDING = 1e-6

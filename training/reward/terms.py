@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.answers.reading import REFINE_KEYS, VERDICT_KEYS, read_verdict
-from ...backend.answers.reply_text import TAG, find_objects, split_reply
-from ...backend.errors import AnswerError
-from ...backend.types import Score, Verdict
+from ...backend.core.answers.reading import REFINE_KEYS, VERDICT_KEYS, read_verdict
+from ...backend.core.answers.reply_text import TAG, find_objects, split_reply
+from ...backend.core.errors import AnswerError
+from ...backend.core.types import Score, Verdict
 
 NEUTRAL = 0.5
 """Step terms of a sample whose image was not redrawn: neither better nor worse."""

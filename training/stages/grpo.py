@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from ...backend.chat.chat_template import as_read, rendered
-from ...backend.checkpoints.checkpoint import checkpoint_digest
-from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
-from ...backend.files.bounded_reader import read_json
-from ...backend.machine.libraries import require
-from ...backend.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
-from ..data.rows.lengths import TokenLimit, fitting
-from ..data.rows.sft import with_images
+from ...backend.core.errors import TrainingError
+from ...backend.core.files.atomic import write_text
+from ...backend.core.files.bounded_reader import read_json
+from ...backend.core.machine.libraries import require
+from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.models.chat.chat_template import as_read, rendered
+from ...backend.models.checkpoints.checkpoint import checkpoint_digest
 from ..gate.held_out import CheckLog, HeldOutCheck, greedy_answers
 from ..reward.rollout_reward import RolloutReading, RolloutReward
+from ..rows.lengths import TokenLimit, fitting
+from ..rows.sft import with_images
 from ..trainer.ending import gathered, of_first_rank
 from ..trainer.model_card import CardFacts, facts_of
 from ..trainer.model_loading import check_options, count_parameters, load_policy, load_processor, reports_to

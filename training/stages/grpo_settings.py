@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ...backend.errors import SettingsError
-from ...backend.values import DIRECT
-from ..data.rows.rl import CriticRlRow, PlannerRlRow
+from ...backend.core.errors import SettingsError
+from ...backend.core.types.values import DIRECT
+from ..rows.rl import CriticRlRow, PlannerRlRow
 from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {

@@ -16,16 +16,16 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from ...backend.machine.libraries import require
-from ...backend.prompts.agent_card import Role
-from ...backend.prompts.prompt_set import PromptSet
-from ..data.rows.lengths import ShownRow
-from ..data.rows.rl import CriticRlRow, PlannerRlRow, as_question, planner_question, planner_shown, shown_of
+from ...backend.core.machine.libraries import require
+from ...backend.core.prompts.agent_card import Role
+from ...backend.core.prompts.prompt_set import PromptSet
 from ..gate.held_out import Check, HeldOutCheck, PlanCheck, plan_check, summarise
 from ..reward.critic_reward import CriticReward, RewardSetup
 from ..reward.plan_judges import JudgingSettings, PlanJudge, PlanJudging
 from ..reward.plan_reward import PlannerReward, PlanRewardSettings, plan_samples
 from ..reward.rollout_reward import RolloutReading, RolloutReward
+from ..rows.lengths import ShownRow
+from ..rows.rl import CriticRlRow, PlannerRlRow, as_question, planner_question, planner_shown, shown_of
 from ..trainer.progress import GRPO_PARTS, PLANNER_GRPO_PARTS, LineParts, StepClock
 from .grpo_settings import GrpoTraining, check_rows_of
 

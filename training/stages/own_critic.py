@@ -11,7 +11,7 @@ Old rows keep the critic from forgetting. They also balance the verdicts of the 
 annotation is dropped for balance. Old rows with a question of a new row are dropped, since the newer answer
 counts. A minimum number of rows and steps is required: a critic that could not have learned anything would
 pass a gate that only tests what it knew before. Both numbers were measured in the tiny world
-(benchmarks/notes/training.md).
+(research/experiments/notes/training.md).
 """
 
 from __future__ import annotations
@@ -27,16 +27,13 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.errors import SettingsError
-from ...backend.feedback.sft_rows import SftRow
-from ...backend.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
-from ...backend.scorers import Scorer
-from ..data.from_runs.attempts import Oracle
-from ..data.from_runs.convert import MadeData, RunConverter
-from ..data.from_runs.settings import RunsData
-from ..data.rows.lengths import TokenLimit
-from ..data.rows.rl import read_rl_rows
-from ..data.rows.sft import RowSet, asked_in_both, read_row_set, show_balance
+from ...backend.core.errors import SettingsError
+from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.models.scorers import Scorer
+from ...backend.output.feedback.sft_rows import SftRow
+from ..from_runs.attempts import Oracle
+from ..from_runs.convert import MadeData, RunConverter
+from ..from_runs.settings import RunsData
 from ..gate.gate_rows import (
     GateSettings,
     askable,
@@ -49,6 +46,9 @@ from ..gate.gate_rows import (
 )
 from ..gate.regression_gate import RegressionGate, enforce, publish
 from ..reward.critic_reward import RewardSetup
+from ..rows.lengths import TokenLimit
+from ..rows.rl import read_rl_rows
+from ..rows.sft import RowSet, asked_in_both, read_row_set, show_balance
 from ..trainer.ending import Ending
 from ..trainer.run import planned
 from .grpo import TrainingData

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...backend.checkpoints.checkpoint import checkpoint_digest
-from ...backend.errors import TrainingError
-from ...backend.prompts.prompt_set import PromptSet
-from ..data.rows.lengths import TokenLimit, fitting, shown_of
-from ..data.rows.sft import RowSet, as_dataset
+from ...backend.core.errors import TrainingError
+from ...backend.core.prompts.prompt_set import PromptSet
+from ...backend.models.checkpoints.checkpoint import checkpoint_digest
+from ..rows.lengths import TokenLimit, fitting, shown_of
+from ..rows.sft import RowSet, as_dataset
 from ..trainer.model_card import facts_of
 from ..trainer.model_loading import (
     check_options,

@@ -17,11 +17,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from ...backend.errors import SettingsError
-from ...backend.feedback.sft_rows import SftRow
-from ...backend.prompts.agent_card import Role
-from ...backend.values import DIRECT
-from ..data.rows.sft import RowSet
+from ...backend.core.errors import SettingsError
+from ...backend.core.prompts.agent_card import Role
+from ...backend.core.types.values import DIRECT
+from ...backend.output.feedback.sft_rows import SftRow
+from ..rows.sft import RowSet
 from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {

@@ -26,9 +26,9 @@ from torch.utils.data import SequentialSampler
 from transformers import TrainerCallback
 from trl.trainer.sft_trainer import SFTTrainer
 
-from ...backend.chat.chat_model import MAX_PIXELS, scaled_down
-from ...backend.errors import TrainingError
-from ...backend.pictures import Picture
+from ...backend.core.errors import TrainingError
+from ...backend.core.pictures import Picture
+from ...backend.core.seams.chat_model import MAX_PIXELS, scaled_down
 from ..trainer.resume import is_to_stop, lowest, measured_losses
 
 IGNORE_INDEX = -100

@@ -14,7 +14,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from ...backend.prompts.trained_with import TrainedWith
+from ...backend.core.prompts.trained_with import TrainedWith
 from .ending import Ending
 from .progress import LineParts, Pace, StepClock, line, number
 

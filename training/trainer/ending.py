@@ -30,10 +30,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...backend.errors import InterleaveError, TrainingError
-from ...backend.files.atomic import remove, write_text
-from ...backend.files.bounded_reader import read_json
-from ...backend.files.lock import SystemLock
+from ...backend.core.errors import InterleaveError, TrainingError
+from ...backend.core.files.atomic import remove, write_text
+from ...backend.core.files.bounded_reader import read_json
+from ...backend.core.files.lock import SystemLock
 
 Found = TypeVar("Found")
 

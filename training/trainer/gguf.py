@@ -3,7 +3,7 @@
 llama.cpp's own converter writes the files, since the format follows its releases. The folder appears only
 when it is complete, and has the prompt set and the agent card, which `llamacpp:FILE` and Load Agent apply.
 The programs see no key and no model hub, have an empty home folder and a deadline, and end when this process
-ends (the supervisor of backend/chat).
+ends (the supervisor of backend/models/chat).
 
 A conversion can go wrong without an error: another chat template, other image sizes, weights that f16 cannot
 hold. Rounding alone changes a few words of long answers, so verdicts are compared, and of plans the number of
@@ -28,16 +28,21 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.chat import open_chat
-from ...backend.checkpoints.checkpoint import check_checkpoint, joined_patches, read_json, runs_in_llamacpp
-from ...backend.errors import AnswerError, ChatError, SettingsError, TrainingError
-from ...backend.files.atomic import scratch_folder, writing_folder
-from ...backend.machine.environment import restricted
-from ...backend.prompts.agent_card import CARD
-from ...backend.prompts.prompt_set import FOLDER_NAME
-from ...backend.prompts.trained_with import FILE, TrainedWith
-from ...backend.shown_text import one_line
-from ...backend.values import DIRECT
+from ...backend.core.errors import AnswerError, ChatError, SettingsError, TrainingError
+from ...backend.core.files.atomic import scratch_folder, writing_folder
+from ...backend.core.machine.environment import restricted
+from ...backend.core.prompts.agent_card import CARD
+from ...backend.core.prompts.prompt_set import FOLDER_NAME
+from ...backend.core.prompts.trained_with import FILE, TrainedWith
+from ...backend.core.shown_text import one_line
+from ...backend.core.types.values import DIRECT
+from ...backend.models.chat import open_chat
+from ...backend.models.checkpoints.checkpoint import (
+    check_checkpoint,
+    joined_patches,
+    read_json,
+    runs_in_llamacpp,
+)
 
 Log = Callable[[str], None]
 
@@ -147,7 +152,7 @@ class Conversion:
                 "Use it as transformers:FOLDER. The tiny world's agents cannot run in llama.cpp.",
             )
         if settings.check:
-            from ...backend.chat.llamacpp_server import find_server
+            from ...backend.models.chat.llamacpp_server import find_server
 
             find_server(settings.llama_server)
         return cls(
@@ -201,7 +206,7 @@ class Conversion:
 
 
 def _check_written(file: Path, projector: Path | None) -> None:
-    from ...backend.chat.llamacpp_chat import find_gguf
+    from ...backend.models.chat.llamacpp_chat import find_gguf
 
     try:
         find_gguf(str(file), None if projector is None else str(projector))
@@ -276,7 +281,7 @@ def run_program(name: str, command: Sequence[str], log: Path, home: Path, second
     Raises:
         TrainingError: It cannot be started, fails or exceeds the deadline.
     """
-    from ...backend.chat import supervisor
+    from ...backend.models.chat import supervisor
 
     # Packages that were installed with `pip install --user` are found in spite of the empty home.
     environment = restricted(home.absolute(), PYTHONUSERBASE=site.getuserbase())
@@ -376,14 +381,14 @@ def _meanings(chat: Any, trained: TrainedWith) -> list[bool | int | None]:
     """Return verdicts or numbers of steps (None: not readable), and free the model's memory."""
     from PIL import Image, ImageDraw
 
-    from ...backend.agents.critic import critic_message
-    from ...backend.agents.planner import planner_message
-    from ...backend.answers.reading import read_plan, read_verdict
-    from ...backend.chat.chat_model import ReplySettings
-    from ...backend.chat.llamacpp_chat import LlamaCppChat
-    from ...backend.pictures import Picture
-    from ...backend.prompts.prompt_set import default_prompt_set
-    from ...backend.types import Request
+    from ...backend.core.answers.reading import read_plan, read_verdict
+    from ...backend.core.pictures import Picture
+    from ...backend.core.prompts.prompt_set import default_prompt_set
+    from ...backend.core.seams.chat_model import ReplySettings
+    from ...backend.core.types import Request
+    from ...backend.models.chat.llamacpp_chat import LlamaCppChat
+    from ...backend.story.agents.critic import critic_message
+    from ...backend.story.agents.planner import planner_message
 
     planner, prompts = trained.card.role == "planner", trained.prompt_set or default_prompt_set()
     reply = ReplySettings(max_tokens=TOKENS)

@@ -20,7 +20,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ...backend.checkpoints.checkpoint import (
+from ...backend.core.errors import SettingsError, TrainingError, boundary
+from ...backend.core.files.atomic import write_text
+from ...backend.core.files.bounded_reader import read_bytes_if_any, read_json
+from ...backend.core.machine.libraries import installed
+from ...backend.core.prompts.agent_card import CARD, AgentCard, KindReliability, Role, read_card
+from ...backend.core.prompts.prompt_set import FOLDER_NAME
+from ...backend.core.prompts.published_checkpoints import HUB_FOLDER
+from ...backend.core.shown_text import shown_text
+from ...backend.models.checkpoints.checkpoint import (
     HUB_ID,
     MODEL_CARD,
     check_adapter,
@@ -28,14 +36,6 @@ from ...backend.checkpoints.checkpoint import (
     checkpoint_digest,
     runs_in_llamacpp,
 )
-from ...backend.errors import SettingsError, TrainingError, boundary
-from ...backend.files.atomic import write_text
-from ...backend.files.bounded_reader import read_bytes_if_any, read_json
-from ...backend.machine.libraries import installed
-from ...backend.prompts.agent_card import CARD, AgentCard, KindReliability, Role, read_card
-from ...backend.prompts.prompt_set import FOLDER_NAME
-from ...backend.prompts.published_checkpoints import HUB_FOLDER
-from ...backend.shown_text import shown_text
 
 logger = logging.getLogger(__name__)
 

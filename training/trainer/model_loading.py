@@ -27,11 +27,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.chat.local.base_model import load_processor as agents_processor
-from ...backend.checkpoints.checkpoint import check_checkpoint, load_whole
-from ...backend.errors import SettingsError
-from ...backend.machine.libraries import TRAINERS, missing, require
-from ...backend.values import DIRECT
+from ...backend.core.errors import SettingsError
+from ...backend.core.machine.libraries import TRAINERS, missing, require
+from ...backend.core.types.values import DIRECT
+from ...backend.models.chat.local.base_model import load_processor as agents_processor
+from ...backend.models.checkpoints.checkpoint import check_checkpoint, load_whole
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 

@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...backend.errors import TrainingError, boundary
-from ...backend.files.atomic import remove, sweep, write_text
-from ...backend.files.bounded_reader import opened, parse_json, read_json
-from ...backend.prompts.prompt_set import FOLDER_NAME
+from ...backend.core.errors import TrainingError, boundary
+from ...backend.core.files.atomic import remove, sweep, write_text
+from ...backend.core.files.bounded_reader import opened, parse_json, read_json
+from ...backend.core.prompts.prompt_set import FOLDER_NAME
 from .progress import number
 
 RUN_FILE = "training.json"

@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
-from ...backend.errors import TrainingError, boundary
-from ...backend.prompts.trained_with import TrainedWith
+from ...backend.core.errors import TrainingError, boundary
+from ...backend.core.prompts.trained_with import TrainedWith
 from .ending import Ending, in_use, two_interrupts
 from .model_loading import silence_libraries
 from .resume import check_run, claim_run, given_back_on_failure, newest_checkpoint

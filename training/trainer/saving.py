@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...backend.chat.chat_model import MAX_PIXELS
-from ...backend.chat.local.adapters import check_usable, merged_into
-from ...backend.chat.local.base_model import load_processor
-from ...backend.checkpoints.checkpoint import LOCAL, check_checkpoint, load_whole
-from ...backend.errors import SettingsError, TrainingError, boundary
-from ...backend.files.atomic import replace_folder, writing_folder
-from ...backend.machine.libraries import require
-from ...backend.prompts.agent_card import AgentCard, Role
-from ...backend.prompts.prompt_set import PromptSet
-from ...backend.prompts.trained_with import TrainedWith, trained_with
+from ...backend.core.errors import SettingsError, TrainingError, boundary
+from ...backend.core.files.atomic import replace_folder, writing_folder
+from ...backend.core.machine.libraries import require
+from ...backend.core.prompts.agent_card import AgentCard, Role
+from ...backend.core.prompts.prompt_set import PromptSet
+from ...backend.core.prompts.trained_with import TrainedWith, trained_with
+from ...backend.core.seams.chat_model import MAX_PIXELS
+from ...backend.models.chat.local.adapters import check_usable, merged_into
+from ...backend.models.chat.local.base_model import load_processor
+from ...backend.models.checkpoints.checkpoint import LOCAL, check_checkpoint, load_whole
 from .model_card import README, CardFacts, read_facts, write_card
 from .resume import step_of
 

@@ -7,7 +7,7 @@ others. A method that a class does not support is an error.
 
 from __future__ import annotations
 
-from ....backend.errors import SettingsError
+from ....backend.core.errors import SettingsError
 from ...inputs.named_models import ModelTraits
 from . import editing, flux, krea, minimax, qwen, text_to_image, wan, z_image
 from .family import AUTO, ENCODE, NOISE, REFERENCE, SHARED_METHODS, EncodeNode, Family

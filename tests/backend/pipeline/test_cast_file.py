@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.agents.text_writers import CastWriter
-from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.types import CastMember, Plan, Request, Step
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from interleave_thinker.backend.pipeline.pipeline import Pipeline
-from interleave_thinker.backend.types import CastMember, Plan, Request, Step
+from interleave_thinker.backend.story.agents.text_writers import CastWriter
 
 REQUEST = Request(text="a story")
 MIA, TOM = CastMember(name="Mia"), CastMember(name="Tom")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.answers.long_plan import read_part
-from interleave_thinker.backend.answers.reading import read_plan
-from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.core.answers.long_plan import read_part
+from interleave_thinker.backend.core.answers.reading import read_plan
+from interleave_thinker.backend.core.errors import InterleaveError
 from interleave_thinker.backend.pipeline.plan_file import read_plan_file
 
 STEP = {

@@ -30,7 +30,7 @@ from interleave_thinker import (
     open_generator,
     waiting_for,
 )
-from interleave_thinker.backend.types.roles import CriticLike, PlannerLike
+from interleave_thinker.backend.core.types.roles import CriticLike, PlannerLike
 
 PLAN = Plan(steps=(Step(number=1, prompt="a red boat"), Step(number=2, prompt="a blue boat")))
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.script_accounting import SCRIPTS, dropped, lost_cells, lost_lines
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.pipeline.plan_file import READERS, read_plan_file, read_script
 
 STEPS = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.types import Plan
 from interleave_thinker.backend.pipeline.plan_file import READERS, read_plan_file, read_script
-from interleave_thinker.backend.types import Plan
 
 FOUNTAIN = """Title: The Lighthouse
 Author: Nobody

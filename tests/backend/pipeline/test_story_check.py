@@ -14,35 +14,16 @@ import pytest
 from PIL import Image
 from support.small_agents import Counting, OnePlan
 
-from interleave_thinker.backend.chat.chat_model import Reply, ReplySettings
-from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import (
+from interleave_thinker.backend.core.errors import (
     AnswerError,
     Cancelled,
     ChatError,
     GeneratorError,
     SettingsError,
 )
-from interleave_thinker.backend.journal.choices import ask_redraw, newest_redraws, pick, read_choices
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.journal.store import InMemoryStore
-from interleave_thinker.backend.loop.collaborators import Collaborators
-from interleave_thinker.backend.loop.events import Event, Finished, StoryChecked
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.pipeline.pipeline import Pipeline
-from interleave_thinker.backend.pipeline.story_check import (
-    MAX_AREA,
-    StoryChecker,
-    StoryCheckerLike,
-    StoryReview,
-    read_findings,
-    story_sheet,
-)
-from interleave_thinker.backend.report.outcomes import all_accepted
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.seams.chat_model import Reply, ReplySettings
+from interleave_thinker.backend.core.types import (
     Plan,
     Request,
     RunSettings,
@@ -53,7 +34,26 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.backend.types.roles import CriticLike
+from interleave_thinker.backend.core.types.roles import CriticLike
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.pipeline.pipeline import Pipeline
+from interleave_thinker.backend.pipeline.story_check import (
+    MAX_AREA,
+    StoryChecker,
+    StoryCheckerLike,
+    StoryReview,
+    read_findings,
+    story_sheet,
+)
+from interleave_thinker.backend.story.journal.choices import ask_redraw, newest_redraws, pick, read_choices
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.journal.store import InMemoryStore
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.events import Event, Finished, StoryChecked
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker.backend.story.outcomes import all_accepted
 
 PLAN = Plan(
     steps=(

@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from interleave_thinker.backend.plan_editor.merge import read_edits
+from interleave_thinker.backend.story.plan_editor.merge import read_edits
 
 from ..graphs.cast import with_cast
 from ..graphs.klein import Graph, node, story

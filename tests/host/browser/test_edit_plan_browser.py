@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, EditedStep
-from interleave_thinker.backend.plan_editor.json_form import plan_object
-from interleave_thinker.backend.plan_editor.merge import read_edits
-from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import (
+from interleave_thinker.backend.core.types import (
     CastMember,
     ChecklistItem,
     Step,
@@ -24,6 +20,10 @@ from interleave_thinker.backend.types import (
     StepLora,
     StepSettings,
 )
+from interleave_thinker.backend.story.plan_editor.edited_plan import EditedPlan, EditedStep
+from interleave_thinker.backend.story.plan_editor.json_form import plan_object
+from interleave_thinker.backend.story.plan_editor.merge import read_edits
+from interleave_thinker.backend.story.plan_editor.outline import write_outline
 
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer

@@ -11,8 +11,8 @@ from typing import Any
 
 from PIL import Image
 
-from interleave_thinker.backend.plan_editor.merge import read_edits
-from interleave_thinker.backend.types import StepImage
+from interleave_thinker.backend.core.types import StepImage
+from interleave_thinker.backend.story.plan_editor.merge import read_edits
 
 from ..graphs.klein import Graph, node, story
 from ..graphs.replies import verdict

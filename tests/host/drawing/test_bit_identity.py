@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interleave_thinker.backend.loop.policy import attempt_seed
+from interleave_thinker.backend.story.loop.policy import attempt_seed
 
 from ..graphs.klein import image_edit, story, text_to_image
 from ..server.comfy_server import ComfyServer

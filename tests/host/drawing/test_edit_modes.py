@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interleave_thinker.backend.loop.policy import attempt_seed
+from interleave_thinker.backend.story.loop.policy import attempt_seed
 from interleave_thinker.nodes.sampling.settings import kontext_size
 
 from ..graphs import families as official

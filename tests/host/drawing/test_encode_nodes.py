@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.loop.policy import attempt_seed
+from interleave_thinker.backend.story.loop.policy import attempt_seed
 
 from ..graphs import newer_families as official
 from ..graphs.families import image_to_image, ours

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.loop.policy import attempt_seed
+from interleave_thinker.backend.story.loop.policy import attempt_seed
 
 from ..graphs import read_families as official
 from ..graphs.families import Graph, ours

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interleave_thinker.backend.loop.policy import attempt_seed
+from interleave_thinker.backend.story.loop.policy import attempt_seed
 
 from ..graphs.families import CLIP, MODEL, VAE, Graph, custom_sampler, ksampler, loaded, ours, saved, text
 from ..graphs.klein import node

@@ -21,7 +21,7 @@ from support.chat_server import chat_server
 from support.image_service import image_service
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.output.exporters import export_by_name
 
 from ..server.comfy_server import ROOT, ComfyServer
 from .klein import Graph

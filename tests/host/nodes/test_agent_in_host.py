@@ -14,7 +14,7 @@ import pytest
 from support.chat_server import ChatServer, chat_server
 from support.small_families import save_family
 
-from interleave_thinker.backend.prompts.prompt_set import PromptSet
+from interleave_thinker.backend.core.prompts.prompt_set import PromptSet
 
 from ..graphs.examples import CHECKPOINTS, REQUEST, need_checkpoints
 from ..graphs.klein import Graph, node, story

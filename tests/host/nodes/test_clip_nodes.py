@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from support.clips import story
 
-from interleave_thinker.backend.clips.making import clips_of
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import Trajectory
+from interleave_thinker.backend.core.types import Trajectory
+from interleave_thinker.backend.story.clips import clips_of
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.nodes.inputs.run_folder import run_folder
 
 from ..graphs.klein import Graph, node

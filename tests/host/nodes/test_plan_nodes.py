@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from support.chat_server import chat_server
 
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 
 from ..graphs.examples import id_of, need_checkpoints, twin
 from ..graphs.klein import Graph, node

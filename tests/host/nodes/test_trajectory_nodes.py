@@ -16,15 +16,15 @@ import pytest
 from PIL import Image
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.animation import Film, frames_of, render
-from interleave_thinker.backend.exporters.video import FPS, SIDE, seconds_of
-from interleave_thinker.backend.feedback.log import read_feedback
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import Trajectory
+from interleave_thinker.backend.core.types import Trajectory
+from interleave_thinker.backend.output.exporters import export_by_name
+from interleave_thinker.backend.output.exporters.animation import Film, frames_of, render
+from interleave_thinker.backend.output.exporters.video import FPS, SIDE, seconds_of
+from interleave_thinker.backend.output.feedback.log import read_feedback
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.nodes.inputs.run_folder import run_folder
-from interleave_thinker.training.data.rows.sft import read_rows
+from interleave_thinker.training.rows.sft import read_rows
 
 from ..graphs.klein import Graph, node
 from ..server.comfy_server import ComfyServer, HostError

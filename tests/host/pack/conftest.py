@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.story.journal.copy import save_trajectory
 
 from ..server.comfy_server import ComfyServer
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from PIL import Image
 
-from interleave_thinker.backend.journal.copy import save_trajectory
-from interleave_thinker.backend.types import Trajectory
+from interleave_thinker.backend.core.types import Trajectory
+from interleave_thinker.backend.story.journal.copy import save_trajectory
 
 Spoil = Callable[[Path, Path], None]
 """Spoils the story in a folder; the second path is a file outside of it."""

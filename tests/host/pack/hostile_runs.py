@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.story.journal.copy import save_trajectory
 
 from ..graphs.klein import Graph, loaders
 from ..server.comfy_server import ROOT, ComfyServer

@@ -10,8 +10,8 @@ from zlib import crc32
 import pytest
 from support.host_home import HostHome
 
-from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import StopReason, Trajectory
+from interleave_thinker.backend.core.types import StopReason, Trajectory
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.nodes.legacy_stubs import node_names
 
 from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin

@@ -12,12 +12,12 @@ import pytest
 from support.host_home import HostHome
 from support.small_agents import OneInThree, OnePlan
 
-from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.backend.journal.choices import read_choices
-from interleave_thinker.backend.journal.journal import Journal
-from interleave_thinker.backend.loop.collaborators import Collaborators
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.types import Plan, Request, Step
+from interleave_thinker.backend.core.types import Plan, Request, Step
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.backend.story.journal.choices import read_choices
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.loop import run
 
 from ..server.comfy_server import ComfyServer
 

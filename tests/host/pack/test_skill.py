@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from interleave_thinker.backend.exporters.story import StoryFile
+from interleave_thinker.backend.output.exporters.story import StoryFile
 
 from ..graphs.examples import Change, changed, need_checkpoints, requirements
 from ..graphs.skill import SKILL, SLOTS_FILE, files, names

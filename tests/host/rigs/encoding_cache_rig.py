@@ -17,9 +17,9 @@ from PIL import Image
 from shim.tiny_families import make_family
 
 import nodes
-from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
-from interleave_thinker.backend.machine.counters import counting
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.machine.counters import counting
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.models.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.nodes.sampling.comfy_generator import ComfyGenerator, LoadedModels
 from interleave_thinker.nodes.sampling.settings import SamplingSettings
 

@@ -24,12 +24,12 @@ from booked_card import CPU, GPU, KILO, fresh, gpu, on_gpu
 from comfy.model_patcher import ModelPatcher
 from shim.prestartup_script import Without
 
-from interleave_thinker.backend.chat import Message, Reply, ReplySettings, open_chat
-from interleave_thinker.backend.chat.local.generation import _questions
-from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.vram.placement import agent_work
-from interleave_thinker.backend.vram.shapes import agent_shape
+from interleave_thinker.backend.core.errors import ChatError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.models.chat import Message, Reply, ReplySettings, open_chat
+from interleave_thinker.backend.models.chat.local.generation import _questions
+from interleave_thinker.backend.models.vram.placement import agent_work
+from interleave_thinker.backend.models.vram.shapes import agent_shape
 from interleave_thinker.nodes.agents.managed_chat import ManagedChat, offload_others
 from interleave_thinker.nodes.host import memory as ours
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.nodes.agents.host_agent import IMAGE
 from interleave_thinker.nodes.host import text
 

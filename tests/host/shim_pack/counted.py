@@ -77,7 +77,7 @@ class CountedPaint:
             time.sleep(0.02)
         images = pack("nodes.inputs.images")
         picture = None if source is None else images.to_pictures(source)[0]
-        painter = pack("backend.generators.fake").FakeGenerator(64)
+        painter = pack("backend.models.generators.fake").FakeGenerator(64)
         seeds = [seed + number if more.get("vary") else seed for number in range(batch)]
         drawn = [painter.draw(f"{model['name']} {prompt}", picture, one) for one in seeds]
         return (torch.cat([images.to_batch(one.image) for one in drawn]),)

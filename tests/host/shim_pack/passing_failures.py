@@ -42,7 +42,7 @@ class PassingGenerator:
         }
 
     def generator(self, name: str, word: str, failures: int, seconds: float) -> tuple[Any]:
-        fake, errors = pack("backend.generators.fake"), pack("backend.errors")
+        fake, errors = pack("backend.models.generators.fake"), pack("backend.core.errors")
 
         class Passing(fake.FakeGenerator):
             def draw(self, prompt: str, source: Any, seed: int) -> Any:
@@ -75,7 +75,7 @@ class PassingAgent:
     def agent(self, name: str, replies: str, failures: int) -> tuple[Any]:
         def before() -> None:
             if _fails(name, failures):
-                raise pack("backend.errors").ChatError("The server does not answer.", "Start it.")
+                raise pack("backend.core.errors").ChatError("The server does not answer.", "Start it.")
             note("ask")
 
         return scripted_agent(replies, before=before)

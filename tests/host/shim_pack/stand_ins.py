@@ -22,7 +22,7 @@ def scripted_agent(
     replies: str, seconds_per_word: float = 0.0, before: Callable[[], object] = lambda: None
 ) -> tuple[Any]:
     """Return the output of a node: an agent with the replies of a JSON list, which calls `before` first."""
-    scripted = pack("backend.chat.scripted")
+    scripted = pack("backend.models.chat.scripted")
 
     class Chat(scripted.ScriptedChat):
         def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
@@ -51,7 +51,7 @@ class GivenPlan:
         return {"required": {"request": text, "prompts": text}, "optional": {"images": ("IMAGE",)}}
 
     def plan(self, request: str, prompts: str, images: Any = None) -> tuple[Any]:
-        types = pack("backend.types")
+        types = pack("backend.core.types")
         steps = [
             types.Step(number=number, auxiliary_text=line[1:].strip())
             if line.startswith("#")

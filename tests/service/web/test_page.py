@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
 from support.served_app import served_app
 from support.small_pool import SmallPool
 
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.service.pool import Busy, WorkerState
 from interleave_thinker.service.settings import ServiceSettings
 

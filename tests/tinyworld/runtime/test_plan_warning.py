@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, worded
-from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.tinyworld.lab.world.requests import random_story
+from interleave_thinker.backend.core.types import Plan, Step
+from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, worded
+from interleave_thinker.research.tinyworld.world.requests import random_story
 from interleave_thinker.tinyworld.runtime.vocabulary import plan_warning
 
 BOAT = "a sea page with a red boat at the middle"

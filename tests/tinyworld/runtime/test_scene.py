@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
-from interleave_thinker.backend.errors import ScorerError
-from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.core.errors import ScorerError
+from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.reading import UNREADABLE, read_image
 from interleave_thinker.tinyworld.runtime.scene import (

@@ -10,19 +10,19 @@ from random import Random
 
 import pytest
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.loop.collaborators import Collaborators
-from interleave_thinker.backend.loop.events import AttemptJudged, Finished
-from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Request, RunSettings, Trajectory
-from interleave_thinker.tinyworld.lab.stories import request_of
-from interleave_thinker.tinyworld.lab.world.judged_images import balanced
-from interleave_thinker.tinyworld.lab.world.requests import random_story
-from interleave_thinker.tinyworld.lab.world.scenes import changed_cells, random_edit, random_scene
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Request, RunSettings, Trajectory
+from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.story.agents.critic import Critic
+from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.events import AttemptJudged, Finished
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.research.tinyworld.stories import request_of
+from interleave_thinker.research.tinyworld.world.judged_images import balanced
+from interleave_thinker.research.tinyworld.world.requests import random_story
+from interleave_thinker.research.tinyworld.world.scenes import changed_cells, random_edit, random_scene
 from interleave_thinker.tinyworld.runtime import CHECKPOINTS, DEMO_REQUEST, DEMO_SEED
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator

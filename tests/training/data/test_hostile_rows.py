@@ -12,8 +12,8 @@ from random import Random
 import pytest
 from support.hostile_rows import OUTPUTS, commands_of, files_of, prepare, spoiled
 
-from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.backend.shown_text import shown_text
+from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker.backend.core.shown_text import shown_text
 
 pytest.importorskip("datasets")
 

@@ -10,14 +10,14 @@ from support.cli_calls import call
 from support.made_runs import grey_page, run_of, say
 from support.small_agents import TrainedChat
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.answers.reading import write_verdict
-from interleave_thinker.backend.chat.chat_model import Reply
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.log import Feedback, record_feedback
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts.agent_card import CARD, AgentCard, Calibration, read_card
-from interleave_thinker.backend.types import Attempt, Verdict
+from interleave_thinker.backend.core.answers.reading import write_verdict
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.prompts.agent_card import CARD, AgentCard, Calibration, read_card
+from interleave_thinker.backend.core.seams.chat_model import Reply
+from interleave_thinker.backend.core.types import Attempt, Verdict
+from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.training.gate.calibration import Sure, calibrate, judged_by_people
 
 HALF = Calibration(slope=0.5, intercept=-1.0, images=50)

@@ -15,20 +15,18 @@ from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_ch
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts.agent_card import KindReliability, read_card
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.types import Plan, Step, Verdict
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.prompts.agent_card import KindReliability, read_card
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
+from interleave_thinker.backend.core.types import Plan, Step, Verdict
+from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.cli import main
 from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.cli.train.own_critic import reinforcement_of
-from interleave_thinker.training.data.from_runs.settings import RunsData
-from interleave_thinker.training.data.rows.lengths import TokenLimit
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.gate.gate_rows import (
     GateSettings,
     askable,
@@ -48,6 +46,8 @@ from interleave_thinker.training.gate.regression_gate import (
     measured,
 )
 from interleave_thinker.training.gate.reliability import reliability_of
+from interleave_thinker.training.rows.lengths import TokenLimit
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.stages.own_critic import (
     OwnCriticAgents,
     OwnCriticData,

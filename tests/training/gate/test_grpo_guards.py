@@ -15,12 +15,12 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from support.small_grpo import SMALL, make_data, run, weights
 
-from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.generators.generator import GeneratorWrapper
+from interleave_thinker.backend.core.errors import TrainingError
+from interleave_thinker.backend.core.seams.generator import GeneratorWrapper
+from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.rl import CriticRlRow, read_rl_rows
 from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.rows.rl import CriticRlRow, read_rl_rows
 from interleave_thinker.training.stages.grpo_settings import split_held_out
 
 
@@ -149,7 +149,7 @@ def test_another_reference_than_the_start_is_noticed(
     start = tmp_path / "start"
     shutil.copytree(checkpoint("critic"), start)
 
-    from interleave_thinker.training.stages import grpo as grpo
+    from interleave_thinker.training.stages import grpo
 
     load = grpo.load_policy
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from support.made_runs import run_of
 
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.feedback.log import Feedback, ItemFeedback, record_feedback
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
-from interleave_thinker.backend.types import Attempt, CheckedItem, ChecklistItem, Verdict
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
+from interleave_thinker.backend.core.types import Attempt, CheckedItem, ChecklistItem, Verdict
+from interleave_thinker.backend.output.feedback.log import Feedback, ItemFeedback, record_feedback
 from interleave_thinker.training.gate.reliability import (
     answered_items,
     as_lines,

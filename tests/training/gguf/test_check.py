@@ -8,10 +8,10 @@ import pytest
 from support.cli_calls import verdict_reply
 from support.small_agents import STORY
 
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.chat_model import ChatModel, Reply
-from interleave_thinker.backend.prompts.agent_card import AgentCard
-from interleave_thinker.backend.prompts.trained_with import TrainedWith
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.prompts.agent_card import AgentCard
+from interleave_thinker.backend.core.prompts.trained_with import TrainedWith
+from interleave_thinker.backend.core.seams.chat_model import ChatModel, Reply
 from interleave_thinker.training.trainer import gguf as check
 from interleave_thinker.training.trainer.gguf import GgufSettings
 

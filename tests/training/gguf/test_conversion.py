@@ -15,10 +15,10 @@ import pytest
 from support.cli_calls import call, start
 from support.fake_gguf_programs import write_converter, write_quantizer
 
-from interleave_thinker.backend.chat.llamacpp_chat import find_gguf
-from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.prompts.agent_card import AgentCard
-from interleave_thinker.backend.prompts.trained_with import trained_with
+from interleave_thinker.backend.core.errors import TrainingError
+from interleave_thinker.backend.core.prompts.agent_card import AgentCard
+from interleave_thinker.backend.core.prompts.trained_with import trained_with
+from interleave_thinker.backend.models.chat.llamacpp_chat import find_gguf
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.trainer.gguf import CONVERTER, QUANTIZER, find_program, run_program
 

@@ -14,7 +14,7 @@ from support.cli_calls import call
 from support.llama_models import need_server
 from support.tiny_checkpoint import build_checkpoint, teach_verdicts
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.training.trainer.gguf import CONVERTER, find_program
 
 WRAPPER = """

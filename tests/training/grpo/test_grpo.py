@@ -12,7 +12,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from support.small_grpo import SMALL, make_data, recipe_settings, run, weights
 
-from interleave_thinker.backend.errors import TrainingError
+from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint
@@ -46,9 +46,9 @@ def test_a_training_in_which_all_groups_are_dead_says_so(
 
 def test_a_training_writes_a_critic_its_log_and_a_card(straight: tuple[Path, list[str]]) -> None:
     out, lines = straight
-    from interleave_thinker.backend.agents.critic import Critic
-    from interleave_thinker.backend.chat import ReplySettings, open_chat
-    from interleave_thinker.backend.pictures import Picture
+    from interleave_thinker.backend.core.pictures import Picture
+    from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+    from interleave_thinker.backend.story.agents.critic import Critic
 
     before, after = weights(checkpoint("critic")), weights(out / "final")
     assert before.keys() == after.keys()

@@ -13,12 +13,12 @@ import pytest
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.tinyworld.lab.data.planner_rl import SimulatedWorld, StoryKind, make_planner_rl
+from interleave_thinker.backend.core.errors import SettingsError, TrainingError
+from interleave_thinker.research.tinyworld.data.planner_rl import SimulatedWorld, StoryKind, make_planner_rl
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.rows.rl import read_planner_rl
 from interleave_thinker.training.reward.plan_judges import JudgingSettings
 from interleave_thinker.training.reward.plan_reward import PlanRewardSettings
+from interleave_thinker.training.rows.rl import read_planner_rl
 from interleave_thinker.training.stages.grpo import TrainingData, train
 from interleave_thinker.training.stages.grpo_settings import PlannerGrpoTraining, split_planner_rows
 from interleave_thinker.training.stages.grpo_tasks import PlannerTask
@@ -119,8 +119,8 @@ def test_a_declining_planner_stops_training_and_the_last_good_one_is_kept(
 def test_one_command_trains_a_planner_from_data(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from interleave_thinker.cli.data.command import app as data_app
     from interleave_thinker.cli.train.command import app
+    from interleave_thinker.research.commands.data import app as data_app
 
     made = tmp_path / "rows"
     given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1"]

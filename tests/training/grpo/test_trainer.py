@@ -14,8 +14,8 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from support.small_grpo import SMALL, make_data, recipe_settings, run
 
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import CriticReward
 from interleave_thinker.training.reward.redrawer import DrawingSettings
@@ -79,8 +79,7 @@ def test_skipped_answers_do_not_reduce_the_weight_of_others(
 def test_the_process_group_starts_before_the_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.training.stages import grpo as grpo
-    from interleave_thinker.training.stages import grpo_trainer as grpo_trainer
+    from interleave_thinker.training.stages import grpo, grpo_trainer
 
     order: list[str] = []
     made, load = grpo_trainer.config_of, grpo.load_policy

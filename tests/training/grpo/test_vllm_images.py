@@ -13,8 +13,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from support.small_grpo import SMALL, make_data, run
 from trl.generation import vllm_generation as trl_engine
 
-from interleave_thinker.training.stages import grpo as grpo
-from interleave_thinker.training.stages import grpo_trainer as grpo_trainer
+from interleave_thinker.training.stages import grpo, grpo_trainer
 from interleave_thinker.training.stages.grpo_trainer import without_image_cache
 
 vllm_generation: Any = trl_engine

@@ -12,11 +12,10 @@ import pytest
 from PIL import Image
 from support.reward_fakes import Artist, Taste
 
-from interleave_thinker.backend.answers.reading import write_verdict
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Score, Verdict
+from interleave_thinker.backend.core.answers.reading import write_verdict
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Score, Verdict
 from interleave_thinker.training.content_cache import ContentCache
-from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation, row_redraw_seed
 from interleave_thinker.training.reward.critic_reward import (
     MIN_VERDICTS,
     CriticReward,
@@ -26,6 +25,7 @@ from interleave_thinker.training.reward.critic_reward import (
 )
 from interleave_thinker.training.reward.redrawer import BatchCounts, DrawingSettings, Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
+from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation, row_redraw_seed
 
 
 class Seeing(Artist):

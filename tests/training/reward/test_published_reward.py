@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 from support.reward_fakes import Artist, Taste
 
-from interleave_thinker.backend.types import Score
+from interleave_thinker.backend.core.types import Score
 from interleave_thinker.training.content_cache import ContentCache
-from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings, read_published
 from interleave_thinker.training.reward.redrawer import DrawingSettings, Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
+from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation
 
 BEFORE = "the prompt before"
 NOTHING: object = None

@@ -11,8 +11,8 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.backend.core.errors import SettingsError, TrainingError
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages.sft import train
 from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
 from interleave_thinker.training.trainer.resume import is_to_stop, lowest, measured_losses, newest_checkpoint

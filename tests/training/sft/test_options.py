@@ -17,12 +17,13 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.backend.vram.shapes import SHAPES
+from interleave_thinker.backend.core.errors import SettingsError, TrainingError
+from interleave_thinker.backend.models.vram.shapes import SHAPES
 from interleave_thinker.cli.settings import place_of
 from interleave_thinker.cli.shared_options import folder_of
 from interleave_thinker.cli.train import command as cli_train
-from interleave_thinker.training.data.rows.sft import (
+from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
+from interleave_thinker.training.rows.sft import (
     RowSet,
     SftMessage,
     SftRow,
@@ -30,7 +31,6 @@ from interleave_thinker.training.data.rows.sft import (
     show_balance,
     verdict_balance,
 )
-from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
 from interleave_thinker.training.stages.grpo_settings import GrpoTraining, batches
 from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 from interleave_thinker.training.trainer.resume import newest_checkpoint
@@ -98,7 +98,7 @@ def test_vision_is_kept_or_trained(base: Path, images: Path, tmp_path: Path) -> 
 
 
 def test_a_lora_opens_on_its_base(base: Path, images: Path, tmp_path: Path) -> None:
-    from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
+    from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
 
     lines: list[str] = []
     adapter = tune(
@@ -191,7 +191,7 @@ def test_image_tokens_count_towards_the_cutoff(base: Path, images: Path, tmp_pat
     large = [row.model_copy(update={"images": ["large.png", "large.png"]}) for row in rows(1)]
     from transformers import AutoProcessor
 
-    from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
+    from interleave_thinker.training.rows.lengths import row_lengths, shown_of
 
     processor = AutoProcessor.from_pretrained(base)
     exact = row_lengths([shown_of(row, images) for row in [*small, *large]], processor, limit=1)

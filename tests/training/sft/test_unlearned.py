@@ -14,18 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from interleave_thinker.backend.answers.reading import read_verdict, write_verdict
-from interleave_thinker.backend.errors import AnswerError, TrainingError
-from interleave_thinker.backend.feedback.sft_rows import refined_range
-from interleave_thinker.backend.types import Verdict
-from interleave_thinker.training.data.rows.sft import (
-    RowSet,
-    SftMessage,
-    SftRow,
-    as_dataset,
-    read_rows,
-    write_rows,
-)
+from interleave_thinker.backend.core.answers.reading import read_verdict, write_verdict
+from interleave_thinker.backend.core.errors import AnswerError, TrainingError
+from interleave_thinker.backend.core.types import Verdict
+from interleave_thinker.backend.output.feedback.sft_rows import refined_range
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow, as_dataset, read_rows, write_rows
 from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 from interleave_thinker.training.stages.sft_settings import asked, hold_out
 from interleave_thinker.training.stages.sft_trainer import IGNORE_INDEX, mask_labels

@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.training.statistics import (
     Z,
     paired_difference,
@@ -63,7 +63,7 @@ def test_an_empty_sample_has_no_interval() -> None:
 
 
 def test_a_missing_scipy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave_thinker.backend.machine.libraries.missing", list)
+    monkeypatch.setattr("interleave_thinker.backend.core.machine.libraries.missing", list)
     with pytest.raises(SettingsError, match=r"This requires scipy, not installed here.*training"):
         share([True])
 

@@ -28,11 +28,11 @@ from support.tiny_checkpoint import build_checkpoint, question
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 pytest.importorskip("peft")
 
-from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.chat.local.adapters import attach
-from interleave_thinker.backend.chat.local.base_model import load_processor
-from interleave_thinker.backend.checkpoints.checkpoint import load_whole
-from interleave_thinker.backend.errors import ChatError, InterleaveError
+from interleave_thinker.backend.core.errors import ChatError, InterleaveError
+from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+from interleave_thinker.backend.models.chat.local.adapters import attach
+from interleave_thinker.backend.models.chat.local.base_model import load_processor
+from interleave_thinker.backend.models.checkpoints.checkpoint import load_whole
 from interleave_thinker.training.trainer.saving import merge
 
 HEAD, EMBEDDINGS = "lm_head", "model.language_model.embed_tokens"

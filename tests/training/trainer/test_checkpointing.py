@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set
+from interleave_thinker.backend.core.errors import TrainingError
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.training.trainer.resume import (
     claim_run,
     given_back_on_failure,

@@ -13,12 +13,12 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page, q
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.prompts.prompt_set import PromptSet
-from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.backend.core.prompts.prompt_set import PromptSet
+from interleave_thinker.backend.models.chat import ReplySettings, open_chat
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redrawer import DrawingSettings
+from interleave_thinker.training.rows.lengths import row_lengths, shown_of
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages.sft import train
 from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
 from interleave_thinker.training.trainer.model_loading import ModelParts, load_policy, load_processor

@@ -13,7 +13,7 @@ from support.tiny_checkpoint import build_adapter, build_checkpoint
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.errors import TrainingError
+from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.training.trainer.saving import _convert, merge
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.training.stages.grpo_settings import GrpoTraining
 from interleave_thinker.training.stages.grpo_trainer import config_of
 from interleave_thinker.training.stages.sft import SftTraining

@@ -13,15 +13,19 @@ from support.tiny_checkpoint import ACCEPTED, build_adapter, build_checkpoint, p
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.agents.planner import Planner
-from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.prompts.agent_card import AgentCard
-from interleave_thinker.backend.prompts.prompt_set import default_prompt_set, named_prompt_set, prompt_set_of
-from interleave_thinker.backend.prompts.trained_with import trained_with
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.prompts.agent_card import AgentCard
+from interleave_thinker.backend.core.prompts.prompt_set import (
+    default_prompt_set,
+    named_prompt_set,
+    prompt_set_of,
+)
+from interleave_thinker.backend.core.prompts.trained_with import trained_with
+from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+from interleave_thinker.backend.story.agents.critic import Critic
+from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages.sft import train
 from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
 from interleave_thinker.training.trainer.saving import merge

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.machine import libraries
-from interleave_thinker.backend.machine.libraries import least
+from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.machine import libraries
+from interleave_thinker.backend.core.machine.libraries import least
 
 TRL = least("trl")
 PROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"

@@ -16,13 +16,13 @@ from support.tiny_checkpoint import build_adapter, build_checkpoint
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.chat import open_chat
-from interleave_thinker.backend.checkpoints.checkpoint import load_whole
-from interleave_thinker.backend.errors import InterleaveError, TrainingError
-from interleave_thinker.backend.prompts.trained_with import TrainedWith
-from interleave_thinker.training.data.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.backend.core.errors import InterleaveError, TrainingError
+from interleave_thinker.backend.core.prompts.trained_with import TrainedWith
+from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.models.checkpoints.checkpoint import load_whole
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.gate.regression_gate import answers_of
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages.sft import train
 from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
 from interleave_thinker.training.trainer.model_loading import load_policy, load_processor

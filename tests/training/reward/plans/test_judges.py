@@ -10,20 +10,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.chat.chat_model import Reply
-from interleave_thinker.backend.errors import (
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.errors import (
     AnswerError,
     ChatError,
     ScorerError,
     SettingsError,
     TrainingError,
 )
-from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.tinyworld.lab.data.planner_rl import SimulatedWorld
-from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
+from interleave_thinker.backend.core.seams.chat_model import Reply
+from interleave_thinker.backend.core.types import Plan, Step
+from interleave_thinker.research.tinyworld.data.planner_rl import SimulatedWorld
+from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.training.data.rows.rl import PlannerRlRow
 from interleave_thinker.training.gate.held_out import PlanCheck, plan_check
 from interleave_thinker.training.reward import bounded_calls as failures
 from interleave_thinker.training.reward.plan_judges import (
@@ -35,6 +34,7 @@ from interleave_thinker.training.reward.plan_judges import (
 )
 from interleave_thinker.training.reward.plan_reward import PlannerReward, PlanRewardSettings, PlanSample
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
+from interleave_thinker.training.rows.rl import PlannerRlRow
 
 WORLD = SimulatedWorld()
 STORY = PlannerRlRow(

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.answers.reading import write_plan
-from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.training.data.rows.rl import PlannerRlRow, StepRange
+from interleave_thinker.backend.core.answers.reading import write_plan
+from interleave_thinker.backend.core.types import Plan, Step
 from interleave_thinker.training.reward.plan_reward import (
     PlanRewardSettings,
     asked_steps,
@@ -19,6 +18,7 @@ from interleave_thinker.training.reward.plan_reward import (
     length_fit,
     plan_format,
 )
+from interleave_thinker.training.rows.rl import PlannerRlRow, StepRange
 
 REQUEST = (
     "Please tell the story of a small red fox that walks through the snow at night, meets an owl on a fence "

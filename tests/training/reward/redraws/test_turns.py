@@ -16,11 +16,11 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 import torch
 
-from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.chat.local.chat import TransformersChat
-from interleave_thinker.backend.errors import ScorerError, SettingsError
-from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.types import Score
+from interleave_thinker.backend.core.errors import ScorerError, SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Score
+from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+from interleave_thinker.backend.models.chat.local.chat import TransformersChat
 from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.reward import redrawer as turns
 from interleave_thinker.training.reward.base_judge import BaseJudge, TrainedBase
@@ -216,7 +216,7 @@ class Told:
 
 
 def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.backend.scorers.judge import ChatJudge
+    from interleave_thinker.backend.models.judge import ChatJudge
 
     base = build_checkpoint(tmp_path / "base")
     with pytest.raises(SettingsError, match="--lora-r"):

@@ -14,9 +14,9 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from huggingface_hub import ModelCard, metadata_load, metadata_save
 
-from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
-from interleave_thinker.backend.prompts.agent_card import AgentCard, KindReliability, MeasuredStrictness
-from interleave_thinker.backend.prompts.trained_with import trained_with
+from interleave_thinker.backend.core.prompts.agent_card import AgentCard, KindReliability, MeasuredStrictness
+from interleave_thinker.backend.core.prompts.trained_with import trained_with
+from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.vocabulary import check_request
 from interleave_thinker.training.gate.gate_rows import GateSettings

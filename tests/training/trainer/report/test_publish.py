@@ -16,8 +16,8 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from huggingface_hub import HfApi, metadata_load
 
-from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.prompts.agent_card import MeasuredStrictness, read_card
+from interleave_thinker.backend.core.errors import TrainingError
+from interleave_thinker.backend.core.prompts.agent_card import MeasuredStrictness, read_card
 from interleave_thinker.training.trainer.model_card import origin_of, read_facts, write_card
 from interleave_thinker.training.trainer.saving import merge
 

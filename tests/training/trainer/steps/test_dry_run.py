@@ -14,18 +14,18 @@ from support.made_runs import made_run, say
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
-from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.backend.scorers import open_scorer
+from interleave_thinker.backend.core.errors import SettingsError, TrainingError
+from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest
+from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.models.scorers import open_scorer
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.data.from_runs.settings import RunsData
-from interleave_thinker.training.data.rows.rl import read_rl_rows
-from interleave_thinker.training.data.rows.sft import write_rows
+from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redrawer import DrawingSettings
-from interleave_thinker.training.stages import own_critic as own_critic
+from interleave_thinker.training.rows.rl import read_rl_rows
+from interleave_thinker.training.rows.sft import write_rows
+from interleave_thinker.training.stages import own_critic
 from interleave_thinker.training.stages.grpo import TrainingData
 from interleave_thinker.training.stages.own_critic import Rehearsal, rl_rows
 from interleave_thinker.training.trainer.run import Prepared, clock, dry_runs, time_lines

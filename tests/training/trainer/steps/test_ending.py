@@ -22,13 +22,13 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from safetensors.torch import load_file
 
-from interleave_thinker.backend.chat import ReplySettings, open_chat
-from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.prompts.agent_card import read_card
-from interleave_thinker.backend.prompts.prompt_set import prompt_set_of
+from interleave_thinker.backend.core.errors import TrainingError
+from interleave_thinker.backend.core.prompts.agent_card import read_card
+from interleave_thinker.backend.core.prompts.prompt_set import prompt_set_of
+from interleave_thinker.backend.models.chat import ReplySettings, open_chat
 from interleave_thinker.cli.train import command as train_commands
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, write_rows
 from interleave_thinker.training.gate.held_out import Check
+from interleave_thinker.training.rows.sft import SftMessage, SftRow, write_rows
 from interleave_thinker.training.stages import grpo as checkpoint_selection
 from interleave_thinker.training.trainer.ending import (
     Ending,

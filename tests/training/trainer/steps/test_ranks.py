@@ -11,7 +11,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from accelerate import utils
 
-from interleave_thinker.backend.errors import ScorerError, TrainingError
+from interleave_thinker.backend.core.errors import ScorerError, TrainingError
 from interleave_thinker.training.reward.plan_judges import JudgingSettings
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.stages.grpo_settings import GrpoTraining

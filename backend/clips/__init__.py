@@ -1,1 +1,0 @@
-"""Clips: short videos that lead from one image of a story to the next."""

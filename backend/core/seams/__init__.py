@@ -1,0 +1,1 @@
+"""Base classes of the models: chat model, generator, scorer."""

@@ -1,0 +1,244 @@
+"""Attempts, steps with their attempts, checks of a story, and the finished run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from ..pictures import Picture
+from .checklist import CheckedItems
+from .clip import Clip
+from .plan import MAX_STEPS, Plan, Request, Step
+from .run_settings import MAX_ATTEMPTS, MAX_BATCH, MAX_STEP_IMAGES, CastShown, RunSettings, UnusedSetting
+from .values import Several, Text, Value, written_without
+
+
+class Verdict(Value):
+    """The critic's verdict on one image. `success` is None if the critic's reply could not be read.
+
+    None never counts as accepted. An empty `refined_prompt` keeps the prompt. `probability` is P(success),
+    0..1, from the logits at the verdict, or None if the backend does not report it. `items` are the answers
+    to the step's checklist; `success` is False if one of them failed, and None instead of True if one has no
+    answer. `forced`: the critic's own reply had no verdict, which only a second reply, constrained to the
+    grammar of verdicts, had.
+    """
+
+    success: bool | None
+    refined_prompt: Text = ""
+    reasoning: Text = ""
+    probability: float | None = Field(default=None, ge=0.0, le=1.0)
+    items: CheckedItems = ()
+    forced: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_items(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit empty fields that were added later, so that earlier versions can read the verdict."""
+        return written_without(fields(self), self, ("items", "forced"))
+
+
+class Score(Value):
+    """Scores of an image for the step's original prompt (`docs/reference/file-formats.md`), 0..10 each."""
+
+    semantics: float = Field(ge=0.0, le=10.0)
+    quality: float = Field(ge=0.0, le=10.0)
+
+    @property
+    def overall(self) -> float:
+        """Geometric mean of both scores, 0..10."""
+        return (self.semantics * self.quality) ** 0.5
+
+
+class Fault(Value):
+    """A failure stored as a value: the part that failed ("generator", "critic", "scorer") and its message."""
+
+    where: Text
+    message: Text
+
+
+RequestedBy = Literal["user", "story check"]
+
+
+class Redraw(Value):
+    """Marks an attempt that was requested, with its number among the requests at the step."""
+
+    by: RequestedBy = "user"
+    number: int = Field(
+        ge=1, description="Number among the attempts that were requested at this step, from 1."
+    )
+
+
+class Enhancement(Value):
+    """What a prompt enhancer made of the prompt of an attempt.
+
+    `prompt` is what the image model was given. If `warning` is not empty, it is the attempt's own prompt,
+    because the enhancer's replies could not be used.
+    """
+
+    prompt: Text
+    warning: Text = ""
+
+
+class Attempt(Value):
+    """One attempt at a step. `image` is None if it failed, `verdict` is None if no critic was used."""
+
+    prompt: Text
+    seed: int
+    source: Picture | None = None
+    beside: Several[Picture] = Field(
+        default=(),
+        max_length=MAX_STEP_IMAGES - 1,
+        description="Images shown to the model next to the source image.",
+    )
+    cast: CastShown | None = Field(default=None, description="What the model was told about the cast.")
+    image: Picture | None = None
+    verdict: Verdict | None = None
+    score: Score | None = None
+    error: Fault | None = None
+    seconds: float = Field(default=0.0, ge=0.0, description="Wall-clock seconds of generating and judging.")
+    place: int = Field(
+        default=0, ge=0, lt=MAX_BATCH, description="Index in the batch of images generated together."
+    )
+    redraw: Redraw | None = Field(default=None, description="Set if the user requested this attempt.")
+    enhancement: Enhancement | None = Field(
+        default=None, description="Prompt that the image model was given, if an enhancer rewrote it."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit default values, as earlier versions wrote attempts, so that they can read them."""
+        return written_without(fields(self), self, ("place", "redraw", "beside", "enhancement", "cast"))
+
+
+FORMAT_VERSION = 1
+MAX_CHECKS = 1_000
+MAX_FINDINGS = MAX_STEPS
+
+
+class StopReason(str, Enum):
+    """Why no further attempt was made at a step. The values are shown to users and stored in files."""
+
+    accepted = "accepted"
+    """The critic accepted the chosen attempt."""
+    attempts_used_up = "tries used up"
+    """No attempt was accepted. The chosen one is the best, or the last."""
+    picked = "picked"
+    """The user picked the chosen attempt, regardless of its verdict."""
+    approved_by_time = "approved by time"
+    """No user decided in time, so the run continued with the chosen attempt."""
+    redrawn = "redrawn"
+    """The user requested the chosen attempt, and the critic did not accept it."""
+    unjudged = "unjudged"
+    """Generated without a critic (a single attempt, or no critic given)."""
+    unchecked = "not checked"
+    """The critic accepted the image and did not answer the step's checklist."""
+    skipped = "skipped"
+    """The user skipped the step: it has no image, and later steps edit the one before it."""
+    text_only = "text only"
+    """A text-only step: no image is generated."""
+    budget = "budget"
+    """The time budget of the run was used up."""
+    cancelled = "cancelled"
+    """The user stopped the run."""
+    error = "error"
+    """The generation failed, and no attempt has an image."""
+
+
+class StepResult(Value):
+    """A step with all its attempts. `chosen` is an index into `attempts`, or None without an image.
+
+    `approved`: the user picked the attempt that the run kept itself, so no other image was chosen.
+    """
+
+    step: Step
+    attempts: Several[Attempt] = Field(default=(), max_length=MAX_ATTEMPTS)
+    chosen: int | None = None
+    stop_reason: StopReason
+    approved: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_approval(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `approved` if it is false, so that earlier versions can read the result."""
+        return written_without(fields(self), self, ("approved",))
+
+    @model_validator(mode="after")
+    def _chosen_exists(self) -> StepResult:
+        if self.chosen is not None and (
+            not 0 <= self.chosen < len(self.attempts) or self.attempts[self.chosen].image is None
+        ):
+            raise ValueError(f"step {self.step.number}: chosen attempt {self.chosen} has no image")
+        return self
+
+    @property
+    def image(self) -> Picture | None:
+        """Image of the chosen attempt."""
+        return None if self.chosen is None else self.attempts[self.chosen].image
+
+
+FindingKind = Literal["identity", "state", "order", "style"]
+"""What an image of a story breaks: who someone is, what is true by then, the order of events, the style."""
+
+
+class StoryFinding(Value):
+    """An image that does not fit its story, with one sentence that says what it must show instead."""
+
+    step: int = Field(ge=1)
+    kind: FindingKind
+    problem: Annotated[Text, Field(min_length=1)]
+
+
+class StoryCheck(Value):
+    """One check of all images of a story.
+
+    `key` is the digest of the checker and of what it was shown. `images` are the digests of the images by
+    step number. `reopened` is the step that was generated again because of this check. If `warning` is not
+    empty, the story could not be checked, for this reason.
+    """
+
+    key: Annotated[str, Field(max_length=64)]
+    checker: Text
+    images: dict[int, Annotated[str, Field(max_length=64)]] = Field(max_length=MAX_STEPS)
+    findings: Several[StoryFinding] = Field(default=(), max_length=MAX_FINDINGS)
+    reopened: int | None = None
+    warning: Text = ""
+
+
+class Identities(Value):
+    """What made a run. Each string changes whenever its model or settings could give another result."""
+
+    planner: Text = ""
+    generator: Text = ""
+    critic: Text = ""
+    prompt_set: Text = Field(default="", description="Digest of the prompt sets of planner and critic.")
+    scorer: Text = Field(
+        default="", description="Scorer that chooses between images; empty: the critic does."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_scorer(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a missing scorer, as earlier versions wrote identities, so that they can read them."""
+        return written_without(fields(self), self, ("scorer",))
+
+
+class Trajectory(Value):
+    """A complete run: request, plan and all attempts.
+
+    `unused` lists settings that had no effect. `checks` are the story checks of the run, oldest first.
+    `clips` lead from one image to the next (clips/making.py).
+    """
+
+    version: int = FORMAT_VERSION
+    request: Request
+    plan: Plan
+    results: Several[StepResult] = Field(default=(), max_length=MAX_STEPS)
+    settings: RunSettings = RunSettings()
+    identities: Identities = Identities()
+    unused: Several[UnusedSetting] = ()
+    checks: Several[StoryCheck] = Field(default=(), max_length=MAX_CHECKS)
+    clips: Several[Clip] = Field(default=(), max_length=MAX_STEPS)
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit empty fields, as earlier versions wrote trajectories."""
+        return written_without(fields(self), self, ("unused", "checks", "clips"))

@@ -1,0 +1,1 @@
+"""Models by name: chat models, generators, scorers, and their weights."""

@@ -1,0 +1,691 @@
+"""Pydantic models of the events that a chat server sends."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, ValidationError
+from typing_extensions import TypedDict
+
+from ...core.answers.grammar import GrammarName
+from ...core.errors import ChatError, ServerError, SettingsError
+from ...core.files.bounded_reader import parse_json
+from ...core.machine.counters import count
+from ...core.pictures import Picture
+from ...core.prompts.trained_with import TrainedWith, say_once, served
+from ...core.remote.api_keys import GrowingMask, KeyMask, check_variable, key_for, read_key
+from ...core.remote.call import OnText, RemoteCall, Retryable, moment_of, retry_after, unknown_model
+from ...core.remote.server import RemoteServer
+from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, scaled_down
+from ...core.shown_text import JoinedHalves
+from ...core.types.values import ValidTexts
+from .grammars import answer_schema
+from .verdict_watch import AnswerWatch, YesNoWatch, probability_of_true, watch_of
+
+if TYPE_CHECKING:
+    import httpx
+
+
+MAX_TEXT_CHARACTERS = 1_000_000
+MAX_CHOICES = 16
+MAX_EVENT_TOKENS = 100_000
+MAX_ALTERNATIVES = 100
+TEXT_PARTS = ("text", "output_text")
+CONSTRAINT = ("response_format", "grammar")
+OPTIONAL: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = (
+    (re.compile("logprob", re.IGNORECASE), ("logprobs", "top_logprobs")),
+    (re.compile("stream_options|include_usage", re.IGNORECASE), ("stream_options",)),
+    (re.compile("response_format|schema|structured|guided|grammar", re.IGNORECASE), CONSTRAINT),
+)
+"""What a server says if it rejects these fields. The request is then repeated without them."""
+UNCONSTRAINED = (
+    "{url} does not support constrained replies, so its replies are not constrained. A reply that cannot be "
+    "parsed is still requested once more."
+)
+MAX_REPLY_BYTES = 32 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
+MAX_EVENT_VALUES = 1_000_000
+"""Maximum number of values in one JSON text.
+
+An answer of 4,096 tokens with twenty alternatives each, spelled out byte by byte, has that many."""
+Alternatives = tuple[tuple[str, float], ...]
+KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
+MAX_BODY_SHOWN = 300
+MAX_ARGUMENT = 4096
+TOP_LOGPROBS = 20
+MAX_TOKENS = 65536
+MIN_TOKENS = 512
+"""If a server rejects a token limit, it is halved for the next request, down to this limit."""
+NO_ROOM = re.compile(
+    r"max_(?:completion_|new_)?tokens|context|maximum[\w ]{0,20} (?:length|tokens)", re.IGNORECASE
+)
+ENDPOINT = "/chat/completions"
+DEADLINE = 1800.0
+"""Default deadline of a whole reply, in seconds: a long plan at three tokens per second."""
+
+
+def _as_written(value: Any) -> str:
+    """Return a text that may contain a lone surrogate, which pydantic's `str` rejects."""
+    if not isinstance(value, str):
+        raise ValueError(f"a text is expected, but got {type(value).__name__}")
+    return value
+
+
+def _joined_parts(value: Any) -> str | None:
+    """Return the content of a message: a text, or the joined text parts of a list from some servers."""
+    if not isinstance(value, list):
+        return None if value is None else _as_written(value)
+    texts = [one.get("text") for one in value if isinstance(one, dict) and one.get("type") in TEXT_PARTS]
+    if len(texts) < len(value):
+        raise ValueError("a part of the content is not a text")
+    return "".join(map(_as_written, texts))
+
+
+def _token_count(value: Any) -> int | None:
+    """Return a token count; `None` if the value is not a possible count."""
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
+    return int(value) if whole and 0 <= value <= MAX_TEXT_CHARACTERS else None
+
+
+_Written = Annotated[str, PlainValidator(_as_written)]
+_Content = Annotated[str | None, PlainValidator(_joined_parts)]
+_Count = Annotated[int | None, PlainValidator(_token_count)]
+
+
+class _TopToken(TypedDict):
+    """A dictionary: an answer may have hundreds of thousands, and a model takes three times the memory."""
+
+    token: _Written
+    logprob: float
+
+
+class _Token(BaseModel):
+    token: _Written
+    logprob: float = 0.0
+    top_logprobs: list[_TopToken] = Field(default_factory=list, max_length=MAX_ALTERNATIVES)
+
+
+class _Logprobs(BaseModel):
+    content: list[_Token] | None = Field(default=None, max_length=MAX_EVENT_TOKENS)
+
+
+class _Text(BaseModel):
+    content: _Content = None
+    reasoning_content: _Content = None
+    reasoning: _Content = None
+
+
+class _Choice(ValidTexts):
+    delta: _Text | None = None
+    message: _Text | None = None
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+
+
+def _object_or_none(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
+
+
+class _PromptDetails(BaseModel):
+    cached_tokens: _Count = None
+
+
+class Usage(BaseModel):
+    """Token counts of a reply."""
+
+    completion_tokens: _Count = None
+    prompt_tokens: _Count = None
+    prompt_tokens_details: Annotated[_PromptDetails | None, BeforeValidator(_object_or_none)] = None
+
+
+class _Timings(BaseModel):
+    """Counts of llama.cpp's server, which older versions send without usage details."""
+
+    cache_n: _Count = None
+
+
+class Event(BaseModel):
+    """An event of a stream, or a whole reply."""
+
+    choices: list[_Choice] = Field(default_factory=list, max_length=MAX_CHOICES)
+    usage: Annotated[Usage | None, BeforeValidator(_object_or_none)] = None
+    timings: Annotated[_Timings | None, BeforeValidator(_object_or_none)] = None
+    error: object = None
+
+    @property
+    def cached_tokens(self) -> int | None:
+        """Tokens of the prompt that were in the server's cache."""
+        details = self.usage.prompt_tokens_details if self.usage else None
+        cached = details.cached_tokens if details else None
+        return self.timings.cache_n if cached is None and self.timings else cached
+
+
+class FieldsRejected(Exception):
+    """The server rejects a request because of these optional fields."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        super().__init__(", ".join(fields))
+        self.fields = frozenset(fields)
+
+
+def response_format(name: GrammarName) -> dict[str, Any]:
+    """Return the field that constrains a reply to the JSON schema of an answer."""
+    schema = {"name": name, "strict": True, "schema": answer_schema(name)}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def nothing_more(settings: ReplySettings) -> dict[str, Any]:
+    """Return the additional fields of a server of which nothing is known."""
+    return {}
+
+
+@dataclass(frozen=True)
+class ServerKind:
+    """What a kind of server is sent in addition to the usual fields.
+
+    Attributes:
+        extra: Returns the additional fields of a request.
+        constraint: Returns the field that constrains a reply to an answer.
+        constrains: Whether it is certain that the server does so, so that a reply may be stopped at true.
+    """
+
+    extra: Callable[[ReplySettings], dict[str, Any]] = nothing_more
+    constraint: Callable[[GrammarName], dict[str, Any]] = response_format
+    constrains: bool = False
+
+
+def rejected_fields(body: Mapping[str, Any], said: str) -> Sequence[str]:
+    """Return the optional fields of a request that a server's message rejects; empty if there are none."""
+    for pattern, fields in OPTIONAL:
+        if not body.keys().isdisjoint(fields) and pattern.search(said):
+            return fields
+    return ()
+
+
+def message_json(message: Message, area: int) -> dict[str, Any]:
+    """Return a message as the API has it, with its images scaled down to `area` pixels."""
+    if all(isinstance(part, str) for part in message.content):
+        return {"role": message.role, "content": "".join(str(part) for part in message.content)}
+    content: list[dict[str, Any]] = []
+    for part in message.content:
+        if isinstance(part, Picture):
+            content.append({"type": "image_url", "image_url": {"url": scaled_down(part, area).data_url()}})
+        else:
+            content.append({"type": "text", "text": part})
+    return {"role": message.role, "content": content}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a reply.
+
+    `reasoning` is the text that the server extracted from think tags. `alternatives` contains each token with
+    its most likely alternatives and their log-probabilities.
+    """
+
+    text: str
+    reasoning: str = ""
+    tokens: int = 0
+    total_tokens: int = 0
+    question_tokens: int | None = None
+    cached_tokens: int | None = None
+    finish: str | None = None
+    alternatives: tuple[tuple[str, Alternatives], ...] = ()
+
+
+def read_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
+    """Yield the pieces of a reply as they arrive, in whole characters.
+
+    Raises:
+        ChatError: The answer is not a reply, or it is too large.
+    """
+    whole = _WholeCharacters()
+    for chunk in _raw_chunks(server, response):
+        yield whole.add(chunk)
+    yield whole.end()
+
+
+def _raw_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
+    if "text/event-stream" not in response.headers.get("content-type", ""):
+        yield _chunk(server.whole(response, MAX_REPLY_BYTES).decode("utf-8", "replace"), server)
+        return
+    length, ended = 0, False
+    for line in server.lines(response, MAX_REPLY_BYTES, MAX_LINE_BYTES):
+        if not line.startswith("data:"):
+            continue
+        data = line[5:].strip()
+        if data == "[DONE]":
+            return
+        chunk = _chunk(data, server, streamed=True)
+        length += len(chunk.text) + len(chunk.reasoning)
+        if length > MAX_TEXT_CHARACTERS:
+            raise ChatError(
+                f"{server.url} sent more than {MAX_TEXT_CHARACTERS} characters.", "Lower the token limit."
+            )
+        ended = ended or chunk.finish is not None
+        yield chunk
+    if not ended:
+        raise ChatError(
+            f"{server.url} broke off its answer after {length} characters.", "Check the server's log."
+        )
+
+
+class _WholeCharacters:
+    """Joins characters that are split between pieces, in text, reasoning and tokens."""
+
+    def __init__(self) -> None:
+        self._text, self._reasoning, self._tokens = JoinedHalves(), JoinedHalves(), JoinedHalves()
+
+    def add(self, chunk: Chunk) -> Chunk:
+        """Return a piece with whole characters."""
+        reasoning = self._reasoning.add(chunk.reasoning)
+        if chunk.text:
+            # When the reply starts, the reasoning is complete.
+            reasoning += self._reasoning.end()
+        return replace(
+            chunk,
+            text=self._text.add(chunk.text),
+            reasoning=reasoning,
+            alternatives=tuple((self._tokens.add(token), others) for token, others in chunk.alternatives),
+        )
+
+    def end(self) -> Chunk:
+        """Return the rest that waited for its second half."""
+        return Chunk(text=self._text.end(), reasoning=self._reasoning.end())
+
+
+def probability_in(
+    piece: str, alternatives: Alternatives, words: tuple[str, str] = ("true", "false")
+) -> float | None:
+    """Return the probability of the first of two words if `piece` starts one of them.
+
+    It is P(success) for the words of a verdict, and `None` if the alternatives lack a word.
+    """
+    yes, no = words
+    sides: dict[str, list[float]] = {yes: [], no: []}
+    for token, logprob in alternatives:
+        word = token.strip(" \"'\n\t").lower()
+        for name, side in sides.items():
+            if word and name.startswith(word):
+                side.append(logprob)
+    return probability_of_true(sides[yes], sides[no])
+
+
+class StreamedReply:
+    """A reply assembled from chunks, with the key masked and the probability of its `watch` measured.
+
+    It is read to its end, since only then it is certain that the model does not correct its answer. The
+    exception is a reply whose answer is certainly final before its end: it is complete once it is `settled`.
+    """
+
+    def __init__(self, watch: AnswerWatch | None, on_token: OnText, mask: KeyMask) -> None:
+        self._parts: list[str] = []
+        self._tokens = 0
+        self._question_tokens: int | None = None
+        self._cached_tokens: int | None = None
+        self._in_reasoning = False
+        self._finish = "end"
+        self._watch = watch
+        self._on_token = on_token
+        self._mask = GrowingMask(mask)
+
+    def add(self, chunk: Chunk) -> None:
+        """Add a chunk."""
+        reasoning = self._reasoning_in(chunk)
+        self._watch_for_verdict(reasoning, chunk)
+        text = reasoning + chunk.text
+        if self.settled and self._watch is not None:
+            self._finish = "verdict"
+            text = text[: len(text) - self._watch.stop()]
+        self._take(self._mask.add(text))
+        self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
+        if chunk.question_tokens is not None:
+            self._question_tokens = chunk.question_tokens
+        if chunk.cached_tokens is not None:
+            self._cached_tokens = chunk.cached_tokens
+        if chunk.finish == "length":
+            self._finish = "length"
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that may follow can change the verdict."""
+        return self._watch is not None and self._watch.settled
+
+    def _reasoning_in(self, chunk: Chunk) -> str:
+        """Return the reasoning that a server separated from the reply, with its tags."""
+        written = chunk.reasoning
+        if written and not self._in_reasoning:
+            written, self._in_reasoning = f"<think>{written}", True
+        if chunk.text and self._in_reasoning:
+            written, self._in_reasoning = f"{written}</think>", False
+        return written
+
+    def _watch_for_verdict(self, reasoning: str, chunk: Chunk) -> None:
+        if self._watch is None:
+            return
+        # Log-probabilities show where tokens start. Without them the text alone shows the verdict.
+        pieces = chunk.alternatives
+        if "".join(piece for piece, _ in pieces) != chunk.text:
+            pieces = ((chunk.text, ()),)
+        for piece, alternatives in ((reasoning, ()), *pieces):
+            if self._watch.add(piece):
+                words = ("yes", "no") if isinstance(self._watch, YesNoWatch) else ("true", "false")
+                self._watch.measured(probability_in(piece, alternatives, words))
+
+    def reply(self) -> Reply:
+        """Return the reply so far."""
+        self._take(self._mask.end())
+        return Reply.model_validate(
+            {
+                "text": "".join(self._parts),
+                "tokens": self._tokens,
+                "question_tokens": self._question_tokens,
+                "cached_tokens": self._cached_tokens,
+                "probability": self._watch and self._watch.probability(),
+                "finish": self._finish,
+            }
+        )
+
+    def _take(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._on_token(text)
+
+
+def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
+    where = server.url
+    try:
+        event = Event.model_validate(parse_json(data, ChatError, "It", MAX_EVENT_VALUES))
+    except ValidationError as error:
+        reason = error.errors(include_url=False)[0]["msg"]
+        raise ChatError(
+            f"{where} sent an answer that is not a reply ({reason}): {server.quote(data)}"
+        ) from error
+    except ChatError as error:
+        raise ChatError(
+            f"{where} sent an answer that is not a reply. {error.message} {server.quote(data)}".rstrip()
+        ) from error
+    if event.error is not None:
+        raise ChatError(f"{where} reported an error: {server.quote(str(event.error))}")
+    if not event.choices:
+        # The last event of a stream may contain only the usage.
+        if streamed:
+            return Chunk("", **_counts(event))
+        raise ChatError(f"{where} sent a reply without choices: {server.quote(data)}")
+    choice = event.choices[0]
+    text = choice.delta or choice.message
+    tokens = (choice.logprobs.content if choice.logprobs else None) or []
+    content = (text.content if text else None) or ""
+    reasoning = (text and (text.reasoning_content or text.reasoning)) or ""
+    return Chunk(
+        text=content[: MAX_TEXT_CHARACTERS + 1],
+        reasoning=reasoning[: MAX_TEXT_CHARACTERS + 1],
+        tokens=len(tokens) or int(bool(content or reasoning)),
+        **_counts(event),
+        finish=choice.finish_reason,
+        alternatives=tuple(
+            (token.token, tuple((top["token"], top["logprob"]) for top in token.top_logprobs))
+            for token in tokens
+        ),
+    )
+
+
+def _counts(event: Event) -> dict[str, Any]:
+    """Return the server's token counts as fields of a chunk."""
+    counts: dict[str, Any] = {"cached_tokens": event.cached_tokens}
+    if event.usage is not None:
+        counts |= {
+            "total_tokens": event.usage.completion_tokens or 0,
+            "question_tokens": event.usage.prompt_tokens,
+        }
+    return counts
+
+
+class _TooManyTokens(Exception):
+    """The server rejects the token limit; `error` is raised if a lower limit does not help."""
+
+    def __init__(self, error: ChatError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class OpenAIChat(ChatModel):
+    """One model on one server.
+
+    `timeout` is the time limit in seconds for connecting and for each wait for more text, `deadline` the one
+    for a whole reply including its retries. Optional fields that the server rejects are not sent again.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        key: str | None = None,
+        timeout: float = 300.0,
+        key_variable: str = KEY_VARIABLES[0],
+        deadline: float = DEADLINE,
+        kind: ServerKind = ServerKind(),
+    ) -> None:
+        if not (0 < timeout < math.inf and 0 < deadline < math.inf):
+            raise SettingsError(
+                f"The timeout ({timeout:g} s) and the deadline ({deadline:g} s) must be above 0 seconds.",
+                "Set a positive number.",
+            )
+        self._model = model
+        self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
+        self._server = RemoteServer(self._url, key, ChatError)
+        self._timeout = timeout
+        self._deadline = deadline
+        self._key_variable = key_variable
+        self._most_tokens = MAX_TOKENS
+        self._kind = kind
+        self._rejected: frozenset[str] = frozenset()
+
+    @property
+    def identity(self) -> str:
+        """Model and address."""
+        return f"openai:{self._model}@{self._url}"
+
+    @property
+    def trained(self) -> TrainedWith:
+        """What the name of the model says about its training."""
+        return served(self._model)
+
+    @property
+    def constrains_replies(self) -> bool:
+        """Whether replies can be constrained, as far as is known: true until the server rejects it."""
+        return self._rejected.isdisjoint(CONSTRAINT)
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._model!r}, {self._url!r})"
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Send a conversation to the server and return its reply.
+
+        Raises:
+            ServerError: The server cannot be reached, or answers with an error status.
+            ChatError: The answer is not valid, or the deadline has passed.
+            Cancelled: The run was cancelled.
+        """
+        body, call = self._body(messages, settings), RemoteCall(self._deadline)
+        late = ChatError(
+            f"{self._url} did not finish its answer within the deadline of {self._deadline:g} s.",
+            "Increase the deadline if the model is slow, or lower the token limit.",
+        )
+        reply = call.carry_out(lambda take: self._ask(body, settings, take, call), on_token, late)
+        answer = reply.text.rpartition("</think>")[2].strip()
+        if "response_format" in body and self.constrains_replies and answer and answer[0] != "{":
+            # Some servers ignore the field.
+            self._reject(CONSTRAINT)
+        count(
+            served_prompt_tokens=reply.question_tokens or 0,
+            served_prompt_tokens_cached=reply.cached_tokens or 0,
+        )
+        return reply
+
+    def _reject(self, fields: Iterable[str]) -> None:
+        """Remember that the server does not support these fields."""
+        self._rejected = self._rejected.union(fields)
+        if not self.constrains_replies:
+            say_once(self, UNCONSTRAINED.format(url=self._url))
+
+    def _ask(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
+    ) -> Reply:
+        with self._server.faults():
+            return self._ask_until_answered(body, settings, on_token, call)
+
+    def _ask_until_answered(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
+    ) -> Reply:
+        while True:
+            try:
+                return call.retried(partial(self._ask_once, body, settings, on_token, call))
+            except FieldsRejected as refused:
+                # The text contains the answer as well; only its probability, counts or form are lost.
+                self._reject(refused.fields)
+                body = {name: value for name, value in body.items() if name not in refused.fields}
+            except _TooManyTokens as refused:
+                if body["max_tokens"] <= MIN_TOKENS:
+                    raise refused.error from refused
+                body = {**body, "max_tokens": max(MIN_TOKENS, body["max_tokens"] // 2)}
+                # Later requests start with the accepted limit.
+                self._most_tokens = body["max_tokens"]
+
+    def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [message_json(message, settings.max_pixels) for message in messages],
+            "max_tokens": min(settings.limit, self._most_tokens),
+            "temperature": settings.temperature,
+            "seed": settings.seed,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self._kind.extra(settings),
+        }
+        if settings.temperature > 0 and settings.top_p < 1:
+            body |= {"top_p": settings.top_p}
+        if settings.temperature > 0 and settings.top_k:
+            # Not part of the API: sent only if it is set, and an error if the server rejects it.
+            body |= {"top_k": settings.top_k}
+        if settings.watch_verdict or settings.watch_yes_no:
+            body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        if settings.grammar is not None:
+            body |= self._kind.constraint(settings.grammar)
+        return {name: value for name, value in body.items() if name not in self._rejected}
+
+    def _ask_once(
+        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
+    ) -> Reply:
+        import httpx
+
+        started = False
+        try:
+            with self._server.answer(call, "POST", ENDPOINT, self._timeout, body) as response:
+                self._raise_for_status(response, body)
+                held = self._kind.constrains and settings.grammar == "verdict" and self.constrains_replies
+                reading = StreamedReply(watch_of(settings, held), on_token, self._server.mask)
+                for chunk in read_chunks(self._server, response):
+                    started = True
+                    reading.add(chunk)
+                    if reading.settled:
+                        break
+                return reading.reply()
+        except httpx.TimeoutException as error:
+            wrong = ServerError(
+                f"{self._url} did not answer within {self._timeout:g} s ({type(error).__name__}).",
+                "Check whether the server is busy or the model is still loading, or increase the timeout.",
+            )
+            if isinstance(error, httpx.ConnectTimeout):
+                raise Retryable(wrong) from error
+            raise wrong from error
+        except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
+            reason = self._server.quote(f"{type(error).__name__}: {error}")
+            wrong = ServerError(
+                f"Cannot reach {self._url} ({reason}).",
+                "Check that the server is running and the address is correct.",
+            )
+            if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
+                raise wrong from error
+            raise Retryable(wrong) from error
+
+    def _raise_for_status(self, response: httpx.Response, body: Mapping[str, Any]) -> None:
+        if response.status_code == 200:
+            return
+        text = self._server.refusal(response)
+        if response.status_code in (400, 422) and (fields := rejected_fields(body, text)):
+            raise FieldsRejected(fields)
+        hint = unknown_model(response.status_code, text, self._url)
+        if response.status_code == 401:
+            hint = f"Set {self._key_variable} to a valid key."
+        error = ServerError(f"{self._url} answered with status {response.status_code}: {text}", hint)
+        if response.status_code in (400, 413, 422) and "top_k" in text:
+            error.hint = "This server does not support top_k: set it to 0."
+        elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
+            error.hint = (
+                "Start the server with a longer context (vLLM: --max-model-len), "
+                "or show the agent fewer images."
+            )
+            raise _TooManyTokens(error)
+        moment = moment_of(response.status_code, text)
+        if moment is not None:
+            raise Retryable(error, moment, retry_after(response.headers.get("retry-after")))
+        raise error
+
+
+def open(
+    argument: str, *, timeout: float = 300.0, key_variable: str | None = None, deadline: float = DEADLINE
+) -> OpenAIChat:
+    """Open `MODEL@BASE_URL`, such as `qwen3-vl@http://127.0.0.1:8000/v1`.
+
+    Args:
+        argument: Model and address.
+        timeout: Time limit for each wait, in seconds.
+        key_variable: Environment variable with the key; empty for no key. The key is sent only to addresses
+            that `api_keys.key_for` allows, since the address may come from a foreign file. Default:
+            INTERLEAVE_API_KEY or OPENAI_API_KEY, sent to any address.
+        deadline: Time limit for a whole reply, in seconds.
+
+    Raises:
+        SettingsError: The argument has another form, or the variable is not allowed.
+    """
+    if key_variable is not None:
+        check_variable(key_variable)
+    match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])
+    if match is None or len(argument) > MAX_ARGUMENT:
+        raise SettingsError(
+            f"{_without_secrets(argument)[:MAX_BODY_SHOWN]!r} does not name a model and its server.",
+            "Write MODEL@URL, such as qwen3-vl@http://127.0.0.1:8000/v1.",
+        )
+    model, url = match.groups()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise SettingsError(
+            f"The server's address is not valid ({error}).", "Use http://HOST:PORT/PATH."
+        ) from error
+    if parts.username or parts.password or parts.query or parts.fragment or not parts.hostname:
+        raise SettingsError(
+            "The server's address may contain only a host, a port and a path.",
+            f"Put a key into the environment variable {KEY_VARIABLES[0]}.",
+        )
+    if key_variable is None:
+        return OpenAIChat(model, url, read_key(*KEY_VARIABLES), timeout, deadline=deadline)
+    named = key_variable or KEY_VARIABLES[0]
+    return OpenAIChat(model, url, key_for(key_variable, url), timeout, named, deadline)
+
+
+def _without_secrets(argument: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//(hidden)@", argument)

@@ -1,0 +1,438 @@
+"""Finds checkpoint folders, checks them before any weight is read, identifies and loads them.
+
+Folders that would fail deep inside a loader, or load something unsafe, are rejected here with a clear
+message: missing folder, no safetensors, pickles, another architecture, shards of another trainer. The digest
+covers contents, so a checkpoint that was trained further under the same name has another digest.
+
+Qwen3-VL is the tested family. Others are used as soon as the installed library supports them, and are labeled
+untested; the rules for folders are the same. Lists of folders use the configuration alone, because they are
+made at every start. The library initializes missing weights at random and continues, so all models are loaded
+here, where missing weights are an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import ChatError, boundary
+from ...core.files import bounded_reader
+from ...core.files.bounded_reader import opened
+from .adapter_files import check_fields
+from .model_folder import MAX_NUMBER, check_files, check_safetensors, check_weights, numbers_of
+
+MAX_HEADER = 64 * 1024 * 1024
+HASHED_WHOLE = 64 * 1024 * 1024
+SAMPLES = 64
+SAMPLE_BYTES = 64 * 1024
+TESTED = ("qwen3_vl", "qwen3_vl_moe")
+"""Families that the engine supports, as named by `model_type` in config.json."""
+WRITERS = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")
+"""Parts of the names of model classes that generate text."""
+MERGE = 2
+"""llama.cpp's Qwen3-VL always joins blocks of 2 by 2 patches, and does not read the number from the file."""
+VERL_SHARD = "model_world_size_*_rank_*.pt"
+ZERO_SCRIPT = "zero_to_fp32.py"
+ZERO_SHARDS = ("zero_pp_rank_*", "mp_rank_*", "bf16_zero_pp_rank_*")
+FSDP_FOLDERS = ("pytorch_model_fsdp_*", "__*_*.distcp", "*.distcp")
+STEP = re.compile(r"global_step_?(\d+)")
+COPY = "then copy the base model's other files (*.json, *.jinja, *.txt) next to the weights"
+LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+READING = threading.RLock()
+"""Held while a model is loaded."""
+WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
+AGENT_CARD = "agent.json"
+"""File that the digest leaves out, see prompts/agent_card.py."""
+MODEL_CARD = "model_card.json"
+"""Facts of the model card (training/trainer/model_card.py), which the digest leaves out as well."""
+MAX_LEAST_PIXELS = 1024 * 1024
+MAX_JSON = 64 * 1024 * 1024
+PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def files_digest(paths: Iterable[Path], names: bool = True) -> str:
+    """Return 16 hex digits over the contents of files.
+
+    Args:
+        paths: Files, in the order in which they are hashed.
+        names: Whether file names are hashed too.
+
+    Raises:
+        ChatError: A file cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for path in paths:
+        with opened(path, ChatError) as file:
+            size = os.fstat(file.fileno()).st_size
+            digest.update(f"{path.name if names else ''}\0{size}\0".encode())
+            if size <= HASHED_WHOLE:
+                digest.update(file.read(HASHED_WHOLE))
+                continue
+            length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
+            digest.update(file.read(length))
+            for sample in range(SAMPLES):
+                file.seek(sample * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
+                digest.update(file.read(SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def is_tested(family: object) -> bool:
+    """Return whether this package's engine and tests cover the family."""
+    return family in TESTED
+
+
+def looks_like_an_agent(config: object) -> bool:
+    """Return whether a config.json describes a model that reads images and writes text.
+
+    The check is fast. It does not guarantee that the model can be loaded.
+    """
+    if not isinstance(config, Mapping):
+        return False
+    if str(config.get("model_type", "")).startswith(TESTED[0]):
+        return True
+    classes = config.get("architectures")
+    named = classes if isinstance(classes, list) else []
+    writes = any(part in str(name) for name in named[:4] for part in WRITERS)
+    return writes and isinstance(config.get("vision_config"), Mapping)
+
+
+def check_family(family: Any, where: str) -> None:
+    """Check that the installed transformers library supports a family.
+
+    Args:
+        family: Family, as in `model_type`.
+        where: Name of the checkpoint for error messages.
+
+    Raises:
+        ChatError: The library does not support it.
+    """
+    if is_tested(family):
+        return
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    if family not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        raise ChatError(
+            f"{where} is a {str(family)[:60]!r} checkpoint, which the installed transformers library does "
+            "not support "
+            f"as a vision-language model. Recommended: {TESTED[0]}.",
+            "Update transformers, or run the model with a server (openai:MODEL@URL) or llamacpp:FILE.",
+        )
+
+
+def joined_patches(config: Mapping[str, Any]) -> int:
+    """Return how many patches in a row and column a model joins, 2 if its configuration does not say it."""
+    vision = config.get("vision_config")
+    return vision.get("spatial_merge_size", MERGE) if isinstance(vision, dict) else MERGE
+
+
+def runs_in_llamacpp(config: Mapping[str, Any]) -> bool:
+    """Return whether llama.cpp computes the same result as transformers for a model's configuration."""
+    return not str(config.get("model_type")).startswith("qwen3_vl") or joined_patches(config) == MERGE
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Reject checkpoint folders of verl, EasyR1, DeepSpeed ZeRO and FSDP.
+
+    Raises:
+        ChatError: The folder is one of these; the hint is the command that converts it.
+    """
+    whole = _has(folder, "*.safetensors")
+    if not whole:
+        for place in _verl_places(folder):
+            if _has(place, VERL_SHARD):
+                raise _verl(folder, place)
+    zero = folder.parent if any(_has(folder, name) for name in ZERO_SHARDS) else folder
+    is_zero = zero != folder or (folder / ZERO_SCRIPT).exists() or any(_steps(folder))
+    if is_zero and whole:
+        raise ChatError(
+            f"{str(folder)!r} contains DeepSpeed files next to its weights ({ZERO_SCRIPT} is a program). "
+            "Folders with code are not opened.",
+            "Give a copy that contains only *.safetensors, *.json, *.jinja, *.txt and prompt_set.",
+        )
+    if is_zero:
+        command = ["python", "-m", "deepspeed.utils.zero_to_fp32", str(zero), f"{zero}-whole"]
+        raise ChatError(
+            f"{str(folder)!r} is a DeepSpeed ZeRO checkpoint: its weights are in shards.",
+            f"Convert it: {shlex.join([*command, '--safe_serialization'])}, {COPY}.",
+        )
+    if not whole and (shards := next((name for name in FSDP_FOLDERS if _has(folder, name)), None)):
+        place = folder if shards.endswith(".distcp") else next(iter(folder.glob(shards)))
+        command = ["accelerate", "merge-weights", str(place), f"{folder}-whole"]
+        raise ChatError(
+            f"{str(folder)!r} is an FSDP checkpoint: its weights are in shards.",
+            f"Convert it: {shlex.join(command)}, {COPY}.",
+        )
+
+
+def _verl(folder: Path, place: Path) -> ChatError:
+    made = place / "huggingface"
+    what = f"{str(folder)!r} is a verl or EasyR1 checkpoint: its weights are in shards ({str(place)!r})"
+    if _has(made, "*.safetensors"):
+        return ChatError(f"{what}, which are already converted.", f"Give {str(made)!r}.")
+    verl = ["python", "-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(place)]
+    easy_r1 = ["python", "scripts/model_merger.py", "--local_dir", str(place)]
+    return ChatError(
+        f"{what}.",
+        f"Convert it with verl: {shlex.join([*verl, '--target_dir', str(made)])}; or, in the folder of "
+        "EasyR1: "
+        f"{shlex.join(easy_r1)}. Then give {str(made)!r}.",
+    )
+
+
+def _verl_places(folder: Path) -> Iterator[Path]:
+    """Yield the folders that may contain verl's shards, for a folder that the user named."""
+    yield from (folder, folder / "actor")
+    if folder.name == "huggingface":
+        yield folder.parent
+    for step in sorted(_steps(folder), key=lambda path: -int(STEP.fullmatch(path.name)[1])):  # pyright: ignore[reportOptionalSubscript]
+        yield step / "actor"
+
+
+def _steps(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from (path for path in islice(folder.glob("global_step*"), 1000) if STEP.fullmatch(path.name))
+
+
+def _has(folder: Path, pattern: str) -> bool:
+    return folder.is_dir() and next(iter(folder.glob(pattern)), None) is not None
+
+
+def load_whole(folder: Path, **options: Any) -> Any:
+    """Load the model of a folder that `check_checkpoint` has accepted.
+
+    Args:
+        folder: Checkpoint folder.
+        **options: Options of `from_pretrained`, such as `dtype`.
+
+    Returns:
+        The transformers model.
+
+    Raises:
+        ChatError: Weights are missing or have other sizes, or the folder cannot be read.
+    """
+    from transformers import AutoModelForImageTextToText
+
+    with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(
+            str(folder), use_safetensors=True, output_loading_info=True, **LOCAL, **options
+        )
+        model, loading = loaded
+    missing = sorted(loading.get("missing_keys") or ())
+    if missing:
+        raise ChatError(
+            f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}.",
+            "Download the folder again, or export it again from the program that made it.",
+        )
+    return model
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Hide the library's progress bars, because this package shows its own progress."""
+    from transformers.utils import logging as library
+
+    shown = library.is_progress_bar_enabled()
+    library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            library.enable_progress_bar()
+
+
+def find_checkpoint(argument: str, download: bool = False, untested: bool = False) -> Path:
+    """Return the folder of a checkpoint.
+
+    Args:
+        argument: A local folder, or a hub id that is in the cache.
+        download: Whether to download a hub id that is not in the cache.
+        untested: Whether to accept any model family that the library can read, instead of Qwen3-VL only.
+
+    Raises:
+        ChatError: The checkpoint is missing, or is not a supported checkpoint in safetensors.
+    """
+    folder = path_of(argument)
+    if not folder.is_dir():
+        if not HUB_ID.fullmatch(argument) or folder.exists():
+            raise ChatError(
+                f"Cannot find the checkpoint folder {argument!r}.",
+                "Give an existing folder, or a hub id such as OWNER/MODEL.",
+            )
+        folder = _from_hub(argument, download)
+    check_checkpoint(folder, untested)
+    return folder.resolve()
+
+
+def check_checkpoint(folder: Path, untested: bool = False) -> None:
+    """Check a checkpoint folder before any library opens it.
+
+    The folder must contain a Qwen3-VL checkpoint in safetensors, without code, whose configuration fits its
+    weights.
+
+    Args:
+        folder: Checkpoint folder.
+        untested: Whether to accept other model families too.
+
+    Raises:
+        ChatError: The folder fails a check.
+    """
+    refuse_foreign(folder)
+    family = _family(folder)
+    if untested:
+        check_family(family, repr(str(folder)))
+    elif not is_tested(family):
+        raise ChatError(
+            f"{str(folder)!r} is a {family!r} checkpoint, but only {', '.join(TESTED)} is supported here.",
+            "Checkpoints of other families can plan, judge and be trained, but not be used for this.",
+        )
+    _check_weights(folder)
+    check_files(folder, ChatError)
+    check_weights(folder, ChatError)
+    _check_pixels(folder)
+
+
+def path_of(argument: str) -> Path:
+    """Return the path that the user wrote, with `~` expanded.
+
+    Raises:
+        ChatError: The text cannot be a path.
+    """
+    try:
+        path = Path(argument).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ChatError(f"{argument[:100]!r} is not a valid path ({reason}).") from error
+    return path
+
+
+def check_adapter(folder: Path) -> None:
+    """Check that a folder contains a LoRA adapter in safetensors.
+
+    Raises:
+        ChatError: The folder is missing or fails a check.
+    """
+    if not folder.is_dir():
+        raise ChatError(f"Cannot find the adapter folder {str(folder)!r}.")
+    refuse_foreign(folder)
+    check_files(folder, ChatError)
+    if not (folder / "adapter_config.json").is_file():
+        whole = (folder / "config.json").is_file()
+        raise ChatError(
+            f"{str(folder)!r} is not an adapter: it has no adapter_config.json.",
+            "It is a full checkpoint: give it as the model itself, without an adapter."
+            if whole
+            else "Give the folder with adapter_config.json and adapter_model.safetensors.",
+        )
+    config = read_json(folder / "adapter_config.json")
+    if config.get("peft_type") != "LORA":
+        raise ChatError(
+            f"The adapter in {str(folder)!r} has the peft_type {config.get('peft_type')!r}; only 'LORA' is "
+            "supported."
+        )
+    # These options change the base model's own weights when loaded, and other chats share them.
+    if config.get("bias", "none") != "none" or config.get("init_lora_weights", True) not in PLAIN_STARTS:
+        raise ChatError(
+            f"The adapter in {str(folder)!r} changes the base model's own weights.",
+            "Save it as a plain LoRA (bias 'none'), or merge it into a new checkpoint.",
+        )
+    check_fields(config, folder)
+    if (folder / "adapter_model.safetensors").is_file():
+        check_safetensors(folder / "adapter_model.safetensors")
+    else:
+        raise ChatError(
+            f"The adapter folder {str(folder)!r} has no adapter_model.safetensors.",
+            "Other formats can run code when loaded; save the adapter as safetensors.",
+        )
+
+
+def checkpoint_digest(folder: Path) -> str:
+    """Return 16 hex digits over names and contents of the weight, configuration and tokenizer files."""
+    found = {path for pattern in WANTED_FILES for path in folder.glob(pattern)}
+    return files_digest(sorted(path for path in found if path.name not in (AGENT_CARD, MODEL_CARD)))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object from a checkpoint folder.
+
+    Raises:
+        ChatError: The file cannot be read or does not contain an object; the message names it.
+    """
+    value = bounded_reader.read_json(path, ChatError, limit=MAX_JSON)
+    if not isinstance(value, dict):
+        raise ChatError(f"{str(path)!r} is not a JSON object.")
+    return value
+
+
+def _family(folder: Path) -> object:
+    if not (folder / "config.json").is_file():
+        hint = ""
+        if (folder / "adapter_config.json").is_file():
+            hint = "It is an adapter: give the base model here, and this folder as its adapter."
+        raise ChatError(f"{str(folder)!r} is not a checkpoint: it has no config.json.", hint)
+    return read_json(folder / "config.json").get("model_type")
+
+
+def _check_pixels(folder: Path) -> None:
+    """Check that the processor does not enlarge small images without limit.
+
+    Raises:
+        ChatError: The minimum number of pixels is too large. It comes from an untrusted file.
+    """
+    for name in ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"):
+        if not (folder / name).exists():
+            continue
+        for key, value in numbers_of(read_json(folder / name)):
+            most = {"shortest_edge": MAX_LEAST_PIXELS, "min_pixels": MAX_LEAST_PIXELS}.get(key, MAX_NUMBER)
+            if value > most and key not in ("longest_edge", "max_pixels"):
+                raise ChatError(
+                    f"{str(folder / name)!r} sets {key} to {str(value)[:20]}; the maximum is {most}."
+                )
+
+
+def _check_weights(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        shards = set(map(str, dict(read_json(index).get("weight_map") or {}).values()))
+        for shard in sorted(shards):
+            if Path(shard).name != shard or not (folder / shard).is_file():
+                raise ChatError(
+                    f"{str(folder)!r} lacks the weight file {shard!r} that its index lists.",
+                    "The download may be incomplete: download it again.",
+                )
+            check_safetensors(folder / shard)
+        if shards:
+            return
+    if (folder / "model.safetensors").is_file():
+        return check_safetensors(folder / "model.safetensors")
+    check_weights(folder, ChatError)
+    raise ChatError(
+        f"{str(folder)!r} has no model.safetensors.", "The download may be incomplete: download it again."
+    )
+
+
+def _from_hub(name: str, download: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        folder = snapshot_download(
+            name, allow_patterns=[*WANTED_FILES, "prompt_set/*.txt"], local_files_only=not download
+        )
+    except (OSError, ValueError, HfHubHTTPError, HFValidationError) as error:
+        if download:
+            raise ChatError(f"Cannot download {name!r} ({type(error).__name__}: {error}).") from error
+        raise ChatError(
+            f"{name!r} is neither a folder nor a model in the local cache.",
+            "Give an existing folder, or allow the download.",
+        ) from error
+    return Path(folder)

@@ -1,0 +1,286 @@
+"""A story as one plain file for programs (`story.json`), and as one file to share (a zip of the run folder).
+
+It contains what a reader sees, in reading order, and how reliable each image is. Training reads the record
+instead (record.py). The models below define the format, and their descriptions are its documentation. A new
+field does not change the version, a field with another meaning does. The zip contains everything (plan, all
+attempts, all images at full quality, settings) and the graph that made it, so its recipient can load the
+story, export it in any format and continue it (journal/archive.py).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from ...core.errors import JournalError
+from ...core.pictures import Picture
+from ...core.types import RunSettings, Text, Trajectory, Value
+from ...core.types.cast import MemberKind
+from ...core.types.clip import Clip
+from ...core.types.values import written_without
+from ...story.clips import clips_of
+from ...story.journal.archive import PAGE, WORKFLOW, pack_run
+from ...story.journal.copy import save_trajectory
+from ...story.outcomes import (
+    AttemptOutcome,
+    StoryStep,
+    outcome,
+    stop_sentence,
+    story_steps,
+    summarize,
+    title_of,
+)
+from .export_files import PictureFolder, write_whole
+from .page import export as export_page
+
+FILE_NAME = "story.json"
+FORMAT = "interleave-thinker story"
+VERSION = 1
+
+State = Literal[
+    "accepted",
+    "picked",
+    "not accepted",
+    "not judged",
+    "not checked",
+    "stopped",
+    "text",
+    "not drawn",
+    "failed",
+    "not reached",
+    "skipped",
+]
+
+UNFINISHED = ("stopped", "not drawn", "failed", "not reached")
+
+
+class StoryImage(Value):
+    """An image of the story."""
+
+    file: str = Field(description="path of a PNG file, relative to story.json")
+    width: int = Field(description="pixels")
+    height: int = Field(description="pixels")
+
+
+class StoryClip(Value):
+    """A video that leads from the image before to the image of a step."""
+
+    file: str = Field(description="path of an MP4 file, relative to story.json")
+    seconds: float = Field(description="duration")
+    width: int = Field(description="pixels")
+    height: int = Field(description="pixels")
+
+
+class StoryAttempt(Value):
+    """One attempt at a step."""
+
+    prompt: Text = Field(description="prompt of this attempt")
+    seed: int = Field(description="seed of the sampler")
+    image: StoryImage | None = Field(description="null if the generation failed")
+    outcome: AttemptOutcome = Field(
+        description="accepted, refused (rejected), not understood (the critic's reply could not be read), "
+        "not checked (its checklist was not answered), not judged or failed"
+    )
+    reasoning: Text = Field(description="the critic's reasoning")
+    error: Text = Field(description="why generating or judging failed; empty if it did not")
+
+
+class StoryPart(Value):
+    """One step of the story."""
+
+    number: int = Field(description="number of the step in the plan; numbers increase")
+    name: Text = Field(description="name from the plan")
+    text: Text = Field(description="caption of the image, or the text of a text-only step")
+    prompt: Text = Field(description="prompt from the plan; empty in a text-only step")
+    image: StoryImage | None = Field(
+        description="chosen image of the step; null in a text-only step or if there is none"
+    )
+    state: State = Field(
+        description="accepted (by the critic), picked (by the user), not accepted (shown anyway), "
+        "not judged, not checked (its checklist was not answered), "
+        "stopped (canceled or out of time after the first image), text (a text-only step), "
+        "not drawn (stopped before the first image), failed (no image could be generated), not reached, "
+        "skipped (by the user)"
+    )
+    why: str = Field(description="the state as a sentence")
+    attempts: tuple[StoryAttempt, ...] = Field(description="all attempts in order, including rejected ones")
+    settings: dict[str, str | int | float] = Field(
+        default={}, description="the step's own settings from the plan, files by name; absent without any"
+    )
+    clip: StoryClip | None = Field(
+        default=None,
+        description="video from the image before to the image of this step; absent without one",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return written_without(fields(self), self, ("settings", "clip"))
+
+
+class StoryMember(Value):
+    """A character, prop or place that looks the same in every image."""
+
+    name: str = Field(description="name by which prompts refer to it")
+    kind: MemberKind = Field(description="what it is")
+    traits: tuple[str, ...] = Field(description="visual facts that never change")
+    images: tuple[StoryImage, ...] = Field(description="images that show it, the newest last")
+
+
+class StoryFile(Value):
+    """The complete file."""
+
+    format: Literal["interleave-thinker story"] = Field(
+        default=FORMAT, description="identifies the file format"
+    )
+    version: int = Field(default=VERSION, description="increases when the meaning of a field changes")
+    title: str = Field(description="beginning of the request")
+    request: Text = Field(description="text of the request")
+    request_images: tuple[StoryImage, ...] = Field(description="images of the request")
+    complete: bool = Field(description="whether every step of the plan was completed")
+    summary: str = Field(
+        description="number of steps, images and accepted images, and the duration, in one line"
+    )
+    steps: tuple[StoryPart, ...] = Field(description="all steps of the plan in order")
+    cast: tuple[StoryMember, ...] = Field(default=(), description="the cast; absent without one")
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return written_without(fields(self), self, ("cast",))
+
+
+def export(trajectory: Trajectory, folder: Path) -> Path:
+    """Write `folder`/story.json and its images folder, and return the file's path.
+
+    Raises:
+        JournalError: The folder cannot be written.
+    """
+    folder = Path(folder)
+    pictures = PictureFolder(folder)
+    images = tuple(
+        _image(pictures, picture, f"request_{number}")
+        for number, picture in enumerate(trajectory.request.images, start=1)
+    )
+    clips = clips_of(trajectory)
+    steps = tuple(
+        _part(each, trajectory.settings, pictures, clips.get(each.step.number))
+        for each in story_steps(trajectory)
+    )
+    story = StoryFile(
+        title=title_of(trajectory),
+        request=trajectory.request.text,
+        request_images=images,
+        complete=all(step.state not in UNFINISHED for step in steps),
+        summary=summarize(trajectory).sentence,
+        steps=steps,
+        cast=tuple(
+            StoryMember(
+                name=member.name,
+                kind=member.kind,
+                traits=tuple(member.traits),
+                images=tuple(
+                    _image(pictures, image.picture, f"cast_{number}_{place}")
+                    for place, image in enumerate(member.images, start=1)
+                    if image.picture
+                ),
+            )
+            for number, member in enumerate(trajectory.plan.cast, start=1)
+        ),
+    )
+    path = folder / FILE_NAME
+    write_whole(path, story.model_dump_json(indent=2).encode("utf-8"))
+    return path
+
+
+def _part(each: StoryStep, settings: RunSettings, pictures: PictureFolder, clip: Clip | None) -> StoryPart:
+    step, result = each.step, each.result
+    attempts = () if result is None else result.attempts
+    shown = tuple(
+        StoryAttempt(
+            prompt=attempt.prompt,
+            seed=attempt.seed,
+            image=attempt.image and _image(pictures, attempt.image, f"step_{step.number}_attempt_{number}"),
+            outcome=outcome(attempt, settings),
+            reasoning=attempt.verdict.reasoning if attempt.verdict else "",
+            error=attempt.error.message if attempt.error else "",
+        )
+        for number, attempt in enumerate(attempts, start=1)
+    )
+    chosen = None if result is None or result.chosen is None else shown[result.chosen].image
+    return StoryPart(
+        number=step.number,
+        name=step.name,
+        text=step.auxiliary_text or "",
+        prompt=step.prompt or "",
+        image=chosen,
+        state=_state(each),
+        why="Not reached" if result is None else stop_sentence(result),
+        attempts=shown,
+        settings=step.settings.as_written,
+        clip=clip and _clip(pictures, clip, f"step_{step.number}"),
+    )
+
+
+def _state(each: StoryStep) -> State:
+    if each.result is None:
+        return "not reached"
+    if not each.step.prompt:
+        return "text"
+    reason = each.result.stop_reason.value
+    if reason == "error":
+        return "failed"
+    if reason == "skipped":
+        return "skipped"
+    if each.result.chosen is None:
+        return "not drawn"
+    states: dict[str, State] = {
+        "accepted": "accepted",
+        "picked": "picked",
+        "approved by time": "not accepted",
+        "redrawn": "not accepted",
+        "unjudged": "not judged",
+        "not checked": "not checked",
+        "tries used up": "not accepted",
+    }
+    return states.get(reason, "stopped")
+
+
+def _clip(pictures: PictureFolder, clip: Clip, stem: str) -> StoryClip:
+    width, height = clip.size
+    file = pictures.add_movie(clip.movie, stem)
+    return StoryClip(file=file, seconds=round(clip.seconds, 3), width=width, height=height)
+
+
+def _image(pictures: PictureFolder, picture: Picture, stem: str) -> StoryImage:
+    width, height = picture.image.size
+    return StoryImage(file=pictures.add(picture, stem), width=width, height=height)
+
+
+ZIP_FILE = "story.zip"
+
+
+def export_zip(trajectory: Trajectory, folder: Path, metadata: Mapping[str, str] | None = None) -> Path:
+    """Write `folder`/story.zip and return its path.
+
+    Args:
+        trajectory: A run, finished or not.
+        folder: Folder to write into.
+        metadata: JSON texts by name. The `workflow`, or else the `prompt`, is included.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
+    graph = (metadata or {}).get("workflow") or (metadata or {}).get("prompt")
+    more = {WORKFLOW: graph.encode()} if graph else {}
+    try:
+        with tempfile.TemporaryDirectory(prefix="interleave-story-") as made:
+            more[PAGE] = export_page(trajectory, Path(made)).read_bytes()
+            run = save_trajectory(trajectory, Path(made) / "run")
+            return pack_run(run, Path(folder) / ZIP_FILE, more)
+    except OSError as error:
+        raise JournalError(
+            f"Cannot pack the story ({error.strerror or error}).", "Free disk space."
+        ) from error

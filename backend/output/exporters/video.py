@@ -1,0 +1,286 @@
+"""A run as an MP4 video: each image for its reading time, cross-fades, captions or subtitles, and narration.
+
+Between two images with a clip, the clip is played instead of the cross-fade. PyAV encodes the video, which
+ComfyUI brings along. H.264 in 4:2:0 plays everywhere; it needs sides of even length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from PIL import Image, ImageOps
+
+from ...core.errors import JournalError, SettingsError
+from ...core.files.atomic import writing
+from ...core.files.video import frames_at, pyav
+from ...core.types import Trajectory
+from ...core.types.clip import Clip
+from ...story.clips import clips_of
+from ..report.export_options import PLAIN, ExportOptions
+from .animation import Box, Film, Frame, frames_of, picture_boxes, render
+from .pdf import PAPER
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FILE_NAME = "story.mp4"
+SIDE = 1920
+FPS = 24
+AUDIO_RATE = 44_100
+PIXELS = "yuv420p"
+MAX_FADE = 3.0
+MAX_VOICE = 600
+"""Maximum length of a narration in seconds."""
+MAX_WAV = 200 * 1024 * 1024
+LEAST, MOST = 2.5, 20.0
+"""Minimum and maximum display time of an image in seconds, unless its narration is longer."""
+LOOK = 1.0
+"""Seconds to look at an image, in addition to reading its text."""
+WORDS_PER_SECOND, SIGNS_PER_SECOND = 3.0, 5.0
+"""Reading speed: words, and signs of scripts without spaces between words."""
+PAUSE = 0.5
+"""Seconds after a narration."""
+SIGN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+HEADER = (
+    b"[Script Info]\nScriptType: v4.00+\n\n[V4+ Styles]\nFormat: Name, Fontname, Fontsize\n"
+    b"Style: Default,Arial,16\n\n[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, "
+    b"MarginV, Effect, Text\n"
+)
+"""Subtitle header that the encoder needs; it is not written."""
+
+Captions = Literal["burned in", "subtitles", "none"]
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """A rendered frame with its text, its narration (16-bit samples) and its time in frames.
+
+    `lead` is the clip that leads to it, and `box` is where its image is.
+    """
+
+    image: Image.Image
+    words: str
+    voice: np.ndarray | None
+    length: int
+    lead: Clip | None
+    box: Box | None
+
+
+def export(
+    trajectory: Trajectory,
+    folder: Path,
+    captions: Captions = "burned in",
+    fade: float = 0.5,
+    narration: str | Path = "",
+    options: ExportOptions = PLAIN,
+) -> Path:
+    """Write the video and return its path.
+
+    Args:
+        trajectory: A run, finished or not.
+        folder: Folder to write into.
+        captions: Texts below the images ("burned in"), as a subtitle track, or not at all.
+        fade: Duration of a cross-fade in seconds, 0 to 3.
+        narration: Folder with a WAV file for each step that is spoken: `1.wav` or `01.wav`.
+        options: Title, language and audience. A given title gets a scene of its own.
+
+    Raises:
+        SettingsError: An option is wrong, a WAV file cannot be read, or PyAV is missing or too old.
+        JournalError: The folder cannot be written.
+    """
+    if captions not in ("burned in", "subtitles", "none"):
+        raise SettingsError(f"captions {captions!r} is unknown.", "Choose burned in, subtitles or none.")
+    if not 0 <= fade <= MAX_FADE:
+        raise SettingsError(f"fade must be 0 to {MAX_FADE:g} seconds, not {fade:g}.")
+    av = _pyav(captions == "subtitles")
+    frames = frames_of(trajectory, Film(options=options))
+    voices = _voices(av, Path(narration), frames) if narration else {}
+    clips, burned_in = clips_of(trajectory), captions == "burned in"
+    images, boxes = render(frames, SIDE, burned_in), picture_boxes(frames, SIDE, burned_in)
+    scenes = [
+        _Scene(
+            _even(image),
+            frame.words,
+            voice,
+            round(FPS * seconds_of(frame.words, voice)),
+            clips.get(frame.step or 0) if box and place else None,
+            box,
+        )
+        for place, (frame, image, box) in enumerate(zip(frames, images, boxes, strict=True))
+        for voice in [voices.get(frame.step or 0)]
+    ]
+    path = Path(folder) / FILE_NAME
+    with writing(path, JournalError, "Export") as temporary:
+        _encode(av, temporary, scenes, round(FPS * fade), captions == "subtitles")
+    return path
+
+
+def seconds_of(words: str, voice: np.ndarray | None = None) -> float:
+    """Return the display time of an image.
+
+    Args:
+        words: Its text.
+        voice: Samples of its narration, `(samples,)` at 44.1 kHz.
+    """
+    signs = len(SIGN.findall(words))
+    reading = len(SIGN.sub(" ", words).split()) / WORDS_PER_SECOND + signs / SIGNS_PER_SECOND
+    spoken = 0.0 if voice is None else len(voice) / AUDIO_RATE + PAUSE
+    return max(spoken, min(MOST, max(LEAST, LOOK + reading)))
+
+
+def _pyav(subtitles: bool) -> Any:
+    av = pyav()
+    from av.subtitles.subtitle import SubtitleSet
+
+    if subtitles and not hasattr(SubtitleSet, "create"):
+        raise SettingsError(
+            f"PyAV {av.__version__} cannot write subtitles.", "Run: pip install -U av, or burn captions in."
+        )
+    return av
+
+
+def _even(image: Image.Image) -> Image.Image:
+    """Return the image with sides of even length."""
+    size = image.width + image.width % 2, image.height + image.height % 2
+    if size == image.size:
+        return image
+    even = Image.new("RGB", size, PAPER)
+    even.paste(image)
+    return even
+
+
+def _voices(av: Any, folder: Path, frames: Sequence[Frame]) -> dict[int, np.ndarray]:
+    """Return the narration by step number."""
+    if not folder.is_dir():
+        raise SettingsError(
+            f"narration {str(folder)!r} is not a folder.", "Give the folder of the WAV files."
+        )
+    found = {}
+    for number in sorted({frame.step for frame in frames if frame.step}):
+        path = next(
+            (one for one in (folder / f"{number}.wav", folder / f"{number:02d}.wav") if one.is_file()), None
+        )
+        if path is not None:
+            found[number] = _samples(av, path)
+    if not found:
+        raise SettingsError(
+            f"{str(folder)!r} has no WAV file of a step.", "Name them 1.wav, 2.wav and so on."
+        )
+    return found
+
+
+def _samples(av: Any, path: Path) -> np.ndarray:
+    """Read a WAV file as mono samples, `(samples,)` of int16 at 44.1 kHz."""
+    import numpy as np
+
+    if path.stat().st_size > MAX_WAV:
+        raise SettingsError(
+            f"{str(path)!r} is larger than {MAX_WAV // 2**20} MiB.", "Use a shorter recording."
+        )
+    try:
+        with av.open(str(path), format="wav") as container:
+            change = av.AudioResampler("s16", "mono", AUDIO_RATE)
+            parts, length = [], 0
+            for frame in chain(container.decode(audio=0), (None,)):
+                for one in change.resample(frame):
+                    parts.append(one.to_ndarray()[0])
+                    length += len(parts[-1])
+                if length > MAX_VOICE * AUDIO_RATE:
+                    raise SettingsError(
+                        f"{str(path)!r} is longer than {MAX_VOICE} s.", "Use a shorter recording."
+                    )
+    except (av.FFmpegError, IndexError) as error:
+        raise SettingsError(f"Cannot read {str(path)!r}: {error}.", "Use a WAV file.") from error
+    return np.concatenate(parts) if parts else np.zeros(0, np.int16)
+
+
+def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles: bool) -> None:
+    """Write the streams, scene by scene, so that players need not read far ahead."""
+    with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
+        video = container.add_stream("libx264", rate=FPS, options={"crf": "18", "preset": "veryfast"})
+        video.width, video.height = scenes[0].image.size
+        video.pix_fmt = PIXELS
+        sound = titles = None
+        if any(scene.voice is not None for scene in scenes):
+            sound = container.add_stream("aac", rate=AUDIO_RATE, layout="mono")
+        if subtitles:
+            titles = container.add_stream("mov_text")
+            titles.codec_context.subtitle_header = HEADER
+        begin = 0
+        for scene, following in zip(scenes, (*scenes[1:], None), strict=True):
+            after = begin
+            for frame in _shown(av, scene, following, fade):
+                frame.pts, frame.time_base = after, Fraction(1, FPS)
+                container.mux(video.encode(frame))
+                after += 1
+            if sound is not None:
+                container.mux(sound.encode(_spoken(av, scene, after - begin)))
+            if titles is not None and (words := " ".join(scene.words.split())):
+                container.mux(_subtitle(titles, words, begin, scene.length))
+            begin = after
+        container.mux(video.encode())
+        if sound is not None:
+            container.mux(sound.encode())
+
+
+def _shown(av: Any, scene: _Scene, following: _Scene | None, fade: int) -> Iterator[Any]:
+    """Yield the frames of a scene: its image, as one object, and then the fade or clip to the next scene."""
+    import numpy as np
+
+    if following is not None and following.lead is not None and following.box is not None:
+        yield from [_frame(av, scene.image)] * scene.length
+        left, top, *size = following.box
+        for image in frames_at(following.lead, FPS):
+            shown = following.image.copy()
+            shown.paste(ImageOps.fit(image, (size[0], size[1])), (left, top))
+            yield _frame(av, shown)
+        return
+    fading = min(fade, scene.length // 2) if following else 0
+    yield from [_frame(av, scene.image)] * (scene.length - fading)
+    if following is None:
+        return
+    still, after = np.asarray(scene.image), np.asarray(following.image)
+    for at in range(1, fading + 1):
+        share = at / (fading + 1)
+        yield _frame(av, np.rint(still * (1 - share) + after * share).astype(np.uint8))
+
+
+def _frame(av: Any, image: Image.Image | np.ndarray) -> Any:
+    """Return an image, or its pixels `(height, width, 3)`, in the format of the encoder."""
+    import numpy as np
+
+    frame = av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")
+    return frame.reformat(format=PIXELS)
+
+
+def _spoken(av: Any, scene: _Scene, length: int) -> Any:
+    """Return the sound of a scene of some frames: its narration, then silence."""
+    import numpy as np
+
+    samples = np.zeros((1, round(AUDIO_RATE * length / FPS)), np.int16)
+    if scene.voice is not None:
+        samples[0, : len(scene.voice)] = scene.voice[: samples.shape[1]]
+    frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
+    frame.sample_rate = AUDIO_RATE
+    return frame
+
+
+def _subtitle(stream: Any, words: str, begin: int, length: int) -> Any:
+    """Return the subtitle of a scene; `begin` and `length` are in frames."""
+    from av.subtitles.subtitle import SubtitleSet
+
+    start, end = (round(1000 * frames / FPS) for frames in (begin, begin + length))
+    # With a word joiner after them, backslashes and braces are not read as codes.
+    shown = re.sub(r"([\\{])", "\\1\u2060", words)
+    line = f"0,0,Default,,0,0,0,,{shown}".encode()
+    packet = stream.codec_context.encode_subtitle(SubtitleSet.create(text=line, start=0, end=end - start))
+    packet.stream, packet.time_base = stream, Fraction(1, 1000)
+    packet.pts = packet.dts = start
+    packet.duration = end - start
+    return packet

@@ -1,0 +1,465 @@
+"""Requests from the browser about runs: their state, list, thumbnails, and the choices and feedback.
+
+A run is named, never given as a path, and only runs directly in the folder of all runs (`runs` of each
+function) are found. Nothing is generated or judged here: a choice or a redraw is a line in a file of the run
+folder, read by the running or next loop. A run is deleted only if no process is using it.
+
+The folder of a run is named by its request and seed. The same request finds its folder again, so a run
+resumes after a crash or a cancel, and a changed setting repeats only what it affects. With another seed every
+image differs, so that story has its own folder and both can be loaded.
+
+Thumbnails are WebP of a few sizes, cached in memory, and in the browser permanently, since an image's name is
+the digest of its pixels. Nothing is written: a run folder contains only results of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import threading
+from contextlib import suppress
+from functools import lru_cache
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...core.errors import JournalError, SettingsError
+from ...core.files.atomic import name_fault, slug
+from ...core.machine.byte_lru import ByteLRU
+from ...core.pictures import DIGEST, Picture
+from ...core.types import Request
+from ...story.approval import approve
+from ...story.journal.choices import ask_redraw, newest_redraws, pick, read_choices
+from ...story.journal.journal import NAME, NOTE, FolderLock, Journal
+from ...story.journal.run_files import RUN, TRAJECTORY, RunFiles
+from ...story.journal.waiting import waiting_for
+from ...story.loop.replay import load_trajectory
+from ...story.outcomes import summarize
+from .live_messages import LiveMessage, MessagePart, State
+from .live_run import replayed
+from .log import MAX_NOTE, Feedback, read_feedback, record_feedback
+
+MAX_OLD_NAME = 40
+
+
+def run_folder(parent: Path, request: Request, seed: int = 0) -> Path:
+    """Return the folder of this request and base seed in the folder of all runs, without creating it.
+
+    A folder from a version whose folder names had no seed is found by the seed in its journal.
+    """
+    first = folder_of(parent, request)
+    seeded = first.with_name(f"{first.name}-seed-{seed}")
+    if seeded.is_dir():
+        return seeded
+    held = _seed_in(first)
+    if held == seed or (held is None and seed == 0):
+        return first
+    return seeded
+
+
+def folder_of(parent: Path, request: Request) -> Path:
+    """Return the folder of a request without a seed in its name."""
+    content = hashlib.blake2b(request.text.encode(), digest_size=5)
+    for image in request.images:
+        content.update(image.digest.encode())
+    ending = content.hexdigest()
+    # Older versions kept only a-z and digits; their folders keep their names.
+    old = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:MAX_OLD_NAME].strip("-")
+    old_name, name = (f"{beginning or 'story'}-{ending}" for beginning in (old, slug(request.text)))
+    is_there = old_name != name and next(parent.glob(f"{old_name}*"), None) is not None
+    return parent / (old_name if is_there else name)
+
+
+def known_run(parent: Path, name: str) -> Path:
+    """Return the folder of the run of this name.
+
+    Raises:
+        SettingsError: It is not directly in the folder of all runs.
+    """
+    folder = parent / name
+    inside = not name_fault(name) and folder.is_dir() and folder.resolve().parent == parent.resolve()
+    if not inside:
+        raise SettingsError(
+            f"The run {name[:100]!r} was not found in {str(parent)!r}.",
+            "It may have been deleted: run it again.",
+        )
+    return folder
+
+
+def _seed_in(folder: Path) -> int | None:
+    """Return the base seed of the run in a folder, `None` if it cannot be read."""
+    try:
+        return Journal(folder).record().settings.seed
+    except JournalError:
+        return None
+
+
+SIZES = (256, 512, 1024)
+"""Sizes of the longer side in pixels. The smallest that is not below the requested size is used."""
+QUALITY = 80
+BUDGET = 32 * 1024 * 1024
+"""Maximum size of the cache in bytes."""
+
+
+class Thumbnails:
+    """Creates small images and caches the latest ones. `budget` is the size of the cache in bytes."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._cached: ByteLRU[tuple[Path, str, int], bytes] = ByteLRU(budget, len)
+        self._lock = threading.Lock()
+
+    def webp(self, folder: Path, digest: str, size: int) -> bytes:
+        """Return an image of a run as WebP, its longer side at most the next of SIZES.
+
+        Raises:
+            SettingsError: The image was not found.
+            JournalError: It is damaged.
+        """
+        size = next((one for one in SIZES if one >= size), SIZES[-1])
+        key = folder, digest, size
+        with self._lock:
+            data = self._cached.get(key)
+        if data is None:
+            data = _made(folder, digest, size)
+            with self._lock:
+                self._cached.put(key, data)
+        return data
+
+
+def _made(folder: Path, digest: str, size: int) -> bytes:
+    picture = RunFiles(folder).read_picture(digest)
+    if picture is None:
+        raise SettingsError(
+            f"The image {digest!r} was not found in the run {folder.name!r}.", "Run it again."
+        )
+    return small_webp(picture, size)
+
+
+def small_webp(picture: Picture, size: int) -> bytes:
+    """Return an image as WebP with a longer side of at most `size` pixels."""
+    image = picture.image.copy()
+    image.thumbnail((size, size))
+    buffer = BytesIO()
+    image.save(buffer, "WEBP", quality=QUALITY)
+    return buffer.getvalue()
+
+
+THUMBNAILS = Thumbnails()
+
+
+HELD = {NAME, NOTE}
+
+
+def run_bytes(folder: Path) -> int:
+    """Return the size of all files of a run in bytes, without following links."""
+    total, waiting = 0, [str(folder)]
+    while waiting:
+        # A run that is being written may remove a temporary file in the meantime.
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def delete_run(folder: Path) -> None:
+    """Delete a run folder with everything in it. Links are removed, never followed.
+
+    `run.json` is deleted last, so a folder of which a part remained is still a run, and can be deleted again.
+
+    Raises:
+        JournalError: The folder is not a run, another process is using it, or a file cannot be deleted.
+    """
+    if folder.is_symlink() or not (folder / RUN).is_file():
+        raise JournalError(
+            f"{str(folder)!r} does not contain a run.", "Only the folder of a run can be deleted."
+        )
+    lock = FolderLock(folder)
+    lock.take()
+    try:
+        entries = sorted(folder.iterdir(), key=lambda path: path.name == RUN)
+        for path in entries:
+            if path.name not in HELD:
+                _remove(path)
+    except (OSError, RecursionError) as error:  # the latter for folders a thousand levels deep
+        raise JournalError(
+            f"{str(folder)!r} cannot be deleted: {getattr(error, 'strerror', None) or error}.",
+            "Close programs that use its files, or delete the folder by hand.",
+        ) from error
+    finally:
+        lock.release()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+PAGE = 24
+"""Stories in one answer."""
+MAX_RUNS = 5_000
+"""Maximum number of folders that are looked at."""
+MAX_TITLE = 300
+
+
+class StoryLine(MessagePart):
+    """One run. `picture` is the digest of its last image, `problem` why it cannot be shown."""
+
+    run: str
+    title: str
+    changed: float = Field(description="Time of the last change, in seconds since 1970.")
+    bytes: int
+    steps: int = 0
+    incomplete_steps: int = 0
+    picture: str | None = None
+    problem: str = ""
+
+
+class StoryList(MessagePart):
+    """A page of stories, the number of all that match, and the disk space used by all runs."""
+
+    stories: list[StoryLine]
+    count: int
+    bytes: int
+
+
+def list_stories(parent: Path, words: str = "", start: int = 0) -> StoryList:
+    """Return the runs in a folder whose request contains all words.
+
+    Args:
+        parent: The folder of all runs. It may be missing.
+        words: Words of the request, in any order and case. Empty: all runs.
+        start: Number of matching runs to skip.
+    """
+    runs = sorted(((_changed(folder), folder) for folder in _runs(parent)), reverse=True)
+    wanted = words.casefold().split()
+    known = [(changed, folder, *_known(folder, changed)) for changed, folder in runs]
+    found = [one for one in known if all(word in f"{one[1].name} {one[2]}".casefold() for word in wanted)]
+    return StoryList(
+        stories=[_line(*one) for one in found[start : start + PAGE]],
+        count=len(found),
+        bytes=sum(size for *_, size in known),
+    )
+
+
+def _runs(parent: Path) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    folders = islice(parent.iterdir(), MAX_RUNS)
+    return [folder for folder in folders if not folder.is_symlink() and (folder / RUN).is_file()]
+
+
+def _changed(folder: Path) -> float:
+    """Return when a run was changed last: its records change these files and folders."""
+    times = [0.0]
+    for name in (RUN, TRAJECTORY, "attempts", "verdicts", "pictures"):
+        # A run may be deleted while the list is made.
+        with suppress(OSError):
+            times.append((folder / name).stat().st_mtime)
+    return max(times)
+
+
+@lru_cache(maxsize=MAX_RUNS)
+def _known(folder: Path, changed: float) -> tuple[str, int]:
+    """Return the title and the size of a run. Typing a word must not read all folders again."""
+    try:
+        title = Journal(folder).record().request.text[:MAX_TITLE]
+    except JournalError:
+        title = folder.name
+    return title, run_bytes(folder)
+
+
+def _line(changed: float, folder: Path, title: str, size: int) -> StoryLine:
+    line = StoryLine(run=folder.name, title=title, changed=changed, bytes=size)
+    try:
+        trajectory = load_trajectory(folder)
+    except JournalError as error:
+        return line.model_copy(update={"problem": error.message})
+    sums = summarize(trajectory)
+    images = [result.image for result in trajectory.results if result.image]
+    return line.model_copy(
+        update={
+            "steps": sums.steps,
+            "incomplete_steps": sums.incomplete_steps,
+            "picture": images[-1].digest if images else None,
+        }
+    )
+
+
+RunName = Annotated[str, Field(max_length=100)]
+
+
+class BrowserRequest(BaseModel):
+    """Base of requests from the browser."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class AskRun(BrowserRequest):
+    """Request for a run."""
+
+    run: RunName
+
+
+class AskStories(BrowserRequest):
+    """Request for the stories whose request contains all of `words`, after the first `start`."""
+
+    words: str = Field(default="", max_length=200)
+    start: int = Field(default=0, ge=0)
+
+
+class AskDelete(BrowserRequest):
+    """Request to delete a run with all its images."""
+
+    run: RunName
+
+
+class AskChoice(BrowserRequest):
+    """Choice of an image as a step's result; `picture` `None` returns the choice to the critic."""
+
+    run: RunName
+    step: int = Field(ge=1)
+    picture: str | None = Field(pattern=DIGEST.pattern)
+
+
+class AskRedraw(BrowserRequest):
+    """Request for one more attempt at a step.
+
+    It uses `prompt`, else the prompt of the attempt with the image `picture`, else the step's own. `feedback`
+    is recorded with it.
+    """
+
+    run: RunName
+    step: int = Field(ge=1)
+    prompt: str | None = Field(default=None, max_length=MAX_NOTE)
+    picture: str | None = Field(default=None, pattern=DIGEST.pattern)
+    feedback: Feedback | None = None
+
+
+class AskDecision(BrowserRequest):
+    """Decision about what a run waits for: approve it, or skip the step.
+
+    `step` and `digest` are those of the message that the user saw (`WaitingShown`).
+    """
+
+    run: RunName
+    step: int | None = Field(ge=1)
+    digest: str | None = Field(pattern=DIGEST.pattern)
+    skip: bool = False
+
+
+class AskThumbnail(BrowserRequest):
+    """Request for a small copy of an image, its longer side `size` pixels or a little more."""
+
+    run: RunName
+    picture: str = Field(pattern=DIGEST.pattern)
+    size: int = Field(default=SIZES[0], ge=1, le=SIZES[-1])
+
+
+class AskFeedback(BrowserRequest):
+    """Feedback on an attempt of a run, which replaces earlier feedback on it."""
+
+    run: RunName
+    feedback: Feedback
+
+
+def run_state(runs: Path, asked: AskRun) -> State:
+    """Return a run from its folder, finished or not.
+
+    Raises:
+        SettingsError: The run was not found.
+        JournalError: It cannot be read.
+    """
+    folder = known_run(runs, asked.run)
+    return state_of(folder, replayed(asked.run, load_trajectory(folder), waiting_for(folder)).state())
+
+
+def stories(runs: Path, asked: AskStories) -> StoryList:
+    """Return a page of the runs in the folder of all runs, newest first."""
+    return list_stories(runs, asked.words, asked.start)
+
+
+def delete_story(runs: Path, asked: AskDelete) -> StoryList:
+    """Delete a run, and return the first page of those that are left.
+
+    Raises:
+        SettingsError: The run was not found.
+        JournalError: Another process is using it, or a file cannot be deleted.
+    """
+    delete_run(known_run(runs, asked.run))
+    return list_stories(runs)
+
+
+def note_choice(runs: Path, asked: AskChoice) -> State:
+    """Record a choice and return all choices of the run, without messages."""
+    folder = known_run(runs, asked.run)
+    pick(folder, asked.step, asked.picture)
+    return state_of(folder, [])
+
+
+def note_redraw(runs: Path, asked: AskRedraw) -> State:
+    """Record a redraw request and return the newest redraw of every step, without messages."""
+    folder = known_run(runs, asked.run)
+    if asked.feedback is not None:
+        record_feedback(folder, asked.feedback)
+    ask_redraw(folder, asked.step, asked.prompt, asked.picture)
+    return state_of(folder, [])
+
+
+def note_decision(runs: Path, asked: AskDecision) -> State:
+    """Record a decision about what the run waits for, and return the choices, without messages.
+
+    Raises:
+        SettingsError: The run was not found, does not wait, has no image to approve, or waits for something
+            else than the user saw, for example after a decision in another window.
+    """
+    folder = known_run(runs, asked.run)
+    waiting = waiting_for(folder)
+    if waiting is not None and (waiting.step, waiting.digest) != (asked.step, asked.digest):
+        what = "its plan" if waiting.step is None else f"step {waiting.step}"
+        raise SettingsError(
+            f"The run now waits for a decision about {what}, which was not shown here.",
+            "Reload the page, and decide again.",
+        )
+    approve(folder, skip=asked.skip)
+    return state_of(folder, [])
+
+
+def thumbnail_of(runs: Path, asked: AskThumbnail) -> bytes:
+    """Return a small copy of an image as WebP.
+
+    Raises:
+        SettingsError: The run or image was not found.
+        JournalError: The image is damaged.
+    """
+    folder = known_run(runs, asked.run)
+    return THUMBNAILS.webp(folder, asked.picture, asked.size)
+
+
+def note_feedback(runs: Path, asked: AskFeedback) -> State:
+    """Record feedback on an attempt and return all feedback on the run, without messages."""
+    folder = known_run(runs, asked.run)
+    record_feedback(folder, asked.feedback)
+    return state_of(folder, [])
+
+
+def state_of(folder: Path, messages: list[LiveMessage]) -> State:
+    """Return messages of a run with the user's choices and feedback, which are read from its folder."""
+    return State(
+        messages=messages,
+        choices=dict(read_choices(folder).steps),
+        redraws=newest_redraws(folder),
+        feedback=read_feedback(folder),
+        decided=waiting_for(folder) is None,
+    )

@@ -1,0 +1,190 @@
+"""A run folder as one .zip file: written to be shared, and readable wherever a run folder is.
+
+The archive contains the folder file by file, under the same names. So there is one format, and unzipping it
+gives a run that can be resumed. It may also contain the page of the run, for people without this program; the
+page is never read. The archive is read in place: nothing is unpacked to disk, so no foreign file can write
+anywhere. Only the kinds of files that a run has are allowed (see journal.py). Images and clips are checked
+against their digests as in a folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...core.errors import JournalError
+from ...core.files.atomic import writing_folder
+from ...core.files.bounded_reader import opened
+from ...core.files.zip_archive import LOCAL, LOCAL_MARK, ZipBounds, ZipReader, write_zip
+from ...core.pictures import MAX_BYTES
+from ...core.types.clip import MAX_BYTES as MAX_MOVIE
+from .clips import CLIPS
+from .run_files import MAX_JSON, PART, PICTURES, RUN, RunFiles
+
+ENDING = ".zip"
+WORKFLOW = "workflow.json"
+"""The ComfyUI graph that made the story, if there was one."""
+PAGE = "index.html"
+"""The story as a page, for people who have only a browser."""
+WHAT = "Story"
+JSON_FILES = re.compile(
+    r"(run|plan|trajectory|choices|waiting|story_checks|workflow)\.json"
+    r"|(attempts|verdicts|clips)/[0-9a-f]{40}\.json"
+)
+PICTURE_FILES = re.compile(rf"{PICTURES}/[0-9a-f]{{40}}\.png")
+MOVIE_FILES = re.compile(rf"{CLIPS}/[0-9a-f]{{40}}\.mp4")
+MAX_FILES = 60_000
+MAX_PAGE = 2**28
+MAX_ARCHIVE = 2**31
+MAX_TOTAL = 2**31
+
+
+def _most(name: str) -> int | None:
+    """Return the maximum size in bytes of a file with this name; `None` if the name is not allowed."""
+    if JSON_FILES.fullmatch(name):
+        return MAX_JSON
+    if name == PAGE:
+        return MAX_PAGE
+    if MOVIE_FILES.fullmatch(name):
+        return MAX_MOVIE
+    return MAX_BYTES if PICTURE_FILES.fullmatch(name) else None
+
+
+BOUNDS = ZipBounds(archive=MAX_ARCHIVE, entries=MAX_FILES, total=MAX_TOTAL, most=_most)
+
+
+class ArchivedFiles(RunFiles):
+    """Read-only access to the files of a run in an archive.
+
+    Raises:
+        JournalError: The archive contains another kind of file, or something is written.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._zip = ZipReader(path, BOUNDS, JournalError, WHAT)
+
+    def path(self, *parts: str) -> Path:
+        """Return the path that names a file in messages; the file does not exist on disk.
+
+        Raises:
+            JournalError: The name is not valid for a file of a run.
+        """
+        if not all(PART.fullmatch(part) for part in parts):
+            raise JournalError(f"{'/'.join(parts)!r} is not a valid name for a file of a run.")
+        return self.folder.joinpath(*parts)
+
+    def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
+        """Return the content of a file, as `RunFiles.read` does."""
+        return self._zip.read("/".join(parts), limit)
+
+    def has(self, *parts: str) -> bool:
+        """Return whether a file exists."""
+        return "/".join(parts) in self._zip.entries
+
+    def names(self) -> list[str]:
+        """Return the names of all files in the archive."""
+        return sorted(self._zip.entries)
+
+    def write(self, data: bytes, *parts: str) -> None:
+        """Raise an error, since archives are read-only.
+
+        Raises:
+            JournalError: Always.
+        """
+        raise self._read_only()
+
+    def remove(self, *parts: str) -> None:
+        """Raise an error, since archives are read-only.
+
+        Raises:
+            JournalError: Always.
+        """
+        raise self._read_only()
+
+    def sweep(self, *folders: str) -> None:
+        """Raise an error, since archives are read-only.
+
+        Raises:
+            JournalError: Always.
+        """
+        raise self._read_only()
+
+    def _read_only(self) -> JournalError:
+        return JournalError(
+            f"Cannot write into {str(self.folder)!r}: a story in one file (.zip) is read-only.",
+            "Unzip it and give the folder instead.",
+        )
+
+
+def run_files(path: str | Path) -> RunFiles:
+    """Return the files of a run in a folder, or in an archive if the path is a .zip file.
+
+    Raises:
+        JournalError: The archive is damaged or contains other files.
+    """
+    archived = Path(path).suffix.lower() == ENDING and Path(path).is_file()
+    return ArchivedFiles(path) if archived else RunFiles(path)
+
+
+def is_story_archive(path: Path) -> bool:
+    """Return whether a file may be a story's archive, judging by its name and first bytes alone."""
+    if path.suffix.lower() != ENDING:
+        return False
+    try:
+        with opened(path, JournalError, WHAT) as file:
+            first = file.read(LOCAL.size + len(RUN))
+    except JournalError:
+        return False
+    return first.startswith(LOCAL_MARK) and first.endswith(RUN.encode())
+
+
+def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) -> Path:
+    """Write a run folder as an archive.
+
+    Args:
+        folder: The run folder.
+        path: Path of the archive.
+        more: Content of additional files, by name.
+
+    Returns:
+        The path of the archive.
+
+    Raises:
+        JournalError: The archive cannot be written, or it would be too large to be read again.
+    """
+    names = sorted(
+        (str(file.relative_to(folder).as_posix()) for file in folder.rglob("*") if file.is_file()),
+        key=lambda name: (name != RUN, name),
+    )
+    files: list[tuple[str, Path | bytes]] = [(name, folder / name) for name in names if _most(name)]
+    write_zip(path, [*files, *(more or {}).items()], JournalError, WHAT)
+    try:
+        ArchivedFiles(path)
+    except JournalError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def unpack_run(path: Path, folder: Path) -> Path:
+    """Write the files of an archive as a new run folder, and return the folder.
+
+    The page is left out: a foreign page could contain scripts, and the folder may be served by ComfyUI. If it
+    fails, nothing is left behind.
+
+    Raises:
+        JournalError: The folder exists, the archive is damaged, or the folder cannot be written.
+    """
+    files = ArchivedFiles(path)
+    if folder.exists():
+        raise JournalError(f"{str(folder)!r} exists already.", "Choose another name.")
+    with writing_folder(folder, JournalError, "The run's folder") as temporary:
+        made = RunFiles(temporary)
+        for name in files.names():
+            if name == PAGE:
+                continue
+            content = files.read(*name.split("/"), limit=MAX_BYTES)
+            made.write(content or b"", *name.split("/"))
+    return folder

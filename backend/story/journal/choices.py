@@ -1,0 +1,402 @@
+"""The user's decisions about a run, in `choices.json`: picked and requested attempts, skipped steps.
+
+An attempt is named by the digest of its image, which is also the name of its file in `pictures/`. So a pick
+is valid as long as the step has an attempt with that image, whatever was queued, added or renumbered in the
+meantime. A pick that does not fit is ignored instead of naming another image. Picking reads and rewrites the
+file under a lock, so concurrent picks are not lost. Write the file by hand, with `pick` or in the live view:
+
+    {"steps": {"2": "<digest>"}}
+
+A requested attempt is only data too: the loop checks before every generator call, and the next run in the
+folder generates what was requested after a run. The request names a prompt and not the image that it
+replaces, so it stays valid if earlier steps are generated again. Since the newest decision of the user
+counts, it removes the step's pick, in the same write. The story check requests its attempts there too. So are
+the steps that the user skipped, and the digest of the plan that the user approved. A file without any of
+these is written in the old form. To approve a step is to pick its image. What a time-out let pass is stored
+separately, since no person decided it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+
+from ...core.errors import JournalError, SettingsError
+from ...core.files.lock import SystemLock
+from ...core.pictures import DIGEST
+from ...core.types import (
+    MAX_BATCH,
+    MAX_STEPS,
+    MAX_TEXT,
+    Plan,
+    RequestedBy,
+    Several,
+    Step,
+    Text,
+    Value,
+    in_style,
+)
+from ...core.types.values import written_without
+from .run_files import ATTEMPTS, PICTURES, PLAN, RUN, RunFiles
+
+CHOICES = "choices.json"
+LOCK = "choices.lock"
+MAX_CHOICES = 10 * MAX_STEPS
+MAX_REDRAWS = 100
+"""Maximum number of requested attempts of one step."""
+WAIT_SECONDS = 30.0
+HINT = "Correct the file, or delete it to leave every choice to the critic."
+
+PictureDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
+
+
+StepNumber = Annotated[int, Field(ge=1)]
+
+
+class DecidedMeanwhile(SettingsError):
+    """Another decision about the run was stored first."""
+
+
+class RedrawRequest(Value):
+    """One more attempt that the user or the story check requested.
+
+    `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
+    valid as long as the plan has that prompt. One of the story check is about the image `about`, and is made
+    only while the step has it. `story` is a digest of the texts of the story that was checked.
+    """
+
+    by: RequestedBy = "user"
+    planned: Text
+    prompt: Annotated[Text, Field(min_length=1)]
+    about: PictureDigest | None = None
+    story: PictureDigest | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_image(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit what is not set, so that earlier versions can read the request."""
+        return written_without(fields(self), self, ("about", "story"))
+
+
+class Choices(Value):
+    """Content of choices.json: by step number, the picked image's digest and the requested attempts.
+
+    `skips` are the skipped steps with their prompts at that time. A skip is valid as long as the plan has
+    that prompt. `plan` is the digest of the planner's plan that the user approved. `timed` are the images
+    that a time-out let pass, by step number; 0 is the plan.
+    """
+
+    format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
+    version: Literal[1] = 1
+    steps: dict[StepNumber, PictureDigest] = Field(default_factory=dict, max_length=MAX_CHOICES)
+    redraws: dict[StepNumber, Annotated[Several[RedrawRequest], Field(max_length=MAX_REDRAWS)]] = Field(
+        default_factory=dict, max_length=MAX_CHOICES
+    )
+    skips: dict[StepNumber, Text] = Field(default_factory=dict, max_length=MAX_CHOICES)
+    plan: PictureDigest | None = None
+    timed: dict[Annotated[int, Field(ge=0)], PictureDigest] = Field(
+        default_factory=dict, max_length=MAX_CHOICES
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit what there is none of, so that earlier versions can read the file."""
+        return written_without(fields(self), self, ("redraws", "skips", "plan", "timed"))
+
+    @property
+    def digest(self) -> str:
+        """40 hex digits of BLAKE2b over all choices."""
+        return hashlib.blake2b(self.model_dump_json().encode(), digest_size=20).hexdigest()
+
+    def about(self, step: int, **decision: PictureDigest | Text) -> Choices:
+        """Return the choices with the user's decision about a step, which replaces the one before.
+
+        Args:
+            step: Number of the step.
+            **decision: Field (`steps`, `skips` or `timed`) and the value for the step; none: no decision.
+        """
+        without = {
+            name: {number: one for number, one in getattr(self, name).items() if number != step}
+            for name in ("steps", "skips", "timed")
+        }
+        for name, value in decision.items():
+            without[name][step] = value
+        return self.model_copy(update=without)
+
+
+def read_choices(folder: str | Path) -> Choices:
+    """Return the user's choices in a run folder; empty if there are none.
+
+    Raises:
+        JournalError: The file is damaged.
+    """
+    return choices_in(RunFiles(folder))
+
+
+def choices_in(files: RunFiles) -> Choices:
+    """Return the user's choices, as `read_choices`, for files that are already open."""
+    return files.read_model(Choices, CHOICES, hint=HINT) or Choices()
+
+
+def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, RedrawRequest]:
+    """Return the requested attempts that are valid for a step as it is planned now.
+
+    Args:
+        choices: The user's choices.
+        step: The step, with the plan's style sentence before its prompt or without.
+        style: The plan's style sentence.
+
+    Returns:
+        Numbers from 1, in ascending order, with their requests.
+    """
+    requests = choices.redraws.get(step.number, ())
+    return {
+        number: request
+        for number, request in enumerate(requests, start=1)
+        if step.prompt in (request.planned, in_style(request.planned, style))
+    }
+
+
+def is_skipped(choices: Choices, step: Step, style: str = "") -> bool:
+    """Return whether the user skipped a step as it is planned now. Arguments are those of `fitting`."""
+    planned = choices.skips.get(step.number)
+    return planned is not None and step.prompt in (planned, in_style(planned, style))
+
+
+def plan_in(files: RunFiles) -> Plan | None:
+    """Return the plan of a run; `None` if it is not written yet.
+
+    Raises:
+        JournalError: The plan is damaged.
+    """
+    hint = "Correct the file, or delete it to plan again."
+    plan = files.read_model(Plan, PLAN, hint=hint)
+    return plan and plan.resolved
+
+
+def planned_prompt(files: RunFiles, number: int) -> str:
+    """Return the prompt of a step in a run's plan.
+
+    Raises:
+        JournalError: The plan does not have the step, or the step is text-only.
+    """
+    plan = plan_in(files)
+    steps = {step.number: step.prompt for step in plan.steps if step.prompt} if plan else {}
+    if number not in steps:
+        known = ", ".join(str(one) for one in steps) or "none"
+        raise JournalError(
+            f"Step {number} of the run in {str(files.folder)!r} does not exist or is text only.",
+            f"Choose a step with an image: {known}.",
+        )
+    return steps[number] or ""
+
+
+def pick(folder: str | Path, step: int, picture: str | None, known: str | None = None) -> Choices:
+    """Pick an image as a step's result, or leave the step to the critic again.
+
+    The next run in the folder uses it: later steps are generated from it, earlier steps are reused.
+
+    Args:
+        folder: The run folder.
+        step: Number of the step.
+        picture: Digest of the image; `None` removes the pick.
+        known: As in `change_choices`.
+
+    Returns:
+        The choices after the change.
+
+    Raises:
+        JournalError: The folder does not have the image, the plan does not have the step, or as
+            `change_choices`.
+        DecidedMeanwhile: As `change_choices`.
+    """
+    files = RunFiles(folder)
+    if picture is not None and not (
+        DIGEST.match(picture) and files.path(PICTURES, f"{picture}.png").is_file()
+    ):
+        raise JournalError(
+            f"Image {picture[:60]!r} is not in {str(files.folder / PICTURES)!r}.",
+            "Pick one of the step's images.",
+        )
+
+    def picked(before: Choices) -> Choices:
+        # A pick of a step that is no longer in the plan can be removed.
+        if picture is not None or step not in before.steps:
+            planned_prompt(files, step)
+        return before.about(step) if picture is None else before.about(step, steps=picture)
+
+    return change_choices(files, picked, known)
+
+
+def skip_step(folder: str | Path, step: int, known: str | None = None) -> Choices:
+    """Skip a step: it has no image, and later steps edit the image before it.
+
+    A later pick or requested attempt of the step replaces this decision, as it replaces a pick. Errors are
+    those of `pick`.
+    """
+    files = RunFiles(folder)
+    planned = planned_prompt(files, step)
+    return change_choices(files, lambda before: before.about(step, skips=planned), known)
+
+
+def approve_plan(folder: str | Path, digest: str, known: str | None = None) -> Choices:
+    """Approve the planner's plan with this digest (see `plan_digest`). Another plan is not approved.
+
+    Errors are those of `change_choices`.
+    """
+    return change_choices(
+        RunFiles(folder), lambda before: before.about(0).model_copy(update={"plan": digest}), known
+    )
+
+
+def let_pass(folder: str | Path, step: int, digest: str, known: str | None = None) -> Choices:
+    """Let a step with this image pass without a decision of the user; step 0: the plan with this digest.
+
+    Errors are those of `change_choices`.
+    """
+    return change_choices(RunFiles(folder), lambda before: before.about(step, timed=digest), known)
+
+
+def with_request(choices: Choices, step: int, request: RedrawRequest) -> Choices:
+    """Return the choices with one more requested attempt at a step.
+
+    Since the newest decision of the user counts, a request of the user removes the step's pick. A request of
+    the story check does not.
+
+    Raises:
+        JournalError: The step or the file has too many requests.
+    """
+    redraws = dict(choices.redraws)
+    redraws[step] = (*redraws.get(step, ()), request)
+    if len(redraws[step]) > MAX_REDRAWS or len(redraws) > MAX_CHOICES:
+        raise JournalError(
+            f"Step {step} has {MAX_REDRAWS} requested attempts, which is the maximum.",
+            f"Remove some of them in {CHOICES} in the run folder.",
+        )
+    decided = choices.about(step) if request.by == "user" else choices
+    return decided.model_copy(update={"redraws": redraws})
+
+
+def add_request(files: RunFiles, step: int, request: RedrawRequest, known: str | None = None) -> Choices:
+    """Store one more requested attempt at a step, and return the choices.
+
+    Errors are those of `with_request` and `change_choices`.
+    """
+    return change_choices(files, lambda before: with_request(before, step, request), known)
+
+
+def change_choices(
+    files: RunFiles, change: Callable[[Choices], Choices], known: str | None = None
+) -> Choices:
+    """Change a run's choices.json under a lock, and return the choices.
+
+    Args:
+        files: The run folder.
+        change: Returns the new choices, given the present ones.
+        known: Digest of the choices that the decision is based on. Default: any.
+
+    Raises:
+        JournalError: choices.json is damaged or full, or other programs hold its lock all the time.
+        DecidedMeanwhile: The choices are no longer those of `known`.
+    """
+    busy = JournalError(
+        f"{str(files.path(CHOICES))!r} is locked: other programs are changing it.", "Try again."
+    )
+    with SystemLock(files.path(LOCK)).held(busy, WAIT_SECONDS):
+        before = choices_in(files)
+        if known not in (None, before.digest):
+            raise DecidedMeanwhile(
+                f"Another decision about the run in {str(files.folder)!r} was stored first. Nothing changed.",
+                "Run the same command again to see what it waits for now.",
+            )
+        choices = change(before)
+        if max(len(choices.steps), len(choices.skips), len(choices.timed)) > MAX_CHOICES:
+            raise JournalError(
+                f"{str(files.path(CHOICES))!r} has {MAX_CHOICES} choices, which is the maximum.",
+                "Remove some of them.",
+            )
+        files.write_model(choices, CHOICES)
+    return choices
+
+
+Name = Annotated[str, Field(max_length=64)]
+
+
+def ask_redraw(
+    folder: str | Path,
+    step: int,
+    prompt: str | None = None,
+    picture: str | None = None,
+    known: str | None = None,
+) -> Choices:
+    """Request one more attempt at a step of a run, with another seed.
+
+    Args:
+        folder: The run folder.
+        step: Number of the step.
+        prompt: The prompt to use. Default: the prompt of `picture`.
+        picture: Digest of an image whose prompt is used. Default: the step's own prompt.
+        known: As in `change_choices`.
+
+    Returns:
+        The choices after the change.
+
+    Raises:
+        JournalError: The folder does not contain a run, its plan does not have the step, the prompt is too
+            long, or choices.json is damaged, full, or changed by other programs all the time.
+    """
+    files = RunFiles(folder)
+    if not files.path(RUN).is_file():
+        raise JournalError(f"{str(folder)!r} does not contain a run.", "Give a run folder.")
+    planned = planned_prompt(files, step)
+    drawn_with = (prompt or "").strip() or (_prompt_of(files, picture) if picture else planned)
+    if len(drawn_with) > MAX_TEXT:
+        raise JournalError(
+            f"The prompt has {len(drawn_with)} characters; the maximum is {MAX_TEXT}.", "Shorten it."
+        )
+    return add_request(files, step, RedrawRequest(planned=planned, prompt=drawn_with), known)
+
+
+def newest_redraws(folder: str | Path) -> dict[int, int]:
+    """Return the number of the user's newest valid request at each step of a run.
+
+    Raises:
+        JournalError: A file of the run is damaged.
+    """
+    choices = read_choices(folder)
+    plan = plan_in(RunFiles(folder)) if choices.redraws else None
+    asked = {
+        step.number: [number for number, one in fitting(choices, step).items() if one.by == "user"]
+        for step in (plan.steps if plan else ())
+    }
+    return {number: max(redraws) for number, redraws in asked.items() if redraws}
+
+
+class _Key(BaseModel):
+    prompt: Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+class _Drawn(BaseModel):
+    """The fields of a generator call's record that are read; its images are not opened."""
+
+    key: _Key
+    image: Name | None = None
+    more: Several[Name] = Field(default=(), max_length=MAX_BATCH)
+
+
+def _prompt_of(files: RunFiles, picture: str) -> str:
+    """Return the prompt with which the image was generated."""
+    folder = files.path(ATTEMPTS)
+    if DIGEST.match(picture) and folder.is_dir():
+        for path in sorted(folder.glob("*.json")):
+            hint = "Delete it and run again to generate its image again."
+            drawn = files.read_model(_Drawn, ATTEMPTS, path.name, hint=hint)
+            if drawn is not None and picture in (drawn.image, *drawn.more):
+                return drawn.key.prompt
+    raise JournalError(
+        f"Image {picture[:60]!r} was not generated in {str(files.folder)!r}.",
+        "Choose one of the step's images.",
+    )

@@ -1,0 +1,331 @@
+"""The store of a run: plans, images and verdicts, each under a key of everything that made it.
+
+A key is the digest of a model and its arguments. So caching, resuming after a kill, and repeating only what
+changed are the same look-up. `InMemoryStore` keeps the records in this process, for a run without a folder;
+`journal.Journal` keeps them on disk. Failures are recorded for the reader but never returned from the cache,
+so running again repeats them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from ...core.pictures import Picture
+from ...core.types import (
+    MAX_BATCH,
+    MAX_CHECKS,
+    MAX_IMAGES,
+    MAX_STEPS,
+    Enhancement,
+    Fault,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Score,
+    Several,
+    Step,
+    StoryCheck,
+    Text,
+    Trajectory,
+    Value,
+    Verdict,
+)
+from ...core.types.checklist import ChecklistItem
+from ...core.types.values import bounded_identity, written_without
+from .choices import Choices, RedrawRequest, fitting, with_request
+from .run_files import Digest, Key
+from .waiting import Waiting
+
+
+class PlanKey(Key):
+    """A planner (as in `Identities`) and its request."""
+
+    planner: Text
+    text: Text
+    images: Several[Digest] = Field(default=(), max_length=MAX_IMAGES)
+
+
+class DrawKey(Key):
+    """A generator and its arguments; `source=None` means text-to-image."""
+
+    generator: Text
+    prompt: Text
+    seed: int
+    source: Digest | None
+
+
+class JudgeKey(Key):
+    """A critic (as in `Identities`) and its arguments; `before=None` means a white image."""
+
+    critic: Text
+    before: Digest | None
+    after: Digest
+    original_prompt: Text
+    prompt_used: Text
+
+
+CHECKS = 1
+"""Version of the question about an item. A change makes cached answers invalid."""
+
+
+def checked_key(key: JudgeKey, items: Sequence[ChecklistItem]) -> JudgeKey:
+    """Return the key of a verdict that also answers the items of a checklist.
+
+    How reliable the critic is (its agent card) is not part of it, so that a card that is added later leaves
+    the answers of old runs valid.
+
+    Args:
+        key: Key of the verdict without them.
+        items: The items.
+    """
+    asked = json.dumps([CHECKS, *([item.text, item.kind] for item in items)])
+    return key.model_copy(update={"critic": bounded_identity(f"{key.critic} checklist={asked}")})
+
+
+def score_key(
+    scorer: str, before: str | None, after: str, original_prompt: str, compared: Sequence[str] = ()
+) -> JudgeKey:
+    """Return the key of a scorer's score; it is stored like a verdict.
+
+    Args:
+        scorer: Identity of the scorer.
+        before: Digest of the source image.
+        after: Digest of the image.
+        original_prompt: Prompt from the plan.
+        compared: Digests of the images that it was compared with, if the scorer compares images.
+    """
+    others = f" compared={json.dumps(sorted(compared))}" if compared else ""
+    name = bounded_identity(f"score {scorer}{others}")
+    return JudgeKey(critic=name, before=before, after=after, original_prompt=original_prompt, prompt_used="")
+
+
+class DrawRecord(Value):
+    """One generator call: its image or error, and its wall time in seconds.
+
+    `more` are the further images of a batch. `enhancement` is what a prompt enhancer made of the prompt.
+    `draft` is the model's own image, if a correction made `image` of it.
+    """
+
+    key: DrawKey
+    image: Picture | None = None
+    error: Fault | None = None
+    seconds: float = Field(default=0.0, ge=0.0)
+    more: Several[Picture] = Field(default=(), max_length=MAX_BATCH - 1)
+    enhancement: Enhancement | None = None
+    draft: Picture | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit missing parts, as earlier versions wrote records, so that they can read them."""
+        return written_without(fields(self), self, ("enhancement", "draft"))
+
+    @property
+    def images(self) -> tuple[Picture, ...]:
+        """All images of the call; empty if it failed."""
+        return () if self.image is None else (self.image, *self.more)
+
+
+class JudgementRecord(Value):
+    """One judgement: a critic's verdict, a scorer's score, or an error; and the wall time in seconds."""
+
+    key: JudgeKey
+    verdict: Verdict | None = None
+    error: Fault | None = None
+    seconds: float = Field(default=0.0, ge=0.0)
+    score: Score | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_score(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a missing score, as earlier versions wrote records, so that they can read them."""
+        return written_without(fields(self), self, ("score",))
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the judgement can be used again."""
+        return self.verdict is not None or self.score is not None
+
+
+class StoryKey(Key):
+    """A story checker and what it is shown; `pages` are step numbers, texts and images."""
+
+    checker: Text
+    request: Text
+    pages: Several[tuple[int, Text, Digest]] = Field(max_length=MAX_STEPS)
+
+
+__all__ = [
+    "DrawKey",
+    "DrawRecord",
+    "InMemoryStore",
+    "JudgeKey",
+    "JudgementRecord",
+    "PlanKey",
+    "RunStore",
+    "StoryKey",
+    "checked_key",
+    "with_check",
+]
+
+
+def with_check(checks: tuple[StoryCheck, ...], check: StoryCheck) -> tuple[StoryCheck, ...]:
+    """Return the story checks with one more, which replaces one with the same key. The oldest are dropped."""
+    return (*(one for one in checks if one.key != check.key), check)[-MAX_CHECKS:]
+
+
+class RunStore:
+    """The store of the loop. Between `begin` and `end` a store belongs to one run.
+
+    This base class remembers nothing.
+    """
+
+    def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
+        """Start or resume a run.
+
+        Raises:
+            JournalError: The store cannot be used for this run.
+        """
+
+    def end(self) -> None:
+        """End the run, for any reason. It must be safe to call this twice."""
+
+    def keep_settings(self, settings: RunSettings) -> None:
+        """Store the settings of the run after its plan has completed them."""
+
+    def written_plan(self) -> Plan | None:
+        """Return the plan that the user wrote, which a planner may not replace."""
+        return None
+
+    def plan(self, key: PlanKey) -> Plan | None:
+        """Return the plan that this planner wrote for this request, if there is one."""
+        return None
+
+    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+        """Store the plan. Without `key` it is the user's plan."""
+
+    def drawn(self, key: DrawKey) -> DrawRecord | None:
+        """Return the cached images of a generator call."""
+        return None
+
+    def keep_drawn(self, drawn: DrawRecord) -> None:
+        """Store the record of a generator call."""
+
+    def judged(self, key: JudgeKey) -> JudgementRecord | None:
+        """Return the cached verdict or score."""
+        return None
+
+    def keep_judged(self, judged: JudgementRecord) -> None:
+        """Store the record of a judgement."""
+
+    def user_selected(self, step: int) -> str | None:
+        """Return the digest of the image that the user picked as the result of this step, if there is one."""
+        return None
+
+    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
+        """Return the further attempts that were requested at this step, by ascending numbers.
+
+        Read before every generator call, since requests may arrive at any time.
+        """
+        return {}
+
+    def request_redraw(self, step: int, request: RedrawRequest) -> None:
+        """Request one more attempt at a step."""
+
+    def story_checks(self) -> tuple[StoryCheck, ...]:
+        """Return the story checks of this run, oldest first."""
+        return ()
+
+    def keep_story_check(self, check: StoryCheck) -> None:
+        """Store a story check. It replaces one with the same key."""
+
+    def skipped(self, step: Step) -> bool:
+        """Return whether the user skipped this step."""
+        return False
+
+    def approved_plan(self) -> str | None:
+        """Return the digest of the plan that the user approved or a time-out let pass, if there is one."""
+        return None
+
+    def timed(self, step: int) -> str | None:
+        """Return the digest of the image of this step that a time-out let pass, if there is one."""
+        return None
+
+    def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
+        """Store what the run waits for, if it waits. Return it with the time at which the wait began."""
+        return waiting
+
+    def with_clips(self, trajectory: Trajectory) -> Trajectory:
+        """Return a trajectory with the stored clips that belong to it."""
+        return trajectory
+
+    def finish(self, trajectory: Trajectory) -> None:
+        """Store the trajectory of a run that has ended or was cancelled."""
+
+
+class InMemoryStore(RunStore):
+    """A store in the RAM of this process; the reference for what a journal does on disk.
+
+    The user cannot decide anything in it.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[PlanKey | None, Plan] = {}
+        self._draws: dict[DrawKey, DrawRecord] = {}
+        self._judgements: dict[JudgeKey, JudgementRecord] = {}
+        self._choices, self._style = Choices(), ""
+        self._checks: tuple[StoryCheck, ...] = ()
+        self.trajectory: Trajectory | None = None
+
+    def written_plan(self) -> Plan | None:
+        """Return the user's plan, if there is one."""
+        return self._plans.get(None)
+
+    def plan(self, key: PlanKey) -> Plan | None:
+        """Return the cached plan of this planner and request."""
+        return self._plans.get(key)
+
+    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+        """Store the plan."""
+        self._plans[key], self._style = plan, plan.style
+
+    def drawn(self, key: DrawKey) -> DrawRecord | None:
+        """Return the cached images of a generator call."""
+        return self._draws.get(key)
+
+    def keep_drawn(self, drawn: DrawRecord) -> None:
+        """Store the record of a generator call, unless it failed."""
+        if drawn.image is not None:
+            self._draws[drawn.key] = drawn
+
+    def judged(self, key: JudgeKey) -> JudgementRecord | None:
+        """Return the cached verdict."""
+        return self._judgements.get(key)
+
+    def keep_judged(self, judged: JudgementRecord) -> None:
+        """Store the record of a judgement, unless it failed."""
+        if judged.succeeded:
+            self._judgements[judged.key] = judged
+
+    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
+        """Return the attempts that the story check requested."""
+        return fitting(self._choices, step, self._style)
+
+    def request_redraw(self, step: int, request: RedrawRequest) -> None:
+        """Request one more attempt at a step."""
+        self._choices = with_request(self._choices, step, request)
+
+    def story_checks(self) -> tuple[StoryCheck, ...]:
+        """Return the story checks of this run, oldest first."""
+        return self._checks
+
+    def keep_story_check(self, check: StoryCheck) -> None:
+        """Store a story check. It replaces one with the same key."""
+        self._checks = with_check(self._checks, check)
+
+    def finish(self, trajectory: Trajectory) -> None:
+        """Store the trajectory."""
+        self.trajectory = trajectory

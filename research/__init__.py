@@ -1,0 +1,1 @@
+"""Rebuilds the published data sets, benchmarks and ablations; nothing else imports it."""

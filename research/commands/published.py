@@ -1,0 +1,300 @@
+"""Stages of the published data: requests, trajectories, planner rows, sequences, packing, and the guard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.atomic import write_text
+from ...backend.core.shown_text import one_line, shown_text
+from ...backend.story.agents.plan_constraints import PlanConstraints
+from ...cli.models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
+from ...cli.models import PlannerOptions as Planning
+from ...cli.settings import with_settings
+from ...cli.shared_options import (
+    Parallel,
+    RayAddress,
+    TeacherOptions,
+    Workers,
+    each_generator,
+    exit_code,
+    open_executor,
+)
+from ..data.pack import CardData
+from ..data.planner_rows import PlannerRowsData
+from ..data.prompts.generate import PROMPTS, PromptsData
+from ..data.trajectories.engine import TrajectoryOptions
+
+MAX_SHOWN = 20
+"""Matches with a benchmark that `guard check` prints for a file."""
+RunFolders = Annotated[list[Path], typer.Argument(help="Run folders, or published folders with records.")]
+GuardIndex = Annotated[Path | None, typer.Option("--guard", help="Index of benchmarks (`data guard`).")]
+PromptRows = Annotated[Path, typer.Argument(help="Requests as JSONL, such as those of `data prompts`.")]
+ImagesIn = Annotated[Path | None, typer.Option("--images", help="Second folder with the images.")]
+PromptSetName = "folder of a checkpoint or a prompt set, or tinyworld:"
+Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of requests.")]
+Index = Annotated[Path, typer.Option(help="Benchmark index, made by `data guard add`.")]
+guard_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep benchmarks out of the data.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("prompts")(prompts)
+    app.add_typer(guard_app, name="guard")
+    app.command("trajectories")(trajectories)
+    app.command("planner-rows")(planner_rows)
+    app.command("planner-rl")(planner_rl)
+    app.command("sequences")(sequences)
+    app.command("pack")(pack)
+
+
+def _say(line: str) -> None:
+    typer.echo(shown_text(line))
+
+
+@with_settings
+def prompts(
+    *,
+    out: Annotated[Path, typer.Option(help=f"Output folder for {PROMPTS} and its report.")],
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="Weight of a category, such as cooking=3. 0 leaves it out."),
+    ] = None,
+    guard: GuardIndex = None,
+    settings: PromptsData,
+) -> None:
+    """Make requests from a taxonomy, word lists and templates.
+
+    The same seed gives the same requests. No request occurs twice.
+    """
+    from ..data.decontamination.guard import open_guard
+    from ..data.prompts.generate import write_prompts
+
+    weights = dict(_weight(given) for given in category or ())
+    with open_guard(guard) as opened:
+        made = write_prompts(settings, weights, out, opened)
+    for name, count in made["by_category"].items():
+        typer.echo(one_line(f"{name}: {count}"))
+    if made["exhausted"]:
+        typer.echo(one_line(f"no more requests possible in: {', '.join(made['exhausted'])}"))
+    typer.echo(f"{made['rows']} of {settings.count} requests: {out / PROMPTS}")
+
+
+def _weight(given: str) -> tuple[str, float]:
+    name, _, number = given.partition("=")
+    try:
+        weight = float(number)
+    except ValueError:
+        weight = -1.0
+    if not 0.0 <= weight <= 1000.0:
+        raise SettingsError(
+            f"--category {one_line(given)[:60]!r} is not NAME=WEIGHT.", "Give a weight from 0 to 1000."
+        )
+    return name, weight
+
+
+@guard_app.callback()
+def guard() -> None:
+    """Keep benchmark items out of training data."""
+
+
+@guard_app.command("add")
+def guard_add(
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of the benchmark: ueval, wise, rise, specv, comm or another."),
+    ],
+    path: Annotated[
+        Path, typer.Argument(help="Your copy of it: a JSON, JSONL or Parquet file, or a folder.")
+    ],
+    index: Index = Path("guard.sqlite"),
+    images: ImagesIn = None,
+) -> None:
+    """Add a benchmark to the index.
+
+    The index contains only hashes of its texts, titles, ids and images, from which they cannot be restored.
+    """
+    from ..data.decontamination.benchmark_index import BenchmarkIndex
+    from ..data.decontamination.data_files import files_of
+    from ..data.decontamination.guard import add_benchmark
+
+    with BenchmarkIndex.create(index) as opened:
+        for file in files_of(path):
+            added = add_benchmark(opened, one_line(name)[:80], file, images)
+            found = added.file
+            said = f"{found.items} items, {found.images} images" if found else "already in the index"
+            if added.without_texts or added.missing_images:
+                said += (
+                    f", {added.without_texts} rows without a text, {added.missing_images} images not found"
+                )
+            typer.echo(one_line(f"{file.name}: {said}"))
+    typer.echo(f"guard: {index}")
+
+
+@guard_app.command("check")
+def guard_check(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of rows: requests, training data, external datasets.")
+    ],
+    index: Index = Path("guard.sqlite"),
+    images: ImagesIn = None,
+    report: Annotated[Path | None, typer.Option(help="JSON file for all matches.")] = None,
+) -> None:
+    """List the rows that come from a benchmark.
+
+    The exit code is 3 if there are any.
+    """
+    from ..data.decontamination.benchmark_index import BenchmarkIndex
+    from ..data.decontamination.guard import check_file
+
+    with BenchmarkIndex.open(index) as opened:
+        checked = {str(file): check_file(opened, file, images) for file in files}
+    for name, found in checked.items():
+        by = ", ".join(f"{benchmark} {count}" for benchmark, count in found["by_benchmark"].items())
+        typer.echo(
+            one_line(
+                f"{Path(name).name}: {found['rows']} rows, {found['images']} images "
+                f"({found['missing_images']} not found); from a benchmark: {by or 'none'}"
+            )
+        )
+        for one in found["found"][:MAX_SHOWN]:
+            typer.echo(
+                one_line(f"  row {one['row']} {one['id']}: {one['benchmark']}: {one['how']} {one['detail']}")
+            )
+    if report is not None:
+        text = json.dumps(checked, indent=1, ensure_ascii=False)
+        write_text(report, text, SettingsError, "Report")
+    if any(found["by_benchmark"] for found in checked.values()):
+        raise typer.Exit(3)
+
+
+@with_settings
+def trajectories(
+    *,
+    prompts: PromptRows,
+    out: Annotated[Path, typer.Option(help="Folder for the run folders. Use an existing one to resume.")],
+    images: ImagesIn = None,
+    generator: Annotated[
+        list[str] | None,
+        typer.Option(help="Image model, such as http:URL. Repeat to distribute the requests by id."),
+    ] = None,
+    parallel: Parallel = 1,
+    ray: RayAddress = None,
+    workers: Workers = 2,
+    limit: Limit = None,
+    guard: GuardIndex = None,
+    settings: TrajectoryOptions,
+    planning: Planning,
+    judging: CriticOptions,
+    drawing: DrawingOptions,
+    local: LocalOptions,
+) -> None:
+    """Plan, generate, judge and refine every request of a file: trajectories of a teacher, as training data.
+
+    Each request has its own run folder. Run the same command again to resume at the last attempt.
+    """
+    from ..data.trajectories.engine import Trajectories
+    from ..data.trajectories.prompt_rows import PromptFile
+
+    generators = each_generator(generator or [TINY_WORLD], GeneratorOptions(**drawing.model_dump()))
+    teachers = TeacherOptions(planning, PlanConstraints(), judging, generators, local)
+    engine = Trajectories(out, teachers, settings, open_executor(parallel, ray, workers), log=_say)
+    raise typer.Exit(exit_code(engine.make(PromptFile(prompts, images, guard, limit))))
+
+
+@with_settings
+def planner_rows(
+    *,
+    runs: Annotated[list[Path] | None, typer.Argument(help="Run folders, or published folders.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder of planner_sft.json, its images and a report.")],
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            "--planner-prompts", help=f"Prompt set of the planner to train: {PromptSetName}planner."
+        ),
+    ] = None,
+    comm: Annotated[Path | None, typer.Option(help="CoMM: train_data.pth next to its images.")] = None,
+    guard: GuardIndex = None,
+    settings: PlannerRowsData,
+) -> None:
+    """Make rows for planner-sft from trajectories.
+
+    They are complete plans, continuations, descriptions and plans with a given number of steps.
+    """
+    from ...backend.core.prompts.prompt_set import default_prompt_set
+    from ...cli.models import prompts_in
+    from ..data.planner_rows import FILES, OtherSources, make_planner_rows
+
+    if not runs and comm is None:
+        raise SettingsError("`data planner-rows` needs runs or --comm.", "Give run folders.")
+    prompt_set = prompts_in(prompts) or default_prompt_set()
+    make_planner_rows(runs or [], out, prompt_set, settings, OtherSources(guard, comm), _say)
+    typer.echo(f"\ndata: {out / FILES[0]}")
+
+
+def planner_rl(
+    *,
+    prompts: PromptRows,
+    out: Annotated[Path, typer.Option(help="Output folder of planner_rl.jsonl, its images and a report.")],
+    teacher: Annotated[str, typer.Option(help="Chat model that writes the checklists; it is cached.")],
+    images: ImagesIn = None,
+    limit: Limit = None,
+    parallel: Annotated[int, typer.Option(min=1, max=256, help="Questions at the same time.")] = 8,
+    guard: GuardIndex = None,
+) -> None:
+    """Make rows for planner-grpo: a chat model writes a checklist for every request.
+
+    Run the same command again to resume.
+    """
+    from ...backend.models.chat import open_chat
+    from ..data.planner_rl import FILES, make_planner_rl
+    from ..data.trajectories.prompt_rows import PromptFile
+
+    make_planner_rl(PromptFile(prompts, images, guard, limit), open_chat(teacher), out, parallel, _say)
+    typer.echo(f"data: {shown_text(str(out / FILES[0]))}")
+
+
+def sequences(
+    *,
+    runs: RunFolders,
+    out: Annotated[Path, typer.Option(help="Output folder of the sequences, their images and a report.")],
+    published_quirks: Annotated[
+        bool, typer.Option("--published-quirks", help="Close <plan> with <plan>; no images of the request.")
+    ] = False,
+    guard: GuardIndex = None,
+) -> None:
+    """Write accepted trajectories as interleaved sequences.
+
+    Easy sequences have the final images only, hard ones all attempts with their critiques.
+    """
+    from ..data.sequences import make_sequences
+
+    counts = make_sequences(runs, out, published_quirks, guard, _say)
+    typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")
+
+
+@with_settings
+def pack(
+    *,
+    folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],
+    out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
+    form: Annotated[
+        Literal["hf", "webdataset", "published"],
+        typer.Option("--as", help="Parquet for load_dataset, tar shards, or the published tree with --runs."),
+    ] = "hf",
+    runs: Annotated[list[Path] | None, typer.Option(help="Runs that the rows were made from.")] = None,
+    guard: GuardIndex = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="List rows with bad images instead of stopping.")
+    ] = False,
+    about: CardData,
+) -> None:
+    """Pack rows and their images into shards, with a dataset card about their origin."""
+    from ..data.pack import Packing
+
+    Packing(form, about, runs or [], guard, skip_bad, _say).pack(folders, out)
+    typer.echo(f"\npacked: {out}")

@@ -1,0 +1,1 @@
+"""Requests, trajectories and rows of the published training sets."""

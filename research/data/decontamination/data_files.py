@@ -1,0 +1,162 @@
+"""Reads rows from data files of others: JSON, JSON lines, Parquet and torch files of plain values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ....backend.core.errors import SettingsError
+from ....backend.core.files.bounded_reader import first_characters, opened, read_json
+from ....backend.core.machine.libraries import require
+from ....training.rows.values import RowProblem, read_values
+
+TORCH_FILES = (".pt", ".pth")
+DATA_FILES = (".json", ".jsonl", ".parquet")
+MAX_FILE = 4 * 1024**3
+MAX_JSON = 512 * 1024 * 1024
+MAX_JSON_VALUES = 50_000_000
+MAX_ROWS = 1_000_000
+MAX_TEXT = 100_000
+MAX_PARTS = 100
+MAX_IMAGES = 64
+TEXTS = (
+    *("user_input", "original_input", "origin_prompt", "rewritten_prompt", "prompt", "Prompt"),
+    *("question", "instruction", "text", "summary_info"),
+)
+IMAGES = (
+    *("user_input_image", "images", "image", "origin_image_path", "edited_image_path", "image_path"),
+    *("reference_img", "reference", "question_img"),
+)
+
+
+class RowParts(NamedTuple):
+    """What can be compared of a row of any kind.
+
+    Attributes:
+        texts: Its texts.
+        titles: Its titles.
+        ids: Its ids in the set it comes from, if they are unique names (CoMM's).
+        images: Its images, as paths or bytes.
+    """
+
+    texts: list[str]
+    titles: list[str]
+    ids: list[str]
+    images: list[str | bytes]
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the data files of a path: itself, or those in the folder, sorted.
+
+    Raises:
+        SettingsError: The folder has no data files.
+    """
+    if not path.is_dir():
+        return [path]
+    found = sorted(one for one in path.rglob("*") if one.suffix.lower() in DATA_FILES and one.is_file())
+    if not found:
+        kinds = ", ".join(DATA_FILES)
+        raise SettingsError(f"Folder {str(path)!r} does not contain a {kinds} file.", "Give a file of rows.")
+    return found
+
+
+def rows_of(path: Path, columns: Collection[str] = ()) -> Iterator[Any]:
+    """Yield the rows of a file. Of a Parquet file these `columns` are read, or those that `parts_of` uses.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix in TORCH_FILES:
+        rows = _torch(path)
+    elif suffix == ".parquet":
+        rows = _parquet(path, columns)
+    else:
+        rows = _json(path)
+    yield from islice(rows, MAX_ROWS)
+
+
+def _json(path: Path) -> Iterator[Any]:
+    with opened(path, SettingsError, "File") as file:
+        is_object = first_characters(file).startswith(b"{") and path.suffix.lower() == ".json"
+    if is_object:
+        try:
+            value = read_json(path, SettingsError, "File", MAX_JSON, MAX_JSON_VALUES)
+        except SettingsError:
+            pass  # lines of objects
+        else:
+            rows = value.get("data", value.get("rows", list(value.values())))
+            yield from rows if isinstance(rows, list) else ()
+            return
+    for _, row in read_values(path):
+        if isinstance(row, RowProblem):
+            raise SettingsError(f"File {str(path)!r}, {row}", "Fix the row, or remove it.")
+        yield row
+
+
+def _torch(path: Path) -> Iterator[Any]:
+    """Yield the items of a list that torch wrote; its reader refuses all but plain values and tensors."""
+    require("torch")
+    import torch
+
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
+        raise SettingsError("Files of torch are read with torch 2.6 or newer.", "Update torch.")
+    with opened(path, SettingsError, "File") as file:
+        too_large = os.fstat(file.fileno()).st_size > MAX_FILE
+        try:
+            items = () if too_large else torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:
+            reason = f"File {str(path)!r} is damaged or has more than plain values ({type(error).__name__})."
+            raise SettingsError(reason, "If you trust it, load it and save its list as JSON.") from error
+    if too_large or not isinstance(items, (list, tuple, dict)):
+        raise SettingsError(f"File {str(path)!r} is not a list of up to 4 GiB.", "Give the training file.")
+    yield from items.values() if isinstance(items, dict) else items
+
+
+def _parquet(path: Path, columns: Collection[str]) -> Iterator[Any]:
+    require("pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
+    wanted = set(columns) or {*TEXTS, *IMAGES, "title", "data_id", "step_info", "messages", "id"}
+    with opened(path, SettingsError, "File") as file:
+        try:
+            table = pyarrow.parquet.ParquetFile(file)
+            names = [name for name in table.schema_arrow.names if name in wanted]
+            for batch in table.iter_batches(batch_size=64, columns=names):
+                yield from batch.to_pylist()
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            reason = f"File {str(path)!r} cannot be read as Parquet: {str(error)[:200]}."
+            raise SettingsError(reason, "Give a complete file.") from error
+
+
+def parts_of(row: Any) -> RowParts:
+    """Return the parts of a row of training data or of a benchmark."""
+    found = RowParts([], [], [], [])
+    if not isinstance(row, dict):
+        return found
+    turns = [
+        one for one in _listed(row.get("messages")) if isinstance(one, dict) and one.get("role") != "system"
+    ]
+    parts = [
+        part for step in _listed(row.get("step_info")) for part in _listed(step) if isinstance(part, dict)
+    ]
+    texts = [*(row.get(name) for name in TEXTS), *(one.get("content") for one in (*turns, *parts))]
+    found.texts.extend(text[:MAX_TEXT] for text in texts if isinstance(text, str) and text)
+    found.titles.extend([row["title"][:MAX_TEXT]] if isinstance(row.get("title"), str) else [])
+    found.ids.extend([str(row["data_id"])[:200]] if isinstance(row.get("data_id"), (str, int)) else [])
+    images = [one for name in IMAGES for one in _listed(row.get(name))]
+    for one in (*images, *(part.get("image_path") for part in parts)):
+        # `datasets` stores an image as its bytes, or as a path.
+        image = (one.get("bytes") or one.get("path")) if isinstance(one, dict) else one
+        if isinstance(image, bytes) or (isinstance(image, str) and 0 < len(image) < 1000):
+            found.images.append(image)
+    del found.images[MAX_IMAGES:]
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return value[:MAX_PARTS] if isinstance(value, list) else [] if value is None else [value]

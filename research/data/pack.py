@@ -1,0 +1,488 @@
+"""Packs folders of rows for sharing: as Parquet or tar shards or as the published tree, with a dataset card.
+
+A row and the bytes of its images are packed as they are on disk, so that unpacking gives what was packed.
+The result appears only when complete, and replaces nothing. With a guard every row is checked once more,
+since it may come from a stage without one. What is not known is stated as not
+known on the card.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...backend.core.errors import JournalError, PictureError, SettingsError
+from ...backend.core.files.atomic import writing_folder
+from ...backend.core.files.bounded_reader import read_bytes, read_json
+from ...backend.core.files.image_decoding import reading_image
+from ...backend.core.files.image_places import ImagePlaces
+from ...backend.core.machine.libraries import require
+from ...backend.core.pictures import MAX_BYTES, Picture
+from ...backend.core.shown_text import one_line
+from ...backend.core.types import Trajectory
+from ...backend.core.types.values import DIRECT
+from ...backend.output.exporters.record import FILE_NAME, record_of
+from ...backend.story.journal.journal import Journal
+from ...backend.story.loop.replay import load_trajectory
+from ...training.from_runs.run_folders import find_runs
+from ...training.rows.rl import WHITE_PAGE, WHITE_SIDE, CriticRlRow
+from ...training.rows.values import REPORT, SHOWN_PROBLEMS, RowProblem, kind_of, read_values
+from .decontamination.data_files import parts_of
+from .decontamination.guard import Guard, Screened, open_guard
+
+TREE = "InterleaveThinker/Train-Data"
+NANO, KLEIN = "Nano_data", "Klein_data"
+IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
+"""Generators whose trajectories are in NANO; all others are in KLEIN."""
+WHITE = "data/interleave/white.png"
+IMAGE_FIELDS = ("origin_image_path", "edited_image_path")
+MAX_NAME = 200
+Form = Literal["hf", "webdataset", "published"]
+CARD, DATA = "README.md", "data"
+HELD_OUT = "_held_out"
+NO_ROWS = {"report", "failed", "ledger"}
+SHARD_BYTES = 512 * 1024 * 1024
+SHARD_ROWS = 1000
+"""Rows of a tar shard."""
+TERMS = "check this service's terms: they may restrict training on its outputs"
+GAPS = (
+    "- Verdicts and reasoning are the teacher's; corrections are in the rows and in the filter's report.",
+    "- The images were not checked for faces, trademarks or styles of real people.",
+)
+HINT = "See docs/reference/file-formats.md."
+
+
+class CardData(BaseModel):
+    """Texts of the dataset card."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str = Field(
+        default="Interleaved stories",
+        max_length=200,
+        description="Title of the card.",
+        json_schema_extra=DIRECT,
+    )
+    license: str = Field(
+        default="unknown",
+        max_length=100,
+        description="License of the whole dataset.",
+        json_schema_extra=DIRECT,
+    )
+
+
+@dataclass(frozen=True)
+class PackedRow:
+    """A row as it is in its file, and the bytes of its images in order."""
+
+    row: dict[str, Any]
+    images: tuple[bytes, ...]
+
+    def line(self) -> str:
+        """Return the row as JSON."""
+        return json.dumps(self.row, ensure_ascii=False, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file of rows; its name determines its set and split. `is_rl` files are for GRPO of the critic."""
+
+    path: Path
+    name: str
+    split: str
+    is_rl: bool
+
+    @classmethod
+    def at(cls, path: Path) -> RowFile:
+        """Return the file at a path.
+
+        Raises:
+            SettingsError: It cannot be read.
+        """
+        split = "test" if path.stem.endswith(HELD_OUT) else "train"
+        _, first = next(read_values(path), ("", None))
+        return cls(path, path.stem.removesuffix(HELD_OUT), split, kind_of(first) == CriticRlRow.stage)
+
+    def rows(self, guard: Guard, gone: list[str]) -> Iterator[PackedRow]:
+        """Yield the rows that are in no benchmark; those with a missing or damaged image are added to `gone`.
+
+        Raises:
+            SettingsError: A row cannot be read.
+        """
+        places = ImagePlaces(self.path.parent, SettingsError)
+        for number, (_, row) in enumerate(read_values(self.path)):
+            place = f"{self.path.name}, row {number}"
+            if isinstance(row, RowProblem):
+                raise SettingsError(f"{place}: {row.reason}", "Fix the row, or remove it.")
+            if not isinstance(row, dict):
+                raise SettingsError(f"{place} is not a JSON object.", HINT)
+            names = [row.get(field) for field in IMAGE_FIELDS] if self.is_rl else row.get("images", [])
+            if not isinstance(names, list):
+                raise SettingsError(f"{place}: images is not a list.", HINT)
+            white = WHITE_PAGE.search if self.is_rl else lambda name: None
+            given = [name for name in names if isinstance(name, str) and not white(name)]
+            try:
+                images = tuple(_image(name, places) for name in given)
+                # A damaged image is found here, and not by the reader of the packed data.
+                pictures = [Picture.from_bytes(image) for image in images]
+            except (PictureError, SettingsError) as error:
+                gone.append(f"{place}: {error.message}")
+                continue
+            parts = parts_of(row)
+            if not guard.finds(place, parts.texts, pictures, parts.ids):
+                yield PackedRow(row, images)
+
+
+def _image(name: str, places: ImagePlaces) -> bytes:
+    file = places.find(name)
+    if file is None:
+        raise PictureError(f"The image {name!r} does not exist.")
+    return read_bytes(file, MAX_BYTES, PictureError, "Image")
+
+
+def row_files(folders: Sequence[Path]) -> list[RowFile]:
+    """Return the row files in folders.
+
+    Raises:
+        SettingsError: A folder has none, or two files have the same name, apart from its ending.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        paths = sorted([*folder.glob("*.json"), *folder.glob("*.jsonl")]) if folder.is_dir() else []
+        paths = [path for path in paths if path.stem.partition(".")[0] not in NO_ROWS]
+        if not paths:
+            raise SettingsError(f"{str(folder)!r} has no row files.", "Give the --out of another stage.")
+        for path in paths:
+            if (other := found.setdefault(path.stem, path)) != path:
+                raise SettingsError(
+                    f"{str(other)!r} and {str(path)!r} have the same name.", "Pack them separately."
+                )
+    return [RowFile.at(path) for path in found.values()]
+
+
+def write_parquet(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_BYTES) -> int:
+    """Write rows as `NAME-SPLIT-00000.parquet` and following, with the images inside; returns their number.
+
+    The row as JSON is stored next to the columns, for exact comparison.
+
+    Raises:
+        SettingsError: A value does not have the type of its column.
+    """
+    require("datasets")
+    import pyarrow
+    from datasets import Features, Image, List, Value
+    from pyarrow import parquet
+
+    text, number = Value("string"), Value("float64")
+    verdict = {"success": Value("bool"), "semantics": number, "quality": number}
+    rl = {"origin_prompt": text, "rewritten_prompt": text, "evaluation": verdict}
+    columns = rl if file.is_rl else {"messages": List({"role": text, "content": text})}
+    schema = Features({**columns, "images": List(Image()), "row": text}).arrow_schema
+    count = 0
+    for place, shard in enumerate(_cut(rows, size)):
+        count += len(shard)
+        listed = [
+            # Arrow leaves out the keys of a row that have no column.
+            {**one.row, "images": [{"bytes": image} for image in one.images], "row": one.line()}
+            for one in shard
+        ]
+        try:
+            table = pyarrow.Table.from_pylist(listed, schema=schema)
+        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+            reason = f"A row of {file.path.name} has a wrong value: {one_line(str(error))[:200]}."
+            raise SettingsError(reason, "Fix the row.") from error
+        if table.column(0).null_count:
+            raise SettingsError(f"A row of {file.path.name} lacks {schema.names[0]}.", "Fix the row.")
+        path = folder / f"{file.name}-{file.split}-{place:05}.parquet"
+        parquet.write_table(table, path, row_group_size=100)
+    return count
+
+
+def write_tars(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_ROWS) -> int:
+    """Write rows as `NAME-SPLIT-00000.tar` and following, as KEY.json, KEY.0.png; returns their number.
+
+    The same rows give the same bytes.
+
+    Raises:
+        SettingsError: A text is not valid.
+    """
+    require("webdataset")
+    from webdataset.writer import ShardWriter
+
+    pattern, count, rows = str(folder / f"{file.name}-{file.split}-%05d.tar"), 0, iter(rows)
+    first = next(rows, None)
+    if first is None:  # the writer begins a shard before the first row
+        return 0
+    with ShardWriter(pattern, size, verbose=0, encoder=False, mtime=0) as shards:
+        for count, packed in enumerate(chain([first], rows), 1):
+            try:
+                line = packed.line().encode()
+            except UnicodeEncodeError as error:
+                reason = f"A row of {file.path.name} contains a lone surrogate."
+                raise SettingsError(reason, "Remove the character.") from error
+            images = {f"{place}.png": image for place, image in enumerate(packed.images)}
+            shards.write({"__key__": f"{count - 1:09}", "json": line, **images})
+    return count
+
+
+def _cut(rows: Iterable[PackedRow], most: int) -> Iterator[list[PackedRow]]:
+    """Yield the rows in shards of at most this many bytes, with at least one row each."""
+    shard: list[PackedRow] = []
+    size = 0
+    for row in rows:
+        more = sum(map(len, row.images)) + len(row.line())
+        if shard and size + more > most:
+            yield shard
+            shard, size = [], 0
+        shard.append(row)
+        size += more
+    if shard:
+        yield shard
+
+
+class PublishedTree:
+    """Writes trajectories, then row files, into `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._places: dict[str, str] = {}
+        self._names: set[str] = set()
+        for name in (NANO, KLEIN, "images"):
+            (root / TREE / name).mkdir(parents=True)
+        self._keep(Picture.white((WHITE_SIDE, WHITE_SIDE)), WHITE)
+
+    def add_trajectory(self, name: str, trajectory: Trajectory) -> None:
+        """Write a trajectory's folder."""
+        data = NANO if IS_NANO.search(trajectory.identities.generator) else KLEIN
+        folder = f"{TREE}/{data}/{self._free(name, data)}"
+        written: dict[str, str] = {}
+        drawn = 0
+
+        def keep(picture: Picture, stem: str) -> str:
+            """Store an image of the record, and return its path.
+
+            Generated images get a file each; source images are one of those, or came with the request.
+            """
+            nonlocal drawn
+            if not stem.endswith("_source") and not stem.startswith("request_"):
+                name = f"step{stem.split('_')[1]}_{2 * drawn}"
+                drawn += 1
+            elif picture.digest in written:
+                return written[picture.digest]
+            else:
+                name = stem if stem.startswith("request_") else f"given_{len(written)}"
+            written[picture.digest] = self._keep(picture, f"{folder}/{name}.png")
+            return written[picture.digest]
+
+        record = record_of(trajectory, keep)
+        # The published builders require the reasoning.
+        record["global_context"].setdefault("reasoning", "")
+        for entry in record["steps"]:
+            entry["source_img"] = entry["source_img"] or WHITE
+        text = json.dumps(record, ensure_ascii=False, indent=4)
+        (self._root / folder).mkdir(exist_ok=True)
+        (self._root / folder / FILE_NAME).write_text(text, encoding="utf-8", errors="replace")
+
+    def add_rows(self, name: str, rows: Iterable[tuple[dict[str, Any], Sequence[bytes]]], is_rl: bool) -> int:
+        """Write a data file from rows with their images, with paths in the tree; returns the number of rows.
+
+        Raises:
+            SettingsError: A row for GRPO has no image after the edit.
+        """
+        found = []
+        for row, contents in rows:
+            paths = [self._image(content) for content in contents]
+            if not is_rl:
+                found.append({**row, "images": paths})
+                continue
+            before, after = IMAGE_FIELDS
+            if not isinstance(row.get(after), str) or not paths:
+                raise SettingsError(f"A row of {name} lacks {after}, the edited image.", "Fix the row.")
+            found.append({**row, before: paths[0] if len(paths) > 1 else WHITE, after: paths[-1]})
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found) if is_rl else None
+        text = json.dumps(found, ensure_ascii=False, indent=1) + "\n" if lines is None else lines
+        (self._root / TREE / name).write_text(text, encoding="utf-8", errors="replace")
+        return len(found)
+
+    def _keep(self, picture: Picture, place: str) -> str:
+        """Write an image of a trajectory, and return its path; rows with the same image use the first one."""
+        self._places.setdefault(picture.digest, place)
+        (self._root / place).parent.mkdir(parents=True, exist_ok=True)
+        (self._root / place).write_bytes(picture.png())
+        return place
+
+    def _image(self, content: bytes) -> str:
+        """Return the path of a row's image, which is written unless a trajectory has it."""
+        digest = Picture.from_bytes(content).digest
+        if digest not in self._places:
+            with reading_image(io.BytesIO(content), "The image") as image:
+                ending = (image.format or "png").lower()
+            self._places[digest] = f"{TREE}/images/{digest}.{ending}"
+            (self._root / self._places[digest]).write_bytes(content)
+        return self._places[digest]
+
+    def _free(self, name: str, data: str) -> str:
+        """Return a free folder name, with invalid characters replaced."""
+        plain = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:MAX_NAME] or "story"
+        found, number = plain, 1
+        while f"{data}/{found.lower()}" in self._names:
+            number += 1
+            found = f"{plain}-{number}"
+        self._names.add(f"{data}/{found.lower()}")
+        return found
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How folders are packed.
+
+    Attributes:
+        form: Form of the packed data.
+        about: Texts of the card.
+        runs: Runs that the rows were created from, for model names and trajectories of a published tree.
+        guard: Index of benchmarks, whose content is left out.
+        skip_bad: Whether rows with a missing image are left out instead of raising an error.
+        log: Called with every line of progress.
+    """
+
+    form: Form
+    about: CardData
+    runs: Sequence[Path] = ()
+    guard: Path | None = None
+    skip_bad: bool = False
+    log: Callable[[str], None] = print
+
+    def pack(self, folders: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
+        """Pack the rows of `folders` into the new folder `out`.
+
+        Returns:
+            Number of rows by set and split.
+
+        Raises:
+            SettingsError: `out` exists, the settings contradict each other, or a file cannot be used.
+        """
+        if out.exists():
+            raise SettingsError(f"{str(out)!r} already exists.", "Give another --out.")
+        if self.form == "published" and not self.runs:
+            raise SettingsError("The published form needs trajectories.", "Give their folders with --runs.")
+        files = row_files(folders)
+        runs = sorted(find_runs(self.runs), key=lambda run: run[1]) if self.runs else []
+        counts: dict[str, dict[str, int]] = {}
+        patterns: dict[str, list[dict[str, str]]] = {}
+        gone: list[str] = []
+        with (
+            open_guard(self.guard) as guard,
+            writing_folder(out, SettingsError, "Packed folder") as temporary,
+        ):
+            tree = self._tree(temporary, runs, guard) if self.form == "published" else None
+            if tree is None:
+                (temporary / DATA).mkdir()
+            for file in files:
+                rows = file.rows(guard, gone)
+                stem = f"{DATA}/{file.name}-{file.split}-*"
+                if tree is not None:
+                    count = tree.add_rows(file.path.name, ((one.row, one.images) for one in rows), file.is_rl)
+                    pattern = f"{TREE}/{file.path.name}"
+                elif self.form == "webdataset":
+                    count, pattern = write_tars(file, rows, temporary / DATA), f"{stem}.tar"
+                else:
+                    count, pattern = write_parquet(file, rows, temporary / DATA), f"{stem}.parquet"
+                self.log(f"{file.path.name}: {count} rows")
+                counts.setdefault(file.name, {})[file.split] = count
+                if count:
+                    patterns.setdefault(file.name, []).append({"split": file.split, "path": pattern})
+            self._check(gone)
+            if not patterns:
+                raise SettingsError("No rows are left to pack.", "The lines above give the reasons.")
+            missing = [f"- {len(gone)} rows with missing images are not included."] if gone else []
+            lines = [
+                *("## Models", "", *_makers(runs), "", "## Contamination", ""),
+                *(*_screened(folders, guard.screened()), "", "## Known gaps", "", *missing, *GAPS),
+            ]
+            (temporary / CARD).write_text(self._card(counts, patterns, lines), encoding="utf-8")
+        return counts
+
+    def _tree(self, out: Path, runs: Sequence[tuple[Path, str]], guard: Guard) -> PublishedTree:
+        """Return a published tree with the trajectories of the runs."""
+        tree = PublishedTree(out)
+        for folder, name in runs:
+            try:
+                trajectory = load_trajectory(folder)
+            except (JournalError, PictureError) as error:
+                self.log(f"left out: {name}: {error}")
+                continue
+            if not guard.finds_trajectory(name, trajectory):
+                tree.add_trajectory(name.rpartition("/")[2], trajectory)
+        return tree
+
+    def _check(self, gone: Sequence[str]) -> None:
+        """Log the rows with missing images, and raise an error unless they may be left out."""
+        for line in gone[:SHOWN_PROBLEMS]:
+            self.log(f"left out: {line}")
+        if gone and not self.skip_bad:
+            reason = f"{len(gone)} rows have missing or damaged images; the first: {gone[0]}"
+            raise SettingsError(reason, "Create these rows again, or leave them out with --skip-bad.")
+
+    def _card(
+        self,
+        counts: dict[str, dict[str, int]],
+        patterns: dict[str, list[dict[str, str]]],
+        lines: Sequence[str],
+    ) -> str:
+        from huggingface_hub import DatasetCardData
+
+        configs = [{"config_name": name, "data_files": files} for name, files in patterns.items()]
+        head = DatasetCardData(license=self.about.license, configs=configs).to_yaml()
+        rows = [
+            f"| {name} | {split} | {count} |"
+            for name, splits in counts.items()
+            for split, count in splits.items()
+        ]
+        table = ["| set | split | rows |", "|---|---|---|", *rows]
+        body = "\n".join([f"# {self.about.title}", "", *table, "", *lines])
+        return f"---\n{head}\n---\n\n{body}\n"
+
+
+def _makers(runs: Sequence[tuple[Path, str]]) -> list[str]:
+    """Return the lines of the card about the models of runs."""
+    makers: dict[str, set[str]] = {"planner": set(), "critic": set(), "generator": set()}
+    for folder, _ in runs:
+        try:
+            identities = Journal(folder).record().identities
+        except JournalError:
+            continue
+        for role, names in makers.items():
+            # What follows is the prompt set and sampling, which are not part of the model's name.
+            names.add(one_line(str(getattr(identities, role)).partition("|")[0])[:160])
+    lines = []
+    for role, names in makers.items():
+        terms = "" if role == "generator" else f" ({TERMS})"
+        lines += [f"- {role}: {name}{terms}" for name in sorted(names - {""})] or [f"- {role}: not known"]
+    return lines
+
+
+def _screened(folders: Sequence[Path], now: Screened | None) -> list[str]:
+    """Return the lines of the card about what guards left out, now and when the rows were created."""
+    lines = []
+    for folder in folders:
+        path = folder / REPORT
+        report = read_json(path, SettingsError, "Report") if path.is_file() else None
+        try:
+            found = report.get("guard") if isinstance(report, dict) else None
+            if found is not None:
+                screened = Screened.model_validate(found)
+                lines.append(f"- when `{one_line(folder.name)}` was created: {one_line(screened.as_line())}")
+        except ValidationError as error:
+            raise SettingsError(f"Report {str(path)!r} is damaged.", "Create the rows again.") from error
+    if now:
+        lines.append(f"- when it was packed, for every row: {one_line(now.as_line())}")
+        lines += [f"  - {one_line(f'{where}: {found}')}" for where, found in list(now.found.items())[:50]]
+    return lines or ["Not checked against any benchmark."]

@@ -1,0 +1,482 @@
+"""Creates trajectories from thousands of prompts, each in a run folder of its own.
+
+The only state is in the folders: a prompt is done when `execution_record.json` is in its folder, as in the
+published scripts, so any call resumes where another one ended. Its outcome (state, reason, split, generator)
+is in `sample.json`, which is written before it, and also of a prompt that failed. The shard, generator and
+seed of a prompt depend only on its id. Other processes may work on the same prompts and folders. An
+unavailable teacher or generator would fail thousands of prompts in minutes, so a series of failures ends the
+call; they can be retried on request.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Generator as EventStream
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ....backend.core.errors import (
+    AnswerError,
+    ChatError,
+    InterleaveError,
+    JournalError,
+    PictureError,
+    SettingsError,
+)
+from ....backend.core.files.atomic import write_text
+from ....backend.core.files.bounded_reader import read_bytes_if_any, read_json
+from ....backend.core.files.lock import SystemLock
+from ....backend.core.pictures import Picture
+from ....backend.core.seams.generator import Generator
+from ....backend.core.shown_text import one_line
+from ....backend.core.types import Request, RunSettings, StopReason, Trajectory
+from ....backend.core.types.values import DIRECT
+from ....backend.output.exporters.record import FILE_NAME, write_record
+from ....backend.story.agents.critic import Critic
+from ....backend.story.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
+from ....backend.story.agents.planner import Planner
+from ....backend.story.journal.journal import NAME as LOCK
+from ....backend.story.journal.journal import Journal
+from ....backend.story.journal.run_files import ATTEMPTS, PICTURES, RUN, VERDICTS
+from ....backend.story.loop.collaborators import Collaborators
+from ....backend.story.loop.events import Event, Finished, PlanReady
+from ....backend.story.loop.loop import run
+from ....backend.story.loop.policy import hashed_seed
+from ....backend.story.loop.replay import load_trajectory
+from ....training.from_runs.run_folders import SAMPLE
+from ....training.rows.values import RowProblem, show_problems
+from .executors import Executor, Stop
+from .prompt_rows import Prompt, PromptFile, PromptRow, Shard
+
+REPORT = "report{}.json"
+MAX_FILE = 1024 * 1024 * 1024
+MAX_REASON = 500
+OUTAGE = 20
+"""Consecutive failures, of different prompts, that count as an outage."""
+SHOWN_EVERY = 10.0
+"""Seconds between two lines of progress."""
+MAX_REASONS = 8
+"""Reasons of failures in the table."""
+ELSEWHERE, PLANNED, DISK = "elsewhere", "planned", "disk"
+"""Places of stopped prompts: another process works on it, only its plan was requested, the disk is full."""
+GOOD = frozenset({StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only})
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+State = Literal["whole", "given up", "failed", "stopped"]
+Log = Callable[[str], None]
+
+
+class PartOptions(BaseModel):
+    """Part of the work of a command that carries out many requests."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    shard: str = Field(
+        default="0/1", description="Use only part i of n, written as i/n. Prompts are assigned by their id."
+    )
+    retry_failed: bool = Field(default=False, description="Also retry prompts that failed before.")
+
+
+class TrajectoryOptions(PartOptions):
+    """Options of which prompts are used, and how far.
+
+    The defaults are those of a teacher: a step that is never accepted ends its trajectory, since later steps
+    would be learned from a wrong image.
+    """
+
+    max_attempts: int = Field(
+        default=5,
+        ge=1,
+        le=100,
+        description="Maximum number of attempts per step, including the first.",
+        json_schema_extra=DIRECT,
+    )
+    max_draws: int = Field(
+        default=25, ge=1, le=10_000, description="Maximum number of attempts per trajectory (published: 15)."
+    )
+    go_on: bool = Field(
+        default=False, description="Continue after a step that is never accepted, with its best image."
+    )
+    accept_at: float | None = Field(
+        default=None, ge=0, le=1, description="Accept at this P(success). Default: the critic's own verdict."
+    )
+    seed: int = Field(
+        default=0,
+        ge=0,
+        le=2**48,
+        description="Base seed, from which every prompt's seed is derived.",
+        json_schema_extra=DIRECT,
+    )
+
+    def run_settings(self) -> RunSettings:
+        """Return the settings of the loop."""
+        return RunSettings(
+            max_attempts=self.max_attempts,
+            max_draws=self.max_draws,
+            on_failure="keep" if self.go_on else "stop",
+            accept_at=self.accept_at,
+            seed=self.seed,
+        )
+
+
+class PromptOutcome(BaseModel):
+    """Outcome of one prompt, as in `sample.json`.
+
+    The state is `whole` (every step was accepted), `given up` (a step never was, or the attempt limit was
+    reached), `failed` (an error at `where`) or `stopped` (the next call resumes it).
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    folder: str
+    state: State
+    where: str = ""
+    reason: str = ""
+    generator: str = ""
+    split: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the trajectory is finished."""
+        return self.state in ("whole", "given up")
+
+
+def noted(
+    row: PromptRow, state: State, reason: str = "", where: str = "", generator: str = ""
+) -> PromptOutcome:
+    """Return an outcome of this row."""
+    return PromptOutcome(
+        id=row.id,
+        folder=row.folder,
+        state=state,
+        where=where,
+        reason=one_line(reason)[:MAX_REASON],
+        generator=generator,
+        split=row.split,
+    )
+
+
+def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> PromptOutcome:
+    """Return the outcome of a finished trajectory."""
+    results = trajectory.results
+    if len(results) == len(trajectory.plan.steps) and all(one.stop_reason in GOOD for one in results):
+        return noted(row, "whole", generator=generator)
+    faults = [attempt.error for attempt in results[-1].attempts if attempt.error] if results else []
+    if faults:
+        return noted(row, "failed", faults[-1].message, faults[-1].where, generator)
+    given_up = results and results[-1].stop_reason not in GOOD
+    last = f"step {results[-1].step.number} was not accepted" if given_up else "the attempt limit was reached"
+    return noted(row, "given up", last, generator=generator)
+
+
+def is_done(folder: Path) -> bool:
+    """Return whether a prompt's folder contains a record, ours or that of the published scripts."""
+    return (folder / FILE_NAME).exists()
+
+
+def read_outcome(folder: Path) -> PromptOutcome | None:
+    """Return the content of `sample.json` in a run's folder, or None.
+
+    Raises:
+        JournalError: The file is damaged.
+    """
+    found = read_bytes_if_any(folder / SAMPLE, MAX_FILE, JournalError, "Sample")
+    try:
+        return None if found is None else PromptOutcome.model_validate_json(found)
+    except ValidationError as error:
+        raise JournalError(f"{str(folder / SAMPLE)!r} is damaged.", "Delete it.") from error
+
+
+def write_outcome(folder: Path, outcome: PromptOutcome) -> None:
+    """Write `sample.json` into a run's folder.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
+    write_text(folder / SAMPLE, outcome.model_dump_json(indent=1) + "\n", JournalError, "Sample")
+
+
+def _image_place(picture: Picture, stem: str) -> str:
+    return f"{PICTURES}/{picture.digest}.png"
+
+
+def seconds_of(folder: Path) -> float:
+    """Return the time that generator and critic took for a run, by its journal.
+
+    Raises:
+        JournalError: A file is damaged.
+    """
+    files = [path for name in (ATTEMPTS, VERDICTS) for path in sorted((folder / name).glob("*.json"))]
+    return round(sum(float(read_json(path, JournalError).get("seconds", 0)) for path in files), 3)
+
+
+@dataclass(frozen=True)
+class Teachers:
+    """The opened models: planner, critic (or None), and generators with their names on the command line."""
+
+    planner: Planner
+    critic: Critic | None
+    generators: tuple[tuple[str, Generator], ...]
+    constraints: PlanConstraints = field(default_factory=PlanConstraints)
+
+
+OpenTeachers = Callable[[], Teachers]
+"""Opens the models in a worker; can be pickled. Raises InterleaveError."""
+
+
+@dataclass(frozen=True)
+class CarryOut:
+    """Opens the work of a worker: the output folder, the models and the settings.
+
+    With `plans_only`, runs stop after the plan, and are resumed by the next call.
+    """
+
+    out: Path
+    teachers: OpenTeachers
+    settings: RunSettings
+    plans_only: bool = False
+
+    def __call__(self, stop: Stop) -> Callable[[Prompt], PromptOutcome]:
+        """Open the models, and return the function that carries out a prompt.
+
+        Raises:
+            InterleaveError: A model cannot be opened.
+        """
+        return _Worker(self, self.teachers(), stop).carry_out
+
+
+class _Worker:
+    def __init__(self, work: CarryOut, teachers: Teachers, stop: Stop) -> None:
+        self._work, self._teachers, self._stop = work, teachers, stop
+        # Such a generator can work on only one story at a time.
+        self._alone = {
+            name: threading.Lock() if drawer.follows_anchor else nullcontext()
+            for name, drawer in teachers.generators
+        }
+
+    def carry_out(self, prompt: Prompt) -> PromptOutcome:
+        """Run one prompt, from where its folder ends. Any error of a prompt is returned as its outcome."""
+        row, folder = prompt.row, self._work.out / prompt.row.folder
+        if is_done(folder) and (found := read_outcome(folder)):
+            return found
+        if self._stop.reason or _in_use(folder):
+            return noted(row, "stopped", where="" if self._stop.reason else ELSEWHERE)
+        generators = self._teachers.generators
+        name, generator = generators[row.digest // 2**32 % len(generators)]
+        try:
+            with self._alone[name]:
+                return self._carried_out(prompt, folder, name, generator)
+        except JournalError as error:
+            if _in_use(folder):
+                return noted(row, "stopped", where=ELSEWHERE)
+            # A full disk is not an error of the prompt: it is resumed once there is room again.
+            state, where = ("stopped", DISK) if _is_full(error) else ("failed", "folder")
+            return noted(row, state, str(error), where=where, generator=name)
+        except InterleaveError as error:
+            return noted(row, "failed", str(error), where="prompt", generator=name)
+
+    def _carried_out(self, prompt: Prompt, folder: Path, name: str, generator: Generator) -> PromptOutcome:
+        where, row = "planner", prompt.row
+        try:
+            with closing(self._events(prompt, folder, generator)) as events:
+                for event in events:
+                    if isinstance(event, Finished):
+                        outcome = outcome_of(row, name, event.trajectory)
+                        if outcome.is_done:
+                            write_outcome(folder, outcome)
+                            write_record(event.trajectory, folder, _image_place)
+                        return outcome
+                    if isinstance(event, PlanReady):
+                        where = "critic"
+                        if self._work.plans_only:
+                            return noted(row, "stopped", where=PLANNED, generator=name)
+                    if self._stop.reason:
+                        break
+        except (AnswerError, ChatError) as error:
+            return noted(row, "failed", str(error), where=where, generator=name)
+        return noted(row, "stopped", generator=name)
+
+    def _events(self, prompt: Prompt, folder: Path, generator: Generator) -> EventStream[Event, None, None]:
+        for path in prompt.images:
+            if not path.is_file():
+                raise PictureError(f"The image {str(path)!r} no longer exists.")
+        request = Request(text=prompt.row.user_input, images=tuple(map(Picture.open, prompt.images)))
+        teachers, settings = self._teachers, self._work.settings
+        # The prompt's own number of steps takes precedence.
+        own = {"step_count": prompt.steps} if prompt.steps else {}
+        events = run(
+            request,
+            Collaborators(
+                ConstrainedPlanner(teachers.planner, teachers.constraints.model_copy(update=own)),
+                generator,
+                teachers.critic,
+                cast=prompt.cast,
+            ),
+            settings.model_copy(update={"seed": hashed_seed(f"{settings.seed}/{prompt.row.id}")}),
+            Journal(folder),
+        )
+        # A run is a generator, so that its consumer can stop it.
+        return cast("EventStream[Event, None, None]", events)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether the cause of an error is a full disk or an exceeded quota."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _in_use(folder: Path) -> bool:
+    """Return whether another process is writing to the folder."""
+    if not (folder / RUN).exists():
+        return False
+    lock = SystemLock(folder / LOCK)
+    if not lock.take():
+        return True
+    lock.release()
+    return False
+
+
+class Totals(BaseModel):
+    """Number of trajectories by state, and of those given up or failed by reason."""
+
+    prompts: int = 0
+    whole: int = 0
+    given_up: int = 0
+    failed: int = 0
+    to_do: int = 0
+    reasons: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, prompts: int, outcomes: Iterable[PromptOutcome]) -> Totals:
+        """Return the totals of these outcomes, one per prompt; other prompts count as remaining."""
+        states, reasons = Counter[str](), Counter[str]()
+        for one in outcomes:
+            states[one.state.replace(" ", "_")] += 1
+            if one.reason:
+                reasons[f"{one.state}{one.where and f' at {one.where}'}: {one.reason[:100]}"] += 1
+        to_do = prompts - states.total()
+        return cls(prompts=prompts, to_do=to_do, reasons=dict(reasons.most_common()), **states)
+
+    def as_lines(self) -> Iterator[str]:
+        """Yield the summary tables."""
+        yield "| trajectories | whole | given up | failed | to do |"
+        yield "|---" * 5 + "|"
+        yield f"| {self.prompts} | {self.whole} | {self.given_up} | {self.failed} | {self.to_do} |"
+        for reason, count in list(self.reasons.items())[:MAX_REASONS]:
+            yield f"{count} {reason}"
+
+
+@dataclass
+class TrajectoriesReport:
+    """Result of a call; `stopped` is the reason if it ended before the last prompt."""
+
+    totals: Totals
+    stopped: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Creates trajectories in the folder `out` with these models; `executor` runs them in parallel."""
+
+    out: Path
+    teachers: OpenTeachers
+    options: TrajectoryOptions
+    executor: Executor
+    settings: RunSettings | None = None
+    log: Log = print
+
+    def make(self, prompts: PromptFile | Sequence[Prompt]) -> TrajectoriesReport:
+        """Create the trajectories that are not done yet.
+
+        Raises:
+            SettingsError: A prompt file or folder cannot be used.
+            JournalError: A run folder cannot be used.
+            InterleaveError: A model cannot be opened.
+        """
+        shard = Shard.read(self.options.shard)
+        rows, problems = prompts.read() if isinstance(prompts, PromptFile) else (prompts, list[RowProblem]())
+        show_problems(problems, len(rows), self.log)
+        mine = shard.of(rows)
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"Cannot create {str(self.out)!r}: {error}.", "Give another.") from error
+        found = {one.row.id: self._outcome(one) for one in mine}
+        done = [one for one in found.values() if one and one.is_done]
+        left_out = () if self.options.retry_failed else ("failed",)
+        todo = [
+            one
+            for one in mine
+            if (it := found[one.row.id]) is None or not (it.is_done or it.state in left_out)
+        ]
+        self.log(f"{len(mine)} prompts: {len(done)} done, {len(todo)} to do")
+        stop, left = Stop(), Counter[str]()
+        try:
+            if todo:
+                self._carry_out(todo, stop, left)
+        except KeyboardInterrupt:
+            stop = Stop()
+            stop.set("interrupted")
+        if left[ELSEWHERE]:
+            stop.set(f"another process is working on {left[ELSEWHERE]} of them")
+        return self._conclude(shard, mine, TrajectoriesReport(Totals(), stop.reason, len(problems)))
+
+    def _carry_out(self, todo: Sequence[Prompt], stop: Stop, left: Counter[str]) -> None:
+        """Run the remaining prompts; `left` counts the stopped ones by place."""
+        work = CarryOut(self.out, self.teachers, self.settings or self.options.run_settings())
+        in_a_row, finished, shown = 0, 0, time.monotonic()
+        for done in self.executor.map(work, todo, stop):
+            outcome = done.result or noted(done.item.row, "failed", done.lost, where="worker")
+            if outcome.state == "stopped":
+                left[outcome.where] += 1
+                if outcome.where == DISK:
+                    stop.set(f"the disk is full. {outcome.reason}")
+                continue
+            finished += 1
+            if outcome.state == "failed":
+                write_outcome(self.out / outcome.folder, outcome)
+                self.log(f"{outcome.id}: failed at {outcome.where}: {outcome.reason}")
+                in_a_row += outcome.where != "prompt"
+            else:
+                in_a_row = 0
+            if in_a_row >= OUTAGE:
+                stop.set(f"{OUTAGE} consecutive prompts failed; use retry_failed to try them again")
+            if time.monotonic() - shown >= SHOWN_EVERY:
+                shown = time.monotonic()
+                self.log(f"{finished}/{len(todo)} prompts finished")
+
+    def _conclude(self, shard: Shard, mine: Sequence[Prompt], made: TrajectoriesReport) -> TrajectoriesReport:
+        outcomes = [found for one in mine if (found := self._outcome(one)) is not None]
+        made.totals = Totals.of(len(mine), outcomes)
+        if made.totals.to_do == 0:
+            made.stopped = ""
+        report = made.totals.model_dump_json(indent=1) + "\n"
+        write_text(self.out / REPORT.format(shard.suffix), report, JournalError, "Report")
+        for line in ("", *made.totals.as_lines()):
+            self.log(line)
+        if made.stopped:
+            self.log(f"\nStopped: {made.stopped}. Run the command again to resume.")
+        return made
+
+    def _outcome(self, prompt: Prompt) -> PromptOutcome | None:
+        """Return the outcome of a finished or failed prompt, including one of the published scripts."""
+        folder = self.out / prompt.row.folder
+        found = read_outcome(folder)
+        if not is_done(folder):
+            return found if found and found.state == "failed" else None
+        try:
+            return found or outcome_of(prompt.row, "", load_trajectory(folder))
+        except JournalError:
+            return noted(prompt.row, "given up", "record from another program")

@@ -1,0 +1,304 @@
+"""Jobs of the ablation in order, and how they are run in several processes.
+
+The rows of the table are defined only here, each with its baseline and the paper's figure. Jobs are sorted by
+seed, so that a stopped ablation has complete seeds. The longest chain of a seed comes first, so that two
+processes finish at about the same time.
+
+A job is a function and a folder. It is finished when the folder contains `done.json` with its time: processor
+seconds, which other jobs hardly change, and wall-clock seconds. A stopped ablation continues at the first
+unfinished job, and within a training at its last checkpoint. Each job has its own process, so that no
+training leaves memory behind. Processes end with their parent in any case, because two trainings in one
+folder would damage each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from ....backend.core.errors import InterleaveError, TrainingError
+from ....backend.core.files.atomic import write_text
+from . import measures, training
+from .settings import AblationSettings
+
+DONE = "done.json"
+
+
+@dataclass(frozen=True)
+class LabJob:
+    """A call of `work(folder, *arguments)`.
+
+    Attributes:
+        folder: Folder of the job.
+        needs: Folders of jobs that must finish before.
+        threads: Number of threads; more than one if all other jobs wait for this one.
+    """
+
+    folder: Path
+    work: Callable[..., None]
+    arguments: tuple[Any, ...] = ()
+    needs: tuple[Path, ...] = ()
+    threads: int = 1
+
+    @property
+    def name(self) -> str:
+        """Name for log lines."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    @property
+    def done(self) -> bool:
+        """Whether the job is finished."""
+        return (self.folder / DONE).exists()
+
+    @property
+    def seconds(self) -> float:
+        """Processor seconds since its last start; 0 if it is not finished."""
+        note = json.loads((self.folder / DONE).read_text(encoding="utf-8")) if self.done else {}
+        return note.get("processor_seconds", 0.0)
+
+
+def perform(job: LabJob) -> None:
+    """Run a job in this process and mark it as finished. Its errors pass through."""
+    started, used = time.monotonic(), time.process_time()
+    job.folder.mkdir(parents=True, exist_ok=True)
+    job.work(job.folder, *job.arguments)
+    seconds = {"processor_seconds": time.process_time() - used, "seconds": time.monotonic() - started}
+    note = json.dumps({name: round(value, 1) for name, value in seconds.items()})
+    write_text(job.folder / DONE, note, TrainingError, "The job's note")
+
+
+def _perform(job: LabJob, sender: Connection) -> None:
+    """Run a job and send its expected error; unexpected ones end the process with a traceback."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        import torch
+
+        torch.set_num_threads(job.threads)
+        perform(job)
+    except InterleaveError as error:
+        sender.send(error)
+    except OSError as error:
+        sender.send(
+            TrainingError(
+                f"The job {job.name} stopped: {error}.",
+                "Fix the cause, then run the same command again to continue.",
+            )
+        )
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -> None:
+    """Run all jobs on `workers` threads in total, in the order of the list as far as possible.
+
+    A job with more threads waits for the others to finish and then runs alone. If a job fails, the others are
+    ended; they continue when this is called again.
+
+    Raises:
+        InterleaveError: The error of the first failing job.
+        TrainingError: If the process of a job died.
+    """
+    added = [name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ]
+    context = get_context("spawn")
+    waiting = [job for job in jobs if not job.done]
+    done = {job.folder for job in jobs if job.done}
+    running: dict[int, tuple[LabJob, Any, Connection]] = {}
+    try:
+        os.environ.update(dict.fromkeys(added, str(workers)))
+        while waiting or running:
+            ready = [job for job in waiting if done.issuperset(job.needs)]
+            free = workers - sum(job.threads for job, _, _ in running.values())
+            for job in ready:
+                if running and job.threads > free:
+                    break
+                free -= job.threads
+                waiting.remove(job)
+                receiver, sender = context.Pipe(duplex=False)
+                process = context.Process(target=_perform, args=(job, sender), daemon=True)
+                process.start()
+                sender.close()
+                running[process.sentinel] = (job, process, receiver)
+                log(f"{job.name} ...")
+            if not running:
+                raise AssertionError("jobs with circular dependencies")
+            for sentinel in wait(list(running)):
+                assert isinstance(sentinel, int)
+                job, process, receiver = running.pop(sentinel)
+                process.join()
+                _raise_sent_error(job, process.exitcode, receiver)
+                done.add(job.folder)
+                log(f"{job.name}: {job.seconds:.0f} s")
+    finally:
+        for name in added:
+            # Later processes of the caller must not inherit them.
+            del os.environ[name]
+        for _, process, _ in running.values():
+            process.terminate()
+            process.join()
+
+
+def _raise_sent_error(job: LabJob, code: int | None, receiver: Connection) -> None:
+    with receiver:
+        try:
+            raise receiver.recv()
+        except EOFError:
+            pass
+    if code != 0 or not job.done:
+        raise TrainingError(
+            f"The process of job {job.name} died with exit code {code}.",
+            "Its error is shown above, or it ran out of memory. Run the same command again to continue.",
+        )
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of the table.
+
+    Attributes:
+        title: Title in the table.
+        baseline: Row that it is compared with.
+        published: Average in the paper's Table 5; `None` if it has no such row.
+        judged_by_plan: Whether each step is judged by its own prompt from a plan, so that shares of correct
+            steps can be compared.
+    """
+
+    title: str
+    baseline: str | None = None
+    published: float | None = None
+    judged_by_plan: bool = True
+
+
+ROWS = {
+    "alone": TableRow("generator alone, the request's own words", None, 18.2, False),
+    "untrained": TableRow("+ untrained planner and critic", "alone", 48.1),
+    "planner_sft": TableRow("planner SFT, critic of rendered pages only", "untrained", 60.5),
+    "agent_plans": TableRow("one agent for both, writing whole plans", "sft", 54.5),
+    "agent_steps": TableRow("one agent for both, next steps while looking", "sft", 54.5, False),
+    "unfiltered": TableRow("planner SFT, critic SFT on unfiltered data", "sft", 62.8),
+    "sft": TableRow("full SFT", "planner_sft", 64.5),
+    "rl_no_step": TableRow("RL without step reward", "sft", 65.2),
+    "rl_no_accuracy": TableRow("RL without accuracy reward", "sft", 65.1),
+    "rl": TableRow("full RL (published reward)", "sft", 66.3),
+    "oracle_planner": TableRow("the story's own plan, critic of full RL", "rl"),
+    "oracle_critic": TableRow("planner SFT, oracle critic", "rl"),
+}
+"""Rows of the table, by the name of the measurement."""
+PUBLISHED_ATTEMPTS = {1: 60.2, 3: 65.3, 5: 66.3}
+"""The paper's averages by attempts per step, for full RL."""
+REINFORCED: dict[str, training.Remaining] = {
+    "rl": "all",
+    "rl_no_step": "no step reward",
+    "rl_no_accuracy": "no accuracy reward",
+}
+MEASURED = "measured_"
+"""Prefix of the folders of measuring jobs."""
+ROWS_WITH_ALL_ATTEMPTS = ("sft", "rl")
+"""Rows that are also run with other numbers of attempts."""
+
+
+def seed_folder(out: Path, seed: int) -> Path:
+    """Return the folder of a seed's jobs."""
+    return out / f"seed_{seed}"
+
+
+def all_jobs(out: Path, settings: AblationSettings) -> list[LabJob]:
+    """Return every job of every seed."""
+    base, novice = out / "shared" / "base", out / "shared" / "novice"
+    every = settings.workers
+    jobs = [
+        LabJob(base, training.base, (settings,), threads=every),
+        LabJob(novice, training.novice, (settings, base), (base,), every),
+    ]
+    if settings.start is not None:
+        jobs = [LabJob(one, training.given, (settings.start / one.name,)) for one in (base, novice)]
+    for seed in settings.all_seeds:
+        jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)
+    return jobs
+
+
+def _of_seed(
+    folder: Path, shared: tuple[Path, Path], settings: AblationSettings, seed: int
+) -> Sequence[LabJob]:
+    base, novice = shared
+    planner, critic, agent = folder / "planner", folder / "critic", folder / "one_agent"
+    plain, pages = folder / "critic_unfiltered", folder / "pages"
+    plans, agent_plans = folder / "plans", folder / "agent_plans"
+    critics = {"planner_sft": novice, "unfiltered": plain, "sft": critic}
+    jobs = [
+        LabJob(critic, training.critic, (settings, seed, novice, True), (novice,)),
+        LabJob(pages, training.pages, (settings, seed)),
+        LabJob(planner, training.planner, (settings, seed, novice), (novice,)),
+        LabJob(plans, measures.plan_stories, (settings, seed, training.final(planner)), (planner,)),
+    ]
+    for name, remaining in REINFORCED.items():
+        critics[name] = folder / name
+        work = (settings, seed, critic, pages, remaining)
+        jobs.append(LabJob(folder / name, training.reinforced, work, (critic, pages)))
+    jobs += [
+        LabJob(plain, training.critic, (settings, seed, novice, False), (novice,)),
+        LabJob(
+            agent,
+            training.one_agent,
+            (settings, seed, novice, planner, critic),
+            (novice, planner, critic),
+        ),
+        LabJob(agent_plans, measures.plan_stories, (settings, seed, training.final(agent)), (agent,)),
+    ]
+    told = {name: (plans, made) for name, made in critics.items()}
+    told |= {
+        "agent_plans": (agent_plans, agent),
+        "oracle_planner": (None, folder / "rl"),
+        "oracle_critic": (plans, None),
+    }
+    jobs += [_story_job(folder, name, (settings, seed), *parts) for name, parts in told.items()]
+    one = training.final(agent)
+    return [
+        *jobs,
+        LabJob(
+            measured(folder, "agent_steps"), measures.measure_step_by_step, (settings, seed, one), (agent,)
+        ),
+        LabJob(measured(folder, "alone"), measures.measure_alone, (settings, seed)),
+        LabJob(
+            measured(folder, "untrained"),
+            measures.measure_untrained,
+            (settings, seed, training.final(base)),
+            (base,),
+        ),
+    ]
+
+
+def _story_job(
+    folder: Path, name: str, asked: tuple[AblationSettings, int], plans: Path | None, critic: Path | None
+) -> LabJob:
+    """Return a job that runs stories.
+
+    Args:
+        folder: Folder of the seed.
+        name: Name of the measurement.
+        asked: Settings and seed.
+        plans: Planning job; `None` uses the stories' own plans.
+        critic: Training job of the critic; `None` uses the oracle.
+    """
+    tries = measures.ALL_ATTEMPTS if name in ROWS_WITH_ALL_ATTEMPTS else (measures.ATTEMPTS,)
+    checkpoint = training.final(critic) if critic is not None else None
+    needs = [folder / "pages", *(part for part in (plans, critic) if part is not None)]
+    work = (*asked, plans, checkpoint, tries)
+    return LabJob(measured(folder, name), measures.measure_agents, work, tuple(needs))
+
+
+def measured(folder: Path, name: str) -> Path:
+    """Return the folder of a seed's measuring job."""
+    return folder / f"{MEASURED}{name}"

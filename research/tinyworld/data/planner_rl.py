@@ -1,0 +1,273 @@
+"""Rows for reinforcement learning of the tiny planner, and the exact judge of its plans.
+
+Each row has a request with a reference plan. A story is created as usual (world/requests.py) and rephrased
+from its plan, so plan and images are the usual ones.
+
+The judge simulates the tiny world. A step is correct if it leaves the scene that the reference's step leaves,
+so another phrasing of the same edit is correct. Each step is tested on the scene before the reference's step
+and not on the result of the plan's own earlier steps. Otherwise one wrong step would make all later ones
+wrong, and nothing could be learned from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+from ....backend.core.errors import SettingsError
+from ....backend.core.pictures import Picture
+from ....backend.core.types import MAX_STEPS, Plan, Step
+from ....tinyworld.runtime.drawing import draw
+from ....tinyworld.runtime.reading import read_image
+from ....tinyworld.runtime.scene import (
+    BACKDROPS,
+    CELLS,
+    Add,
+    ChangeBackdrop,
+    Edit,
+    Move,
+    Recolor,
+    Remove,
+    Replace,
+    Scene,
+    StartScene,
+    applies,
+    name_of,
+)
+from ....tinyworld.runtime.wording import read_prompt
+from ....training.reward.plan_judges import PlanJudge, PlanScore
+from ....training.rows.rl import PlannerRlRow, StepRange, write_rl_lines
+from ..world.requests import Split, TinyStory, random_story
+from .critic_rows import ImageFolder
+
+Wording = Literal["usual", "other"]
+
+_OTHER_PHRASES = {
+    "start": (
+        "the page is {page} at first, and on it there is {things}",
+        "we open on {page} with {things}",
+    ),
+    "add": (
+        "a {new} shows up at the {cell}",
+        "bring in a {new} at the {cell}",
+        "at the {cell} there is a {new} now",
+    ),
+    "remove": ("the {thing} has to go", "wipe out the {thing}", "the {thing} leaves the page"),
+    "recolor": ("the {thing} is {color} now", "colour the {thing} {color}"),
+    "move": ("shift the {thing} to the {cell}", "the {thing} walks to the {cell}"),
+    "replace": ("trade the {thing} for a {new}", "in place of the {thing} comes a {new}"),
+    "backdrop": ("the whole page is {page} from here on", "we change over to {page}"),
+    "lead": ("Later, ", "Soon, ", "And now, ", ""),
+    "note": ("Put a line under each one.", "Every picture has a caption."),
+}
+
+
+def reworded_story(rng: Random, split: Split, steps: int, wording: Wording) -> TinyStory:
+    """Return a story of `steps` steps with images, in the given split and phrasing."""
+    while True:
+        story = random_story(rng, split, steps)
+        if wording == "usual":
+            return story
+        told = TinyStory(_reworded_text(rng, story), story.plan, story.before, story.pages)
+        if told.split == split:
+            return told
+
+
+def _reworded_text(rng: Random, story: TinyStory) -> str:
+    phrases = _OTHER_PHRASES
+    sentences = []
+    for step in story.plan.steps:
+        found = read_prompt(step.prompt or "")
+        assert found is not None
+        kind, words = _words(found[0])
+        phrase = rng.choice(phrases[kind]).format(**words)
+        lead = rng.choice(phrases["lead"]) if sentences else ""
+        sentences.append(_sentence(lead + phrase))
+    if any(step.auxiliary_text for step in story.plan.steps):
+        sentences.append(rng.choice(phrases["note"]))
+    return " ".join(sentences)
+
+
+def _words(act: Edit | StartScene) -> tuple[str, dict[str, str]]:
+    """Return the kind of a step and the values for its phrases."""
+    match act:
+        case StartScene(scene):
+            things = [f"a {name_of(scene.cells[cell])} at the {CELLS[cell]}" for cell in act.order]
+            return "start", {"page": BACKDROPS[scene.backdrop], "things": " and ".join(things)}
+        case Add(identity, cell):
+            return "add", {"new": name_of(identity), "cell": CELLS[cell]}
+        case Remove(thing):
+            return "remove", {"thing": thing}
+        case Recolor(thing, color):
+            return "recolor", {"thing": thing, "color": color}
+        case Move(thing, cell):
+            return "move", {"thing": thing, "cell": CELLS[cell]}
+        case Replace(thing, identity):
+            return "replace", {"thing": thing, "new": name_of(identity)}
+        case ChangeBackdrop(backdrop):
+            return "backdrop", {"page": BACKDROPS[backdrop]}
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+class SimulatedWorld(PlanJudge):
+    """Judges plans exactly, by the scenes that their steps lead to."""
+
+    identity = "tinyworld-plans-2"
+
+    def check(self, row: PlannerRlRow) -> None:
+        """Check that a row has a reference whose steps belong to the tiny world.
+
+        Raises:
+            SettingsError: If it does not.
+        """
+        if not row.reference:
+            raise SettingsError(
+                f"{row.place or 'A row'} has no reference plan.", "Use --judge CHAT for such rows."
+            )
+        for step in row.reference:
+            if step.prompt and read_prompt(step.prompt) is None:
+                raise SettingsError(
+                    f"{row.place or 'A row'}: the reference step {step.prompt[:80]!r} is not a prompt "
+                    "of the tiny world."
+                )
+
+    def score(self, row: PlannerRlRow, plan: Plan, pictures: Sequence[Picture]) -> PlanScore:
+        """Score a plan.
+
+        Half of the match is for an exact plan. The other half is the share of correct steps in the
+        reference's order, relative to the longer of both plans. A caption must exist where the reference has
+        one; a text-only step must have the same text.
+        """
+        page = read_image(pictures[0]).scene if pictures else None
+        expected, _ = _walked(row.reference, page)
+        _, found = _walked(plan.steps, page)
+        # A text-only step instead of an image step does not act on anything either.
+        drawn = max(sum(step.prompt is not None for step in steps) for steps in (row.reference, plan.steps))
+        share = _in_order(expected, plan.steps) / max(len(expected), len(plan.steps))
+        exact = share == 1.0
+        return PlanScore(match=(share + exact) / 2, consistency=found / drawn if drawn else 0.0, exact=exact)
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """A step of the reference, with the scenes before and after it."""
+
+    step: Step
+    before: Scene | None
+    after: Scene | None
+
+    def is_met_by(self, step: Step) -> bool:
+        """Return whether another step does the same on the scene before this one."""
+        if not _same_words(self.step, step):
+            return False
+        return step.prompt is None or _acted(_act(step.prompt), self.before) == self.after is not None
+
+
+def _same_words(asked: Step, step: Step) -> bool:
+    if asked.prompt is None:
+        return step.prompt is None and step.auxiliary_text == asked.auxiliary_text
+    return step.prompt is not None and bool(step.auxiliary_text) == bool(asked.auxiliary_text)
+
+
+def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Expected], int]:
+    """Apply steps one after the other.
+
+    Returns:
+        The steps with the scenes before and after them, and how many prompts find what they act on, up to the
+            first prompt that cannot be applied.
+    """
+    walked: list[_Expected] = []
+    consistent, lost = 0, False
+    for step in steps:
+        before = page
+        if step.prompt is not None:
+            act = _act(step.prompt)
+            after = _acted(act, page)
+            lost = lost or after is None
+            if not lost:
+                consistent += isinstance(act, StartScene) or (page is not None and applies(act, page))
+            page = after or page
+        walked.append(_Expected(step, before, page))
+    return walked, consistent
+
+
+def _acted(act: Any, page: Scene | None) -> Scene | None:
+    """Return the scene after an edit; `None` if it cannot be applied."""
+    return None if act is None or (page is None and not isinstance(act, StartScene)) else act.apply(page)
+
+
+def _in_order(expected: Sequence[_Expected], steps: Sequence[Step]) -> int:
+    """Return how many expected steps are met in order (length of the longest common subsequence)."""
+    above = [0] * (len(steps) + 1)
+    for one in expected:
+        row = [0]
+        for place, step in enumerate(steps):
+            met = one.is_met_by(step)
+            row.append(above[place] + 1 if met else max(row[place], above[place + 1]))
+        above = row
+    return above[-1]
+
+
+@lru_cache(maxsize=1024)
+def _act(prompt: str) -> Any:
+    # Each planned step is tested on each scene of the reference, and the plans of a group are similar.
+    found = read_prompt(prompt)
+    return None if found is None else found[0]
+
+
+RL_FILE = "planner_rl.jsonl"
+MAX_REQUEST_STEPS = 20
+
+
+@dataclass(frozen=True)
+class StoryKind:
+    """A kind of story: `least` to `most` steps with images, equally frequent, in one phrasing."""
+
+    least: int = 1
+    most: int = 6
+    wording: Wording = "usual"
+
+    def __post_init__(self) -> None:
+        """Check the numbers of steps."""
+        if not 1 <= self.least <= self.most <= min(MAX_REQUEST_STEPS, MAX_STEPS):
+            raise SettingsError(
+                f"Cannot create stories of {self.least} to {self.most} steps.",
+                f"Use numbers from 1 to {MAX_REQUEST_STEPS}, the smaller one first.",
+            )
+
+    def stories(self, seed: str, split: Split) -> Iterator[TinyStory]:
+        """Yield stories forever; the same seed gives the same stories."""
+        rng = Random(f"{seed}/{self.least}-{self.most}/{self.wording}")
+        while True:
+            yield reworded_story(rng, split, rng.randint(self.least, self.most), self.wording)
+
+
+def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split: Split = "train") -> Path:
+    """Write `count` different requests with their plans below `folder`, and return the data file.
+
+    Raises:
+        SettingsError: If a file cannot be written.
+    """
+    pages = ImageFolder(folder / "pages")
+    rows: dict[str, PlannerRlRow] = {}
+    for story in kind.stories(f"planner rl/{seed}", split):
+        row = PlannerRlRow(
+            request=story.text,
+            images=[pages.name(draw(story.before))] if story.before is not None else [],
+            reference=list(story.plan.steps),
+            steps=StepRange(least=len(story.plan.steps), most=len(story.plan.steps)),
+            judge=SimulatedWorld.identity,
+        )
+        rows.setdefault(row.line(), row)
+        if len(rows) == count:
+            break
+    path = folder / RL_FILE
+    write_rl_lines(path, list(rows.values()))
+    return path

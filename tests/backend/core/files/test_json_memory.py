@@ -1,0 +1,69 @@
+"""Small files whose JSON is huge in RAM are rejected at a limited cost, measured in a separate process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[4]
+READ = """
+import resource, sys
+sys.path.insert(0, {tests!r})
+import conftest
+from pathlib import Path
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.execution_record.reader import read_record
+from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows
+from interleave_thinker.backend.prompts.importer import import_official
+from interleave_thinker.backend.types import Plan, Request, Step, Trajectory
+from interleave_thinker.backend.pipeline.plan_file import read_plan_file
+story = Trajectory(request=Request(text="x"), plan=Plan(steps=(Step(number=1, prompt="p"),)))
+readers = {{
+    "record": read_record,
+    "plan": read_plan_file,
+    "rows": lambda path: add_feedback_rows(path.parent, story, []),
+    "module": import_official,
+}}
+try:
+    readers[sys.argv[1]](Path(sys.argv[2]))
+except InterleaveError as error:
+    print(type(error).__name__)
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = Path("/proc/self/status")
+if status.exists():
+    # Linux counts what the process that started this one had, in the first figure.
+    most = int(status.read_text().partition("VmHWM:")[2].split()[0])
+print(most // 1024)
+"""
+MANY = ",".join(["{}"] * 600_000)
+STEPS = ",".join(['{"step":1}'] * 500_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        ("record", "execution_record.json", f'{{"steps":[{MANY}]}}'),
+        ("record", "execution_record.json", f"[{STEPS}]"),
+        ("plan", "plan.json", f'{{"steps":[{STEPS}]}}'),
+        ("rows", "critic_sft.json", f"[{MANY}]"),
+        ("module", "system.py", "A = 'xxxxxxxx'\n" + "A = A + A\n" * 28 + "NARRATIVE_PROMPT_JSON = A\n"),
+    ],
+    ids=["record", "record of steps", "plan", "own rows", "module"],
+)
+def test_a_small_file_takes_less_than_500_mb(tmp_path: Path, kind: str, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    script = READ.format(tests=str(ROOT / "tests"))
+    done = subprocess.run(
+        [sys.executable, "-c", script, kind, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    said, megabytes = done.stdout.split()
+    assert said.endswith("Error")
+    assert int(megabytes) < 500

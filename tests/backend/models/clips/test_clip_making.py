@@ -1,0 +1,181 @@
+"""Making clips: lengths and sizes by family, what is made and what is kept, and pipelines of diffusers."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support import tiny_clips
+from support.clips import COLORS, blend, story, with_blends
+
+from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, JournalError, SettingsError
+from interleave_thinker.backend.core.types.clip import ClipPair, Footage
+from interleave_thinker.backend.core.types.values import MAX_TEXT
+from interleave_thinker.backend.models import clips as pipelines
+from interleave_thinker.backend.models.clips import FAMILIES, LTX, MINIMAX, WAN, open_clip_maker
+from interleave_thinker.backend.pipeline.pipeline import Story
+from interleave_thinker.backend.story.clips import clip_pairs, clips_of
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+
+SMALL = {"size": "64x32", "seconds": 0.5, "steps": 1}
+
+
+class Blends:
+    """Blends both images, and fails at the steps of `fails`."""
+
+    def __init__(self, identity: str = "blend", fails: tuple[int, ...] = ()) -> None:
+        self.identity, self.fails = identity, fails
+        self.made: list[int] = []
+
+    def make(self, pair: ClipPair, seed: int) -> Footage:
+        if pair.step in self.fails:
+            raise GeneratorError("No memory left.")
+        self.made.append(pair.step)
+        return blend(pair)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values())
+@pytest.mark.parametrize("seconds", [0.01, 1.0, 3.3, 5.0, 500.0])
+def test_a_length_is_one_that_the_model_supports(family, seconds: float) -> None:
+    length = family.length(seconds)
+    assert length % family.step == family.rest and 1 < length <= family.most
+    if 1 <= seconds <= 5:
+        assert abs(length - seconds * family.fps) <= family.step / 2
+    assert family.frames % family.step == family.rest
+
+
+def test_lengths_and_sizes_of_the_families() -> None:
+    assert [family.length(5) for family in (WAN, LTX, MINIMAX)] == [81, 121, 124]
+    assert WAN.size((1024, 1024)) == (624, 624) and WAN.size((832, 480)) == (832, 480)
+    assert LTX.size((64, 48)) == (736, 544) and LTX.size((32, 32), 64 * 64) == (64, 64)
+    assert MINIMAX.size((10_000, 1)) == (101600, 32), "a side never falls below the multiple"
+
+
+def test_clips_are_made_once_and_again_when_something_changed(tmp_path: Path) -> None:
+    told = story(*COLORS)
+    folder = save_trajectory(told, tmp_path / "run")
+
+    def made(maker: Blends, **options) -> list[int]:
+        shown = []
+        result = Story(load_trajectory(folder), folder).make_clips(maker, on_clip=shown.append, **options)
+        assert result.trajectory == load_trajectory(folder) and len(result.trajectory.clips) == 2
+        assert [one.pair.step for one in shown if not one.cached] == maker.made
+        return maker.made
+
+    assert made(Blends()) == [2, 4]
+    assert made(Blends()) == []
+    movie = next((folder / "clips").glob("*.mp4"))
+    data = movie.read_bytes()
+    movie.write_bytes(data[:-1] + b"?")
+    with pytest.raises(JournalError, match="was changed or damaged"):
+        made(Blends())
+    assert made(Blends(), again=True) == [2, 4] and movie.read_bytes() == data
+    assert made(Blends("other")) == [2, 4], "another model"
+    assert made(Blends("other"), seed=1) == [2, 4], "another seed"
+    assert made(Blends("other"), seed=1, again=True) == [2, 4]
+    with pytest.raises(SettingsError, match="steps"):
+        made(Blends(), steps=3)
+
+
+def test_a_failed_clip_leaves_those_before_it(tmp_path: Path) -> None:
+    folder = save_trajectory(story(*COLORS), tmp_path / "run")
+    with pytest.raises(GeneratorError, match="memory"):
+        Story(load_trajectory(folder), folder).make_clips(Blends(fails=(4,)))
+    maker = Blends()
+    Story(load_trajectory(folder), folder).make_clips(maker)
+    assert maker.made == [4]
+
+
+def test_a_maker_may_have_a_long_identity() -> None:
+    long = Blends("x" * MAX_TEXT)
+    told = Story(story("red", "blue")).make_clips(long)
+    assert len(told.trajectory.clips[0].maker) < MAX_TEXT
+    other = Blends(long.identity + "y")
+    told.make_clips(other)
+    told.make_clips(long)
+    assert long.made == other.made == [2]
+
+
+def test_clips_that_were_added_in_another_program_are_kept(tmp_path: Path) -> None:
+    told = with_blends(story(*COLORS))
+    unknown = tuple(clip.model_copy(update={"maker": ""}) for clip in told.clips)
+    folder = save_trajectory(told.model_copy(update={"clips": unknown}), tmp_path / "run")
+    maker = Blends()
+    Story(load_trajectory(folder), folder).make_clips(maker)
+    assert maker.made == []
+
+
+def test_a_story_in_memory_has_its_clips_and_a_run_in_use_is_refused(tmp_path: Path) -> None:
+    told = Story(story(*COLORS)).make_clips(Blends())
+    assert sorted(clips_of(told.trajectory)) == [2, 4]
+    folder = save_trajectory(told.trajectory, tmp_path / "run")
+    with Journal(folder).writing(), pytest.raises(JournalError, match="using"):
+        Story(told.trajectory, folder).make_clips(Blends("other"))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    made = tmp_path_factory.mktemp("pipelines")
+    return {"wan": tiny_clips.wan(made / "wan"), "ltx": tiny_clips.ltx(made / "ltx")}
+
+
+@pytest.fixture
+def ftfy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let Wan's pipeline run without ftfy, which only repairs broken Unicode in prompts."""
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: name)
+    wan = importlib.import_module("diffusers.pipelines.wan.pipeline_wan_i2v")
+    monkeypatch.setattr(wan, "ftfy", SimpleNamespace(fix_text=str), raising=False)
+    yield
+
+
+@pytest.mark.parametrize("name", ["wan", "ltx"])
+@pytest.mark.usefixtures("ftfy")
+def test_a_pipeline_makes_frames_from_both_images_the_prompt_and_the_seed(
+    folders: dict[str, Path], name: str
+) -> None:
+    maker = open_clip_maker(str(folders[name]), **SMALL)
+    pair = clip_pairs(story("red", "blue"))[0]
+    frames = maker.make(pair, 3).frames
+    family = WAN if name == "wan" else LTX
+    assert len(frames) == family.length(0.5) and {frame.size for frame in frames} == {(64, 32)}
+    assert maker.make(pair, 3).frames == frames
+    changes = {"prompt": "All is gone.", "first": pair.last, "last": pair.first}
+    for field, value in changes.items():
+        assert maker.make(pair.model_copy(update={field: value}), 3).frames != frames, field
+    assert maker.make(pair, 4).frames != frames
+    other = open_clip_maker(str(folders[name]), **SMALL | {"steps": 2})
+    assert other.identity != maker.identity
+
+
+@pytest.mark.usefixtures("ftfy")
+def test_a_pipeline_stops_when_it_is_interrupted(folders: dict[str, Path]) -> None:
+    maker = open_clip_maker(str(folders["wan"]), **SMALL | {"steps": 3})
+    asked = iter((False, False, True))
+    maker.interrupted = lambda: next(asked)
+    with pytest.raises(Cancelled):
+        maker.make(clip_pairs(story("red", "blue"))[0], 0)
+
+
+def test_models_and_options_that_cannot_be_used_are_refused_first(
+    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match="pip install ftfy"):
+        open_clip_maker(str(folders["wan"]))
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: name)
+    with pytest.raises(SettingsError, match="only the first frame"):
+        open_clip_maker(str(tiny_clips.wan(tmp_path / "one", ignores_last=True)))
+    (tmp_path / "sd").mkdir()
+    (tmp_path / "sd" / "model_index.json").write_text('{"_class_name": "StableDiffusionPipeline"}')
+    with pytest.raises(SettingsError, match="not a known pipeline for clips"):
+        open_clip_maker(str(tmp_path / "sd"))
+    for wrong in ({"seconds": 0}, {"seconds": 61}, {"size": "5000x32"}, {"size": "x"}, {"dtype": "int8"}):
+        with pytest.raises(SettingsError, match=next(iter(wrong))):
+            open_clip_maker(str(folders["ltx"]), **wrong)
+    with pytest.raises(SettingsError, match="colour"):
+        open_clip_maker(str(folders["ltx"]), colour=1)

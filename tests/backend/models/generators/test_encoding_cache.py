@@ -1,0 +1,85 @@
+"""The encoding cache: the same images as without it, with less work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from support import tiny_pipelines
+
+from interleave_thinker.backend.core.machine.counters import counting
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.models.generators.encoding_cache import (
+    EncodingCache,
+    EncodingCacheSettings,
+    compared,
+)
+
+SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
+DRAWS = [
+    ("a house", None, 1),
+    ("a sun", SOURCES[0], 2),
+    ("a red sun", SOURCES[0], 3),
+    ("a red sun", SOURCES[0], 4),
+    ("a red sun", SOURCES[1], 4),
+    ("a house", None, 1),
+]
+
+
+@pytest.mark.parametrize("build", [tiny_pipelines.flux2_klein, tiny_pipelines.stable_diffusion])
+def test_the_cache_does_not_change_images(build: Callable[[Path], Path], tmp_path: Path) -> None:
+    folder = build(tmp_path / "pipeline")
+    keeping, plain = (
+        open_generator(
+            f"diffusers:{folder}", steps=2, size="64x64", device="cpu", encoding_cache=encoding_cache
+        )
+        for encoding_cache in (EncodingCacheSettings(), EncodingCacheSettings(encodings_bytes=0))
+    )
+    with counting() as without:
+        expected = [plain.draw(*arguments) for arguments in DRAWS]
+    with counting() as counts:
+        found = [keeping.draw(*arguments) for arguments in DRAWS]
+    assert found == expected
+    assert len(set(found)) == len(DRAWS) - 1
+    assert (without.image_encodes, without.latents_kept, without.text_kept) == (4, 0, 0)
+    assert (counts.image_encodes, counts.latents_kept) == (2, 2)
+    assert (counts.text_encodes, counts.text_kept) == (without.text_encodes / 2, without.text_encodes / 2)
+    assert counts.sampler_steps == without.sampler_steps > 0
+
+
+def test_texts_are_encoded_again_with_other_weights() -> None:
+    cache = EncodingCache(EncodingCacheSettings())
+    images = texts = 0
+
+    def encode_image(value: str) -> torch.Tensor:
+        nonlocal images
+        images += 1
+        return torch.tensor([images])
+
+    def encode_text(value: str) -> torch.Tensor:
+        nonlocal texts
+        texts += 1
+        return torch.tensor([texts])
+
+    for weights, expected in (("", 1), ("lora*1", 2), ("lora*0.5", 3), ("", 1), ("lora*1", 2)):
+        cache.weights = weights
+        assert cache.text("clip", encode_text, "a boat").item() == expected
+        assert cache.image("vae", encode_image, "a boat").item() == 1, "a LoRA does not change the VAE"
+
+
+def test_arguments_are_compared_by_content() -> None:
+    import torch
+
+    numbers = torch.arange(12.0).reshape(3, 4)
+    assert compared((numbers, "a", None)) == compared((numbers.clone(), "a", None))
+    assert compared(numbers) != compared(numbers + 1e-6)
+    assert compared(numbers) != compared(numbers.t().contiguous().t())
+    assert compared(numbers) != compared(numbers.double())
+    assert compared(1) != compared(True)
+    assert compared(SOURCES[0].image) != compared(SOURCES[1].image)
+    assert compared([object()]) is None
+    assert compared(torch.bfloat16) != compared(torch.float16)

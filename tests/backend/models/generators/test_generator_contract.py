@@ -1,0 +1,302 @@
+"""The contract of generators, tested with every implementation. Add a new one to FACTORIES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from PIL import Image, ImageChops
+from support import gemini_api, tiny_pipelines
+from support.image_service import image_service
+from support.images_api import images_service
+
+from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.seams.generator import GeneratorWrapper, as_generator
+from interleave_thinker.backend.core.types import MAX_TEXT, DrawSettings, Identities, StepImage, StepSettings
+from interleave_thinker.backend.models.generators import REGISTRY, Generator, open_generator
+
+
+@dataclass
+class Subject:
+    """Opens one generator: `open()` plainly, `open(**changed)` with an option that affects the image.
+
+    `size` is the size of all its images, if it does not keep that of the source image.
+    """
+
+    spec: str
+    options: dict[str, object]
+    changed: dict[str, object]
+    size: tuple[int, int] | None = None
+
+    def open(self, **options: object) -> Generator:
+        return open_generator(self.spec, **{**self.options, **options})
+
+
+@contextmanager
+def diffusers_subject(folder: Path) -> Iterator[Subject]:
+    tiny_pipelines.stable_diffusion(folder)
+    yield Subject(f"diffusers:{folder}", {"device": "cpu", "steps": 2, "size": "64x64"}, {"steps": 3})
+
+
+@contextmanager
+def http_subject(folder: Path) -> Iterator[Subject]:
+    with image_service() as service:
+        yield Subject(service.url, {}, {"steps": 3})
+
+
+@contextmanager
+def services_subject(folder: Path) -> Iterator[Subject]:
+    with image_service() as first, image_service() as second:
+        for one in (first, second):
+            one.health = {"identity": "tiny-painter/1"}
+        yield Subject(f"http:{first.url},{second.url}", {}, {"steps": 3})
+
+
+@contextmanager
+def images_subject(folder: Path) -> Iterator[Subject]:
+    with images_service() as service:
+        yield Subject(f"images:painter@{service.url}", {}, {"steps": 3})
+
+
+@contextmanager
+def gemini_subject(folder: Path) -> Iterator[Subject]:
+    with gemini_api.gemini_service() as service:
+        spec = f"gemini:{gemini_api.MODEL}@{service.url}"
+        yield Subject(spec, {}, {"input_side": 64}, size=(1024, 1024))
+
+
+@contextmanager
+def fake_subject(folder: Path) -> Iterator[Subject]:
+    yield Subject("fake:64", {}, {"size": 128})
+
+
+FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Subject]]] = {
+    "diffusers": diffusers_subject,
+    "http": http_subject,
+    "http, several": services_subject,
+    "images": images_subject,
+    "gemini": gemini_subject,
+    "fake": fake_subject,
+}
+
+SOURCE = Picture(Image.linear_gradient("L").convert("RGB").resize((64, 64)))
+
+
+@pytest.fixture(scope="module", params=FACTORIES)
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    with FACTORIES[request.param](tmp_path_factory.mktemp(request.param)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def generator(subject: Subject) -> Generator:
+    return subject.open()
+
+
+def test_the_subjects_are_registered_generators() -> None:
+    assert {name.partition(",")[0] for name in FACTORIES} <= set(REGISTRY)
+
+
+@pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])
+def test_same_arguments_same_pixels(subject: Subject, generator: Generator, source: Picture | None) -> None:
+    first = generator.draw("a small house", source, 11)
+    assert isinstance(first, Picture)
+    assert generator.draw("a small house", source, 11) == first
+    assert subject.open().draw("a small house", source, 11) == first, "opened again"
+
+
+@pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])
+def test_the_seed_matters(subject: Subject, generator: Generator, source: Picture | None) -> None:
+    if not generator.repeatable:
+        assert "unseeded" in generator.identity and subject.spec.startswith("gemini:")
+        return
+    assert generator.draw("a small house", source, 11) != generator.draw("a small house", source, 12)
+
+
+def test_large_seeds_are_taken(generator: Generator) -> None:
+    generator.draw("a small house", None, 2**53)
+
+
+def test_an_edit_does_not_change_its_source_and_keeps_its_size(
+    subject: Subject, generator: Generator
+) -> None:
+    before = SOURCE.image.tobytes()
+    assert generator.draw("a small house", SOURCE, 11).size == (subject.size or SOURCE.size)
+    assert SOURCE.image.tobytes() == before
+
+
+def test_identity_is_stable_and_changes_with_the_options(subject: Subject, generator: Generator) -> None:
+    identity = generator.identity
+    assert identity.strip()
+    generator.draw("a small house", None, 1)
+    assert generator.identity == identity == subject.open().identity
+    assert subject.open(**subject.changed).identity != identity
+
+
+THREADS, ROUNDS = 4, 2
+
+
+@contextmanager
+def tinyworld_subject(folder: Path) -> Iterator[Subject]:
+    yield Subject("tinyworld", {}, {})
+
+
+IN_THREADS = {**FACTORIES, "tinyworld": tinyworld_subject}
+"""The tiny world's pages have one size and it has no options, so of the bodies here it takes the one on
+threads alone."""
+
+
+@pytest.mark.parametrize("name", ["diffusers", "http", "images"])
+def test_an_identity_fits_into_a_record_with_any_negative_prompt(name: str, tmp_path: Path) -> None:
+    with FACTORIES[name](tmp_path) as subject:
+        one, other, short = (
+            subject.open(negative=text).identity for text in ("x" * MAX_TEXT + "a", "x" * MAX_TEXT + "b", "x")
+        )
+    assert one != other
+    assert Identities(generator=one).generator == one
+    assert one.startswith(short.split()[0])
+
+
+def test_every_generator_is_tried_in_threads() -> None:
+    assert {name.partition(",")[0] for name in IN_THREADS} == set(REGISTRY)
+
+
+@pytest.mark.parametrize("name", IN_THREADS)
+def test_parallel_threads_get_the_results_of_single_calls(name: str, tmp_path: Path) -> None:
+    """Concurrent text-to-image and edits, in one generator and in another one opened meanwhile."""
+    if name in ("diffusers", "tinyworld"):
+        pytest.importorskip("diffusers")
+    with IN_THREADS[name](tmp_path) as opened:
+        generator = opened.open()
+        asked = [
+            (f"a {color} house", SOURCE if number % 2 else None, number)
+            for number, color in enumerate(("red", "blue", "green", "yellow") * ROUNDS)
+        ]
+        alone = [generator.draw(*arguments) for arguments in asked]
+        start = Barrier(THREADS)
+
+        def draw(first: int) -> list[Picture]:
+            start.wait()
+            own = opened.open() if first == 0 else generator
+            return [own.draw(*arguments) for arguments in asked[first::THREADS]]
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            together = list(pool.map(draw, range(THREADS)))
+    assert [together[number % THREADS][number // THREADS] for number in range(len(asked))] == alone
+
+
+def test_many_images_in_one_call_are_those_of_single_calls() -> None:
+    pytest.importorskip("diffusers")
+    generator = open_generator("tinyworld")
+    assert generator.draws_many
+    asked = [("a red house", None, 1), ("a blue house", SOURCE, 2), ("seven green ducks", SOURCE, 1)]
+    many = generator.draw_many(*zip(*asked, strict=True))
+    turned = generator.draw_many(*zip(*asked[::-1], strict=True))[::-1]
+    for one, other, single in zip(many, turned, (generator.draw(*one) for one in asked), strict=True):
+        for image in (one, other):
+            worst = max(high for _, high in ImageChops.difference(image.image, single.image).getextrema())
+            assert worst <= 2, f"{worst} of 255 away from the single one"
+
+
+class Bare:
+    """A generator of a plug-in that knows nothing of the base class."""
+
+    identity = "bare"
+    step_settings = frozenset({"negative"})
+
+    def __init__(self, negative: str = "") -> None:
+        self.negative, self.anchor = negative, None
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        return open_generator("fake:16").draw(f"{prompt}{self.negative}", source, seed)
+
+    def draw_many(self, prompts: list[str], sources: list[None], seeds: list[int]) -> list[Picture]:
+        return [self.draw("many", None, 0)]
+
+    def set_anchor(self, anchor: Picture | None) -> None:
+        self.anchor = anchor
+
+    def with_step_settings(self, settings: StepSettings) -> Bare:
+        return Bare(settings.negative or "")
+
+
+def test_a_generator_without_the_base_class_is_adapted() -> None:
+    bare = Bare()
+    generator = as_generator(bare)
+    assert as_generator(generator) is generator and generator.identity == "bare"
+    assert generator.step_settings == {"negative"} and generator.draws_many and generator.follows_anchor
+    assert (generator.repeatable, generator.draws_several, generator.image_mark) == (True, False, "Image {}")
+    other = generator.with_step_settings(StepSettings(negative="people"))
+    assert other.draw("a", None, 1) == bare.draw("apeople", None, 1) and other.draws_at_once == 1
+    assert generator.draw_several("a", None, 1) == (bare.draw("a", None, 1),)
+    assert generator.draw_many(["a"], [None], [1]) == [bare.draw("many", None, 0)]
+    generator.set_anchor(SOURCE)
+    assert bare.anchor == SOURCE and GeneratorWrapper(bare).follows_anchor  # type: ignore[arg-type]
+    with pytest.raises(InterleaveError, match="int is not a generator"):
+        as_generator(3)
+
+
+def test_a_wrapper_can_do_what_the_wrapped_generator_can() -> None:
+    class Able(type(open_generator("fake"))):  # type: ignore[misc]
+        """Returns the name of each member of the base class that is asked for."""
+
+    members = {name for name in vars(Generator) if not name.startswith("_")}
+    for name in members - {"interrupted"}:
+        value = property(lambda self, name=name: name)
+        if callable(getattr(Generator, name)):
+            value = lambda self, *given, name=name, **named: name  # noqa: E731
+        setattr(Able, name, value)
+    wrapper = GeneratorWrapper(Able())
+    changing = {"draw", "draw_several", "draw_many", "stopped_by", "with_step_settings", "with_draw_options"}
+    for name in members - changing - {"interrupted"}:
+        found = getattr(wrapper, name)
+        assert (found(None, None) if callable(found) else found) == name
+    wrapper.interrupted = lambda: True
+    assert wrapper.inner.interrupted is not None
+
+
+def test_bad_options_raise_typed_errors(subject: Subject) -> None:
+    with pytest.raises(InterleaveError):
+        subject.open(no_such_option=1)
+
+
+def test_fake_generator_keeps_the_identity_of_stored_runs() -> None:
+    assert open_generator("fake:48").identity == "painted/1 48x48"
+
+
+def test_reference_models_see_earlier_images_in_order(generator: Generator) -> None:
+    assert (generator.max_reference_images > 0) == ("reference" in generator.step_settings)
+    if not generator.max_reference_images:
+        return
+    other = Picture(SOURCE.image.rotate(90))
+    earlier, turned = ((SOURCE, other), (other, SOURCE))
+
+    def draw(settings: StepSettings) -> Picture:
+        return generator.with_step_settings(settings).draw("a red house", SOURCE, 5)
+
+    drawn = [draw(DrawSettings(beside=one)) for one in ((), earlier, turned, (other,))]
+    assert len({one.digest for one in drawn}) == 4 and drawn[1] == draw(DrawSettings(beside=earlier))
+    assert drawn[0] == generator.draw("a red house", SOURCE, 5)
+    reference = StepImage(name="other.png", picture=other)
+    assert draw(StepSettings(reference=reference)) == drawn[3], "a reference is the last of them"
+    assert draw(DrawSettings(beside=(SOURCE,), reference=reference)) == drawn[1]
+
+
+def test_options_of_one_call_act_like_options_at_opening(subject: Subject) -> None:
+    generator = subject.open()
+    if not generator.draw_options:
+        return
+    chosen: dict[str, object] = {"steps": 3, "guidance": 2.5, "size": (32, 32)}
+    chosen = {name: value for name, value in chosen.items() if name in generator.draw_options}
+    assert chosen
+    opened = subject.open(**(chosen | ({"size": "32x32"} if "size" in chosen else {})))
+    other = generator.with_draw_options(**chosen)  # type: ignore[arg-type]
+    assert other.draw("a red house", SOURCE, 5) == opened.draw("a red house", SOURCE, 5)
+    assert other.identity != generator.identity
+    assert generator.draw("a red house", SOURCE, 5) == subject.open().draw("a red house", SOURCE, 5)

@@ -1,0 +1,125 @@
+"""The judge: each score is the lower number of its pair, and unreadable scores are errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from interleave_thinker.backend.core.errors import AnswerError, ScorerError, SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.seams.chat_model import Reply
+from interleave_thinker.backend.core.types import Score
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.models.judge import JUDGING, ChatJudge, identity_of, read_scores
+from interleave_thinker.backend.models.scorers import Scorer, open_scorer
+
+BEFORE, AFTER = (Picture(Image.new("RGB", (8, 6), (shade, 0, 0))) for shade in (10, 20))
+
+
+def test_each_score_is_the_lower_of_its_pair() -> None:
+    chat = ScriptedChat(["<think>[1, 1]?</think><answer>[8, 6.5]</answer>", "<answer>[9, 10]</answer>"])
+    score = ChatJudge(chat).score(BEFORE, AFTER, "add a {instruction} boat")
+    assert score == Score(semantics=6.5, quality=9)
+    semantics, quality = (request.messages[0].content for request in chat.requests)
+    assert semantics[:2] == (BEFORE, AFTER)
+    assert "add a {instruction} boat" in str(semantics[2])
+    assert quality[:1] == (AFTER,) and len(quality) == 2
+
+
+def test_missing_source_image_is_shown_as_white() -> None:
+    chat = ScriptedChat(["[8, 6]", "[9, 10]"])
+    ChatJudge(chat).score(None, AFTER, "a boat")
+    assert chat.requests[0].messages[0].content[0] == Picture.white((8, 6))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<answer>[8, 7]</answer>",
+        "<answer>[8,7]",
+        "[8.0, 7.0]",
+        "8, 7",
+        "<answer>8 7</answer>",
+        "```json\n[8, 7]\n```",
+        '{"score": [8, 7], "reasoning": "good"}',
+        "Scores: (8/10, 7/10).",
+        "<think>first [1, 2], then [3, 4]</think> [8, 7]",
+        "[8, 7] and once more [8, 7]",
+    ],
+)
+def test_pairs_are_read_in_many_formats(text: str) -> None:
+    assert read_scores(text) == (8, 7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "good",
+        "8",
+        "[8]",
+        "[8, 7, 6]",
+        "[-1, 5]",
+        "[11, 5]",
+        "[8, 7] or [7, 8]",
+        "[nan, 5]",
+        "<think>[8, 7]",
+        "a" * 200_000,
+    ],
+)
+def test_other_replies_are_rejected(text: str) -> None:
+    with pytest.raises(AnswerError):
+        read_scores(text)
+
+
+def test_an_unreadable_score_is_requested_again_and_then_raises() -> None:
+    chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
+    assert ChatJudge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=7, quality=9)
+    assert "good" in str(chat.requests[1].messages[2].content[0])
+    with pytest.raises(ScorerError, match="very good"):
+        ChatJudge(ScriptedChat(["good", "very good", "[9, 9]"])).score(BEFORE, AFTER, "a boat")
+
+
+def test_scores_in_a_thought_are_not_read_and_the_second_reply_is_sampled() -> None:
+    thought = Reply(text="[8, 7]", thinking=True)
+    chat = ScriptedChat([thought, Reply(text="</think>[6, 7]", thinking=True), "[9, 9]"])
+    assert ChatJudge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=6, quality=9)
+    assert [request.settings.temperature > 0 for request in chat.requests] == [False, True, False]
+    with pytest.raises(ScorerError):
+        ChatJudge(ScriptedChat([thought, thought, "[9, 9]"])).score(BEFORE, AFTER, "a boat")
+
+
+def test_judge_opens_with_any_chat_backend(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text(json.dumps(["[8, 7]", "[9, 9]"]))
+    judge = open_scorer(f"judge:scripted:{tmp_path / 'script.json'}")
+    assert isinstance(judge, Scorer)
+    assert judge.identity.startswith("judge:scripted:")
+    assert judge.score(None, AFTER, "a boat") == Score(semantics=7, quality=9)
+
+
+def test_stored_scores_refer_to_the_prompts_by_their_digest() -> None:
+    assert identity_of("CHAT", JUDGING).startswith("judge:CHAT|prompts=2:e75417460f3b0816|{"), (
+        "changed prompts need a new version"
+    )
+
+
+def test_the_prompts_are_filled_once() -> None:
+    chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
+    score = ChatJudge(chat).score(BEFORE, AFTER, "add {instruction} and {reason}")
+    assert score == Score(semantics=7, quality=9)
+    first, retry, quality = (str(request.messages[-1].content[-1]) for request in chat.requests)
+    assert "add {instruction} and {reason}" in first and "0 to 10" in first
+    assert "The reply contains no pair of scores. In: 'good'." in retry
+    for prompt in (first, retry, quality):
+        assert "<answer>[" in prompt
+
+
+def test_options_in_the_name_reach_the_chat_backend(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'device'"):
+        open_scorer(f"judge[device=cpu, download=false]:scripted:{tmp_path}")
+    for given in ("device", "device=", "device=a,device=b"):
+        with pytest.raises(SettingsError, match=r"NAME\[OPTION=VALUE"):
+            open_scorer(f"judge[{given}]:scripted:x")

@@ -1,0 +1,146 @@
+"""A long story needs no more memory than a short one: images in files are dropped and read again."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from interleave_thinker.backend.core.errors import JournalError
+from interleave_thinker.backend.core.pictures import KEPT_PIXELS, Picture, PixelCache
+from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
+from interleave_thinker.backend.core.types.roles import CriticLike
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+
+SIDE = 64
+IMAGE = SIDE * SIDE * 3
+ROOM = 4
+ATTEMPTS = 3
+
+
+class Painter(FakeGenerator):
+    """Counts which of its images are still in memory."""
+
+    def __init__(self) -> None:
+        super().__init__(SIDE)
+        self.drawn: list[weakref.ref[Image.Image]] = []
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        picture = super().draw(prompt, source, seed)
+        self.drawn.append(weakref.ref(picture.image))
+        return picture
+
+    @property
+    def alive(self) -> int:
+        gc.collect()
+        return sum(reference() is not None for reference in self.drawn)
+
+
+class Refusing(CriticLike):
+    identity, prompt_set_digest = "refusing", ""
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        return Verdict(success=False, refined_prompt=f"{prompt_used}!", reasoning="no", probability=0.1)
+
+
+@pytest.fixture(autouse=True)
+def little_room() -> Iterator[None]:
+    """A limit of a few images, as 64 MB are for the images of a real model."""
+    before, KEPT_PIXELS.budget = KEPT_PIXELS.budget, ROOM * IMAGE
+    yield
+    KEPT_PIXELS.budget = before
+
+
+def story(folder: Path, steps: int, painter: Painter) -> Trajectory:
+    plan = Plan(steps=tuple(Step(number=number, prompt=f"page {number}") for number in range(1, steps + 1)))
+    settings = RunSettings(max_attempts=ATTEMPTS)
+    events = list(
+        run(Request(text="long"), Collaborators(None, painter, Refusing()), settings, Journal(folder), plan)
+    )
+    return events[-1].trajectory
+
+
+@pytest.mark.parametrize("steps", [3, 12])
+def test_images_in_memory_do_not_grow_with_the_story(tmp_path: Path, steps: int) -> None:
+    painter = Painter()
+    # Every event is kept by the listener, and with them every attempt.
+    trajectory = story(tmp_path / "run", steps, painter)
+    assert len(painter.drawn) == steps * ATTEMPTS
+    assert painter.alive <= ROOM + 1
+    assert [len(result.attempts) for result in trajectory.results] == [ATTEMPTS] * steps
+
+
+def test_forgotten_pixels_are_read_again_and_are_the_same(tmp_path: Path) -> None:
+    trajectory = story(tmp_path / "run", 5, Painter())
+    for result in trajectory.results:
+        for attempt in result.attempts:
+            assert attempt.image is not None
+            fresh = Picture(attempt.image.image.copy())
+            assert fresh == attempt.image and fresh.size == attempt.image.size == (SIDE, SIDE)
+    assert load_trajectory(tmp_path / "run") == trajectory
+
+
+def test_dropped_pixels_with_a_deleted_file_raise_one_clear_error(tmp_path: Path) -> None:
+    trajectory = story(tmp_path / "run", 5, Painter())
+    first = trajectory.results[0].attempts[0].image
+    assert first is not None
+    (tmp_path / "run" / "pictures" / f"{first.digest}.png").unlink()
+    with pytest.raises(JournalError, match="no longer in"):
+        _ = first.image
+
+
+def test_reading_a_finished_run_keeps_few_images(tmp_path: Path) -> None:
+    made = story(tmp_path / "run", 12, Painter())
+    before = KEPT_PIXELS.bytes
+    read = load_trajectory(tmp_path / "run")
+    assert read == made
+    assert KEPT_PIXELS.bytes <= max(before, ROOM * IMAGE)
+
+
+def test_an_image_without_a_file_keeps_its_pixels() -> None:
+    cache = PixelCache(budget=1)
+    picture = Picture.white((8, 8))
+    cache.used(picture)
+    cache.used(Picture.white((9, 9)))
+    picture.forget_pixels()
+    assert picture.image.size == (8, 8)
+
+
+def test_the_budget_counts_live_images() -> None:
+    cache = PixelCache(budget=10 * IMAGE)
+    pictures = [Picture.white((SIDE, SIDE)) for _ in range(3)]
+    for picture in pictures:
+        cache.used(picture)
+    assert cache.bytes == 3 * IMAGE
+    del picture, pictures[0]
+    gc.collect()
+    assert cache.bytes == 2 * IMAGE
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files as Linux lists them")
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    story(tmp_path / "run", 6, Painter())
+    story(tmp_path / "run", 6, Painter())
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_records_of_a_step_take_the_same_bytes_in_a_long_story(tmp_path: Path) -> None:
+    sizes = []
+    for steps in (3, 12):
+        story(tmp_path / str(steps), steps, Painter())
+        files = [path for path in (tmp_path / str(steps)).rglob("*.json") if path.name != "run.json"]
+        sizes.append(sum(path.stat().st_size for path in files) / steps)
+    assert sizes[1] < 1.1 * sizes[0]

@@ -1,0 +1,228 @@
+"""A run that is killed at any moment, any number of times, ends with the same images as one that was not.
+
+There are two ways of killing: real processes at random moments, and a forked process that dies at every
+single file operation.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.killed_runs import REQUEST, SETTINGS, die_at, tell
+from support.small_agents import STORY, Counting, OneInThree, OnePlan
+
+from interleave_thinker.backend.core.errors import JournalError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import Plan, RunSettings, Trajectory, Verdict
+from interleave_thinker.backend.story.journal.journal import NAME as LOCK
+from interleave_thinker.backend.story.journal.journal import FolderLock, Journal
+from interleave_thinker.backend.story.journal.run_files import RunFiles
+from interleave_thinker.backend.story.journal.store import DrawRecord, JudgementRecord
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.events import Finished
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX")
+
+
+def same_pictures(one: Trajectory, other: Trajectory) -> bool:
+    """Return whether both have the same steps, attempts, verdicts and pixels; only the seconds may differ."""
+    plain = [
+        [
+            result.model_copy(
+                update={"attempts": tuple(a.model_copy(update={"seconds": 0.0}) for a in result.attempts)}
+            )
+            for result in trajectory.results
+        ]
+        for trajectory in (one, other)
+    ]
+    return plain[0] == plain[1]
+
+
+def finished(folder: Path) -> set[str]:
+    """Return the keys of the recorded images."""
+    return {path.stem for path in folder.glob("attempts/[0-9a-f]*.json")}
+
+
+def drawn(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
+    undisturbed = tell(tmp_path / "undisturbed", tmp_path / "undisturbed.log")
+    needed = drawn(tmp_path / "undisturbed.log")
+    folder, log = tmp_path / "run", tmp_path / "run.log"
+    script = (
+        "import sys; sys.path[:0] = [sys.argv[1]]; import conftest; from support import killed_runs as t\n"
+        + (
+            "from pathlib import Path; print('go', flush=True)\n"
+            "t.tell(Path(sys.argv[2]), Path(sys.argv[3]), seconds=0.05)\n"
+        )
+    )
+    dice = random.Random(0)
+    kills = 0
+    for _ in range(30):
+        before, count = finished(folder), len(drawn(log))
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(Path(__file__).parents[3]), str(folder), str(log)],
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout
+        process.stdout.readline()
+        while process.poll() is None and len(drawn(log)) == count:
+            time.sleep(0.002)
+        time.sleep(dice.uniform(0.0, 0.06))
+        process.send_signal(signal.SIGKILL)
+        process.stdout.close()
+        killed = process.wait() == -signal.SIGKILL
+        kills += killed
+        assert not before & set(drawn(log)[count:]), "generated finished images again"
+        if not killed:
+            break
+    before, count = finished(folder), len(drawn(log))
+    resumed = tell(folder, log)
+    assert kills >= 1
+    assert not before & set(drawn(log)[count:])
+    assert same_pictures(resumed, undisturbed)
+    assert same_pictures(load_trajectory(folder), undisturbed)
+    assert set(drawn(log)) == set(needed)
+    assert len(drawn(log)) <= len(needed) + kills
+    assert not list(folder.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("replanned", [False, True])
+def test_death_before_every_file_operation(tmp_path: Path, replanned: bool, every: int) -> None:
+    """Every third one by default. Also while the edit of a plan runs in the folder of a finished run."""
+    short = Plan(steps=STORY.steps[2:])
+    edited = Plan(steps=(short.steps[0], short.steps[1].model_copy(update={"prompt": "add a fish"})))
+    wanted = edited if replanned else short
+    undisturbed = tell(tmp_path / "undisturbed", plan=wanted)
+    operation = 0
+    while True:
+        operation += every
+        folder = tmp_path / f"run-{operation}"
+        if replanned:
+            tell(folder, plan=short)
+            (folder / "plan.json").write_text(edited.model_dump_json())
+        if not die_at(operation, folder, partial(tell, folder, plan=short)):
+            break
+        before = finished(folder)
+        log = tmp_path / f"log-{operation}"
+        resumed = tell(folder, log, plan=short)
+        assert same_pictures(resumed, undisturbed), f"died before operation {operation}"
+        assert not before & set(drawn(log))
+        assert not list(folder.rglob("*.tmp"))
+        assert not (folder / "in-use.lock").exists()
+    assert operation > 30
+
+
+def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path) -> None:
+    """A finished run continues with another seed and dies after generating: its old end is not valid."""
+    folder, short = tmp_path / "run", Plan(steps=STORY.steps[:1])
+    old = tell(folder, plan=short).results[0].attempts
+
+    class Dies(OneInThree):
+        def judge(
+            self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+        ) -> Verdict:
+            os._exit(9)
+
+    again = RunSettings(seed=99)
+    child = os.fork()
+    if child == 0:
+        list(run(REQUEST, Collaborators(OnePlan(short), Counting(), Dies()), again, Journal(folder)))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    (shown,) = load_trajectory(folder).results[0].attempts
+    assert shown.verdict is None
+    assert shown.image is not None and shown.image not in [attempt.image for attempt in old]
+
+
+@pytest.mark.parametrize("kept", ["plan", "drawn", "judged"])
+def test_a_new_record_first_removes_the_old_story(tmp_path: Path, kept: str) -> None:
+    """A complete or partial record next to the old end would be read as part of a finished run."""
+    tell(tmp_path / "run", plan=Plan(steps=STORY.steps[:1]))
+    journal = Journal(tmp_path / "run")
+    end = tmp_path / "run" / "trajectory.json"
+    draw, judged = (next((tmp_path / "run" / name).glob("*.json")) for name in ("attempts", "verdicts"))
+    files, pictures = RunFiles(tmp_path / "run"), {"pictures": journal._picture}
+    old_draw = files.read_model(DrawRecord, "attempts", draw.name, hint="", context=pictures)
+    old_judged = files.read_model(JudgementRecord, "verdicts", judged.name, hint="")
+    assert old_draw and old_judged
+    seen: list[bool] = []
+    write = journal._files.write_model
+    journal._files.write_model = lambda *given: (seen.append(end.exists()), write(*given))[1]  # type: ignore[method-assign]
+    if kept == "plan":
+        journal.keep_plan(Plan(steps=STORY.steps[:1]), None)
+    elif kept == "drawn":
+        journal.keep_drawn(old_draw)
+    else:
+        journal.keep_judged(old_judged)
+    assert seen and not any(seen)
+
+
+def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Path) -> None:
+    """Another planner replaces the plan; wherever it dies, the next run ends with the new planner's plan."""
+    other = Plan(steps=STORY.steps[:1])
+
+    def tell_other(folder: Path) -> Trajectory:
+        planner = OnePlan(other, identity="another planner")
+        last = list(
+            run(REQUEST, Collaborators(planner, Counting(), OneInThree()), SETTINGS, Journal(folder))
+        )[-1]
+        assert isinstance(last, Finished)
+        return last.trajectory
+
+    operation, dies = 0, True
+    while dies:
+        operation += 1
+        folder = tmp_path / f"run-{operation}"
+        tell(folder, plan=Plan(steps=STORY.steps[:2]))
+        dies = die_at(operation, folder, partial(tell_other, folder))
+        trajectory = tell_other(folder)
+        assert trajectory.plan == other
+        assert trajectory.identities.planner.startswith("another planner")
+    assert operation > 20
+
+
+def test_only_one_process_at_a_time_takes_a_stale_lock(tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    for _ in range(10):
+        (tmp_path / LOCK).write_text('{"pid": 4194304, "started": "before", "token": "x"}')
+        held.write_text("")
+        begin = time.time() + 0.03
+        children = []
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:
+                code = 2
+                try:
+                    time.sleep(max(0.0, begin - time.time()))
+                    lock = FolderLock(tmp_path)
+                    lock.take()
+                    with held.open("a", buffering=1) as file:
+                        file.write("(")
+                        file.flush()
+                        time.sleep(0.01)
+                        file.write(")")
+                    lock.release()
+                    code = 0
+                except JournalError:
+                    code = 1
+                finally:
+                    os._exit(code)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert 0 in codes
+        assert 2 not in codes
+        assert held.read_text() == "()" * codes.count(0)

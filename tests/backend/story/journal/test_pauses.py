@@ -1,0 +1,404 @@
+"""A run pauses, says what it waits for, and continues exactly there after the user's decision."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.journal_runs import edit
+from support.paused_runs import PLAN, REQUEST, Paused, images
+from support.small_agents import Counting, GeneratorError, OneInThree, OnePlan, Verdicts
+
+from interleave_thinker.backend.core.errors import InterleaveError, SettingsError
+from interleave_thinker.backend.core.types import Plan, RunSettings, Step, StopReason
+from interleave_thinker.backend.output.exporters.page import export
+from interleave_thinker.backend.story.approval import approve, approve_overdue
+from interleave_thinker.backend.story.journal.choices import CHOICES, ask_redraw, pick, read_choices
+from interleave_thinker.backend.story.journal.copy import save_trajectory
+from interleave_thinker.backend.story.journal.run_files import plan_digest
+from interleave_thinker.backend.story.journal.waiting import WAITING, waiting_for
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.backend.story.loop.policy import choose, waiting_of
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker.backend.story.outcomes import all_accepted, only_waits, stop_sentence, summarize
+from interleave_thinker.cli.progress import step_line
+from interleave_thinker.nodes.story.saved_runs import incomplete_line
+
+
+def test_the_plan_waits_until_this_plan_is_approved(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "after the plan")
+    first = story()
+    assert first.waiting and first.waiting.step is None
+    assert story.drawn == [] and first.trajectory.results == () and first.trajectory.plan == PLAN
+    again = story()
+    assert again.waiting == first.waiting == waiting_for(tmp_path), "also the time stays"
+    assert approve(tmp_path) == "The plan is approved." and waiting_for(tmp_path) is None
+    done = story()
+    assert done.waiting is None and len(done.trajectory.results) == 3
+    assert not (tmp_path / WAITING).exists()
+    story.planner = OnePlan(Plan(steps=PLAN.steps[:2]), identity="another planner")
+    other = story()
+    assert other.waiting and other.waiting.step is None and story.drawn == []
+
+
+def test_a_plan_that_the_user_edited_is_not_asked_about(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "after the plan")
+    story()
+    story.edit(Step(number=1, prompt="a red sea"))
+    done = story()
+    assert done.waiting is None and [one.step.prompt for one in done.trajectory.results] == ["a red sea"]
+
+
+def test_a_plan_whose_step_is_rewritten_stays_approved(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "after the plan", max_attempts=2)
+    story.critic = Verdicts(True, False, False, *[True] * 5)
+    story.rewriter = lambda plan, step, reasoning: "a ship from text"
+    story()
+    approve(tmp_path)
+    done = story()
+    assert done.waiting is None and done.trajectory.plan.steps[1].prompt == "a ship from text"
+    again = story()
+    assert again.waiting is None and story.drawn == []
+    (tmp_path / "plan.json").unlink()
+    other = Plan(steps=PLAN.steps[:2])
+    story.planner = OnePlan(other)
+    replanned = story()
+    assert replanned.waiting and replanned.waiting.digest == plan_digest(other), "a new plan is asked about"
+
+
+def test_every_step_waits_before_the_next_one_is_generated(tmp_path: Path) -> None:
+    story = Paused(tmp_path)
+    places = []
+    for _ in range(5):
+        ended = story()
+        places.append(ended.waiting.step if ended.waiting else "done")
+        if ended.waiting and ended.waiting.step:
+            assert all(f"image {ended.waiting.step}" in prompt for prompt in story.drawn)
+            assert ended.waiting.digest == images(ended.trajectory)[-1]
+            assert len(ended.trajectory.results) == ended.waiting.step
+        if ended.waiting:
+            approve(tmp_path)
+    assert places == [None, 1, 2, 3, "done"] and story.drawn == []
+    plain = list(
+        run(REQUEST, Collaborators(OnePlan(PLAN), Counting(), OneInThree()), RunSettings(max_attempts=3))
+    )[-1]
+    assert images(ended.trajectory) == images(plain.trajectory), "the same story as without pauses"
+    assert {result.stop_reason for result in ended.trajectory.results} == {StopReason.picked}
+    assert all_accepted(ended.trajectory)
+
+
+@pytest.mark.parametrize("on_failure", ["keep", "stop"])
+def test_only_rejected_steps_wait(tmp_path: Path, on_failure: str) -> None:
+    story = Paused(tmp_path, "at rejected steps", max_attempts=2, on_failure=on_failure)
+    story.critic = Verdicts(True, False, False, True)
+    ended = story()
+    assert ended.waiting and ended.waiting.step == 2
+    assert ended.waiting.reason is StopReason.attempts_used_up and len(ended.trajectory.results) == 2
+    approve(tmp_path)
+    done = story()
+    assert done.waiting is None and len(done.trajectory.results) == 3 and len(story.drawn) == 1
+    assert done.trajectory.results[1].stop_reason is StopReason.picked
+
+
+def test_another_image_is_not_approved(tmp_path: Path) -> None:
+    story = Paused(tmp_path)
+    ended = decided_up_to(story, 3)
+    before = ended.trajectory.results[0]
+    other = next(i for i, one in enumerate(before.attempts) if i != before.chosen and one.image)
+    approve(tmp_path, 1, use=other + 1)
+    again = story()
+    assert again.waiting and again.waiting.step == 2, "step 2 now edits another image"
+    assert images(again.trajectory)[0] == before.attempts[other].image.digest
+
+
+def decided_up_to(story: Paused, step: int):
+    """Approve everything before this step, and return how the run ended at it."""
+    ended = story()
+    while ended.waiting and ended.waiting.step != step:
+        approve(story.folder)
+        ended = story()
+    assert ended.waiting
+    return ended
+
+
+def test_a_requested_attempt_waits_again(tmp_path: Path) -> None:
+    story = Paused(tmp_path)
+    decided_up_to(story, 2)
+    approve(tmp_path, redraw="a blue whale")
+    assert waiting_for(tmp_path) is None
+    ended = story()
+    assert story.drawn == ["a blue whale"]
+    assert ended.waiting and ended.waiting.step == 2
+    assert ended.waiting.digest == ended.trajectory.results[1].attempts[-1].image.digest
+    approve(tmp_path)
+    assert story().waiting.step == 3
+
+
+def test_a_skipped_step_has_no_image_and_the_next_edits_the_one_before(tmp_path: Path) -> None:
+    story = Paused(tmp_path)
+    decided_up_to(story, 2)
+    approve(tmp_path, skip=True)
+    ended = story()
+    assert ended.waiting and ended.waiting.step == 3
+    one, two, three = ended.trajectory.results
+    assert (two.attempts, two.image, two.stop_reason) == ((), None, StopReason.skipped)
+    assert three.attempts[0].source == one.image
+    approve(tmp_path)
+    done = story()
+    assert all_accepted(done.trajectory) and load_trajectory(tmp_path) == done.trajectory
+    (tmp_path / "trajectory.json").unlink()
+    assert images(load_trajectory(tmp_path)) == images(done.trajectory)
+    copy = save_trajectory(done.trajectory, tmp_path.parent / "copy")
+    assert read_choices(copy).skips == {2: "image 2"}
+    ask_redraw(tmp_path, 2)
+    assert read_choices(tmp_path).skips == {}, "the newest decision counts"
+
+
+def test_a_pick_and_another_prompt_end_a_skip(tmp_path: Path) -> None:
+    story = Paused(tmp_path)
+    ended = decided_up_to(story, 2)
+    image = images(ended.trajectory)[1]
+    approve(tmp_path, skip=True)
+    assert story().waiting.step == 3
+    story.edit(PLAN.steps[0], Step(number=2, prompt="another image"), PLAN.steps[2])
+    assert story().waiting.step == 2 and story.drawn[0] == "another image"
+    story.edit(*PLAN.steps)
+    assert story().waiting.step == 3
+    pick(tmp_path, 2, image)
+    assert read_choices(tmp_path).skips == {}
+    assert images(story().trajectory)[1] == image
+
+
+def test_steps_are_inserted_deleted_and_reworded_while_the_first_stay(tmp_path: Path) -> None:
+    story = Paused(tmp_path)
+    decided_up_to(story, 2)
+    approve(tmp_path)
+    one, two, _ = PLAN.steps
+    story.edit(one, two, Step(number=3, prompt="a storm"), Step(number=4, prompt="image 3 at night"))
+    ended = story()
+    assert ended.waiting and ended.waiting.step == 3 and story.drawn[0] == "a storm"
+    assert all(prompt.startswith("a storm") for prompt in story.drawn)
+    approve(tmp_path)
+    story.edit(one, two, Step(number=3, prompt="a storm"))
+    done = story()
+    assert done.waiting is None and story.drawn == []
+    assert [one.step.prompt for one in done.trajectory.results] == ["image 1", "image 2", "a storm"]
+    assert done.trajectory.results[2].attempts[0].source == done.trajectory.results[1].image
+
+
+def test_a_failed_step_waits_and_is_retried(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "at rejected steps", max_attempts=1)
+    story.generator = Counting(failures=[GeneratorError("Out of memory."), GeneratorError("Out of memory.")])
+    ended = story()
+    assert ended.waiting and (ended.waiting.step, ended.waiting.digest) == (1, None)
+    assert ended.waiting.reason is StopReason.error
+    with pytest.raises(SettingsError, match=r"Step 1 .* has no image"):
+        approve(tmp_path)
+    assert approve_overdue(tmp_path, 0.0) == ""
+    assert story().waiting == ended.waiting
+    done = story()
+    assert done.waiting is None and len(images(done.trajectory)) == 3
+
+
+class Clocks:
+    """The clock of the machine, which can be set, and the one of the process, which cannot."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.passed = 1000.0
+        monkeypatch.setattr("time.time", lambda: self.now)
+        monkeypatch.setattr("time.monotonic", lambda: self.passed)
+
+    def go(self, seconds: float, jump: float = 0.0) -> None:
+        self.passed += seconds
+        self.now += seconds + jump
+
+
+def test_what_waited_too_long_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
+    story()
+    clocks.go(599)
+    story()
+    assert approve_overdue(tmp_path, 600) == ""
+    clocks.go(1)
+    assert approve_overdue(tmp_path, 600) == "The plan is approved by time."
+    assert story().waiting.since == 1600.0
+    assert approve_overdue(tmp_path, 600) == "" and approve_overdue(tmp_path / "none", 0) == ""
+    clocks.go(600)
+    assert approve_overdue(tmp_path, 600) == "Step 1 is approved by time."
+    ended = story()
+    assert ended.trajectory.results[0].stop_reason is StopReason.approved_by_time
+    assert ended.waiting.step == 2 and not all_accepted(ended.trajectory)
+    for seconds in (-1.0, float("nan")):
+        with pytest.raises(SettingsError, match="0 or more seconds"):
+            approve_overdue(tmp_path, seconds)
+
+
+@pytest.mark.parametrize("jump", [-100_000.0, 100_000.0])
+def test_a_clock_that_is_set_changes_no_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
+    story()
+    clocks.go(599, jump)
+    assert approve_overdue(tmp_path, 600) == ""
+    clocks.go(1)
+    assert approve_overdue(tmp_path, 600)
+
+
+def test_a_wait_that_begins_in_the_future_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
+    story()
+    edit(tmp_path / WAITING, lambda waiting: waiting.update(since=9e15))
+    assert approve_overdue(tmp_path, 600) == ""
+    clocks.go(600)
+    assert story().waiting.since == 1600.0, "also for the next process"
+    assert approve_overdue(tmp_path, 600) == ""
+    clocks.go(600)
+    assert approve_overdue(tmp_path, 600)
+
+
+def test_an_image_that_passed_is_asked_about_when_it_changes(tmp_path: Path) -> None:
+    story = Paused(tmp_path / "run")
+    ended = decided_up_to(story, 2)
+    approve_overdue(story.folder, 0)
+    story()
+    save_trajectory(story().trajectory, tmp_path / "copy")
+    assert read_choices(tmp_path / "copy").timed == {2: images(ended.trajectory)[1]}
+    approve(story.folder, 2, redraw="a blue whale")
+    ended = story()
+    assert ended.waiting.step == 2 and read_choices(story.folder).timed == {}
+
+
+def test_a_decision_by_hand_ends_the_wait(tmp_path: Path) -> None:
+    """Otherwise a time-out would replace the decision."""
+    story = Paused(tmp_path)
+    decided_up_to(story, 1)
+    request = {"planned": "image 1", "prompt": "a whale"}
+    choices = json.loads((tmp_path / CHOICES).read_text())
+    (tmp_path / CHOICES).write_text(json.dumps(choices | {"redraws": {"1": [request]}}))
+    assert waiting_for(tmp_path) is None and approve_overdue(tmp_path, 0.0) == ""
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [{"redraw": "x", "skip": True}, {"use": 9}, {"use": 0}, {"step": 7}, {"step": 7, "skip": True}],
+)
+def test_an_impossible_decision_changes_nothing(tmp_path: Path, decision: dict) -> None:
+    story = Paused(tmp_path)
+    decided_up_to(story, 2)
+    before = read_choices(tmp_path)
+    with pytest.raises(InterleaveError):
+        approve(tmp_path, **decision)
+    assert read_choices(tmp_path) == before and waiting_for(tmp_path)
+
+
+def test_a_plan_can_only_be_approved_and_a_finished_run_waits_for_nothing(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "after the plan")
+    story()
+    with pytest.raises(SettingsError, match=r"edit plan\.json"):
+        approve(tmp_path, skip=True)
+    approve(tmp_path)
+    story()
+    with pytest.raises(SettingsError, match="does not wait"):
+        approve(tmp_path)
+
+
+def test_a_run_without_pauses_is_written_as_before(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "never")
+    done = story()
+    assert "pause" not in (tmp_path / "run.json").read_text(encoding="utf-8")
+    first = done.trajectory.results[0]
+    pick(tmp_path, 1, first.attempts[choose(first.attempts, story.settings)].image.digest)
+    assert json.loads((tmp_path / CHOICES).read_text()).keys() == {"format", "version", "steps"}
+    with pytest.raises(SettingsError, match="without a run folder"):
+        next(
+            run(
+                REQUEST,
+                Collaborators(story.planner, story.generator, story.critic),
+                RunSettings(pause="every step"),
+            )
+        )
+
+
+def test_a_paused_run_is_read_from_its_records(tmp_path: Path) -> None:
+    story = Paused(tmp_path)
+    ended = decided_up_to(story, 2)
+    (tmp_path / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path) == ended.trajectory
+
+
+@pytest.mark.parametrize("pause", ["after the plan", "at rejected steps", "every step", "never"])
+def test_a_paused_story_only_waits(tmp_path: Path, pause: str) -> None:
+    """What it waits for is known from its trajectory, wherever that is stored."""
+    story = Paused(tmp_path, pause, max_attempts=2)
+    story.critic = Verdicts(True, False, False, True)
+    ended = story()
+    while ended.waiting:
+        known = waiting_of(ended.trajectory)
+        assert known == ended.waiting.model_copy(update={"since": 0.0, "choices": None})
+        assert only_waits(ended.trajectory) and not incomplete_line(ended.trajectory)
+        approve(tmp_path)
+        ended = story()
+    assert waiting_of(ended.trajectory) is None and not only_waits(ended.trajectory)
+
+
+def test_a_run_that_ended_early_does_not_wait(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "at rejected steps", max_draws=1, max_attempts=2)
+    story.critic = Verdicts(True)
+    ended = story()
+    assert not ended.waiting and not only_waits(ended.trajectory)
+    assert "2 steps not complete" in incomplete_line(ended.trajectory)
+
+
+def test_approved_images_count_as_the_critic_judged_them(tmp_path: Path) -> None:
+    story = Paused(tmp_path, max_attempts=2)
+    story.critic = Verdicts(True, False, False, True)
+    ended = story()
+    while ended.waiting:
+        approve(tmp_path)
+        ended = story()
+    sums = summarize(ended.trajectory)
+    assert (sums.accepted_steps, sums.picked_steps, sums.approved_steps) == (2, 0, 3)
+    assert "2 of 3 images accepted" in sums.sentence
+
+
+def test_an_approved_image_is_not_called_picked_by_hand(tmp_path: Path) -> None:
+    story = Paused(tmp_path / "run", max_attempts=2)
+    story.critic = Verdicts(True, False, False, True)
+    ended = story()
+    assert "3 steps not reached yet" in summarize(ended.trajectory).sentence
+    while ended.waiting:
+        if ended.waiting.step == 2:  # both attempts were rejected
+            approve(tmp_path / "run", use=3 - (ended.waiting.attempt or 0))
+        else:
+            approve(tmp_path / "run")
+        ended = story()
+    results = ended.trajectory.results
+    assert [one.approved for one in results] == [True, False, True]
+    assert [stop_sentence(one) for one in results] == [
+        "Approved at attempt 1",
+        "Attempt 1 picked by hand",
+        "Approved at attempt 1",
+    ]
+    assert [step_line(one).partition(":")[0] for one in results] == ["approved", "picked by hand", "approved"]
+    assert "1 picked by hand · 2 approved by hand" in summarize(ended.trajectory).sentence
+    written = json.loads((tmp_path / "run" / "trajectory.json").read_text(encoding="utf-8"))["results"]
+    assert [one.get("approved") for one in written] == [True, None, True]
+    assert load_trajectory(tmp_path / "run") == ended.trajectory
+    save_trajectory(ended.trajectory, tmp_path / "copy")
+    assert [one.approved for one in load_trajectory(tmp_path / "copy").results] == [True, False, True]
+    page = export(ended.trajectory, tmp_path / "page").read_text(encoding="utf-8")
+    assert page.count("Approved at attempt 1") == 2 * page.count("Attempt 1 picked by hand") > 0
+
+
+def test_an_approved_redraw_is_approved(tmp_path: Path) -> None:
+    story = Paused(tmp_path, "at rejected steps", max_attempts=2)
+    story.critic = Verdicts(False, False, False, *[True] * 4)
+    ended = story()
+    approve(tmp_path, redraw="another image")
+    ended = story()
+    assert ended.waiting and (ended.waiting.step, ended.waiting.attempt) == (1, 3)
+    approve(tmp_path)
+    assert stop_sentence(story().trajectory.results[0]) == "Approved at attempt 3"

@@ -1,0 +1,140 @@
+"""A plan in parts whose process is killed or stopped in between: finished parts are not requested again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import SupportsIndex
+
+import pytest
+from support.chat_server import ChatServer, chat_server
+
+from interleave_thinker.backend.core.errors import ChatError
+from interleave_thinker.backend.core.types import Plan, Request
+from interleave_thinker.backend.models.chat import Reply, ReplySettings
+from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.backend.story.journal.run_files import PlanParts
+
+COUNT = 50
+REQUEST = f"A walk in exactly {COUNT} steps."
+TESTS = Path(__file__).resolve().parents[3]
+RUNS = """
+import sys; sys.path.insert(0, sys.argv[1]); import conftest
+from interleave_thinker.cli import main
+sys.argv = ["interleave-thinker", *sys.argv[2:]]
+main()
+"""
+
+
+def outline() -> str:
+    return json.dumps({"outline": [f"{at}. mile {at}" for at in range(1, COUNT + 1)], "always": "ink"})
+
+
+def part(first: int) -> str:
+    made = [{"step_number": at, "auxiliary_text": f"Mile {at}."} for at in range(first, first + 10)]
+    return json.dumps({"execution_plan": made, "state": f"at {first + 9}"})
+
+
+def all_replies() -> list[str]:
+    return [outline(), *(part(first) for first in range(1, COUNT + 1, 10))]
+
+
+class OneAgent(ScriptedChat):
+    """The same identity for any replies."""
+
+    identity = "one agent"
+
+
+def planned(
+    replies: list[str | Reply], folder: Path, request: str = REQUEST, temperature: float = 0.0
+) -> Plan:
+    settings = ReplySettings(max_tokens=900, temperature=temperature)
+    planner = Planner(OneAgent(replies), settings=settings)
+    return planner.plan(Request(text=request), store=PlanParts(folder))
+
+
+@pytest.mark.parametrize("done", range(1, 6))
+def test_only_the_missing_parts_are_requested(done: int, tmp_path: Path) -> None:
+    replies = all_replies()
+    with pytest.raises(ChatError):
+        planned([*replies[:done]], tmp_path / "planning")
+    plan = planned([*replies[done:]], tmp_path / "planning")
+    assert [step.auxiliary_text for step in plan.steps] == [f"Mile {at}." for at in range(1, COUNT + 1)]
+    assert plan == planned([*replies], tmp_path / "again")
+    PlanParts(tmp_path / "planning").clear()
+    assert not (tmp_path / "planning").exists()
+
+
+def test_another_request_or_agent_does_not_reuse_parts(tmp_path: Path) -> None:
+    with pytest.raises(ChatError):
+        planned([*all_replies()[:3]], tmp_path)
+    other = f"A dance, not a walk: {REQUEST}"
+    assert len(planned([*all_replies()], tmp_path, other).steps) == COUNT
+    assert len(planned([*all_replies()], tmp_path, temperature=0.5).steps) == COUNT
+
+
+def test_a_truncated_part_is_not_requested_in_full_again(tmp_path: Path) -> None:
+    whole = all_replies()
+    cut = Reply(text=whole[1][:80], tokens=900, finish="length")
+    halves = [json.dumps({"execution_plan": json.loads(part(1))["execution_plan"][:5], "state": "at 5"})]
+    halves += [json.dumps({"execution_plan": json.loads(part(1))["execution_plan"][5:], "state": "at 10"})]
+    with pytest.raises(ChatError):
+        planned([whole[0], cut, halves[0]], tmp_path)
+    assert len(planned([halves[1], *whole[2:]], tmp_path).steps) == COUNT
+
+
+def test_a_truncated_reply_before_the_parts_is_not_requested_again(tmp_path: Path) -> None:
+    request = "A long walk."
+    cut = Reply(text='{"execution_plan": [{"step_number": 1,', tokens=900, finish="length")
+    with pytest.raises(ChatError):
+        planned([cut, outline()], tmp_path, request)
+    assert len(planned([*all_replies()[1:]], tmp_path, request).steps) == COUNT
+
+
+def begin(server: ChatServer, out: Path) -> subprocess.Popen[bytes]:
+    options = ["run", REQUEST, "--planner", f"openai:{server.spec}", "--critic", "none"]
+    words = [sys.executable, "-c", RUNS, str(TESTS), *options, "--generator", "fake", "--out", str(out)]
+    return subprocess.Popen(
+        words,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+class ThenSilent(list[str]):
+    """After its last reply the server does not answer any more."""
+
+    def __init__(self, replies: list[str], server: ChatServer) -> None:
+        super().__init__(replies)
+        self._server = server
+
+    def pop(self, index: SupportsIndex = -1) -> str:
+        if len(self) == 1:
+            self._server.silent_seconds = 60.0
+        return super().pop(index)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills with a signal")
+def test_a_killed_run_resumes_at_the_missing_part(tmp_path: Path) -> None:
+    replies, out = all_replies(), tmp_path / "run"
+    with chat_server("") as server:
+        server.script = ThenSilent(replies[:3], server)
+        killed = begin(server, out)
+        while len(server.requests) < 4:
+            assert killed.poll() is None, "it ended before it was killed"
+            time.sleep(0.05)
+        killed.kill()
+        killed.wait(30)
+        assert len(list((out / "planning").glob("*.json"))) == 3 and not (out / "plan.json").exists()
+        server.silent_seconds, server.script = 0.0, replies[3:]
+        assert begin(server, out).wait(60) == 0
+        assert len(server.requests) == len(replies) + 1
+    plan = json.loads((out / "plan.json").read_text(encoding="utf-8"))
+    assert [step["auxiliary_text"] for step in plan["steps"]] == [f"Mile {at}." for at in range(1, COUNT + 1)]
+    assert not (out / "planning").exists()

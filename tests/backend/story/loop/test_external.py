@@ -1,0 +1,210 @@
+"""Steps that are generated outside of the loop, which requests one image after another and ends as usual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.small_agents import OneInThree
+
+from interleave_thinker.backend.core.errors import ChatError, SettingsError
+from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.types import (
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.events import Finished
+from interleave_thinker.backend.story.loop.external import (
+    ALL_STEPS,
+    DrawNeeded,
+    ExternalAttempts,
+    ExternalDrawRequest,
+    ExternalDrawResult,
+    ExternalRun,
+    first_draw,
+    run_from_plan,
+    run_from_prompt,
+)
+from interleave_thinker.backend.story.loop.loop import run
+from interleave_thinker.backend.story.loop.replay import load_trajectory
+
+PAINTER = FakeGenerator(32)
+REQUEST = Request(text="a story")
+PLAN = Plan(
+    steps=(
+        Step(number=1, prompt="a house"),
+        Step(number=2, auxiliary_text="words"),
+        Step(number=3, prompt="add a tree"),
+    )
+)
+SETTINGS = RunSettings(max_attempts=5, seed=3)
+
+
+def carried_out(
+    external_run: ExternalRun, folder: Path, settings: RunSettings = SETTINGS, critic: object | None = None
+) -> tuple[Trajectory, list[ExternalDrawRequest]]:
+    """Return the trajectory, with a new `ExternalAttempts` for each attempt, as after a restart."""
+    asked: list[ExternalDrawRequest] = []
+    given: ExternalDrawResult | None = None
+    judge = critic or OneInThree()
+    while True:
+        try:
+            attempts = ExternalAttempts(external_run, PAINTER.identity, settings, folder)
+            return attempts.follow(judge, given, lambda event: None), asked  # type: ignore[arg-type]
+        except DrawNeeded as missing:
+            wanted = missing.wanted
+            asked.append(wanted)
+            given = ExternalDrawResult(
+                wanted, (PAINTER.draw(wanted.prompt, wanted.source, wanted.seed),), 1.5
+            )
+
+
+def test_external_attempts_end_like_the_loop_with_a_generator(tmp_path: Path) -> None:
+    external_run = run_from_plan(REQUEST, PLAN, ALL_STEPS, None, SETTINGS.seed)
+    outside, asked = carried_out(external_run, tmp_path)
+    *_, last = run(REQUEST, Collaborators(None, PAINTER, OneInThree()), SETTINGS, plan=PLAN)
+    assert isinstance(last, Finished)
+    inside = last.trajectory
+
+    def without_time(trajectory: Trajectory) -> dict:
+        return trajectory.model_dump(exclude={"results": {"__all__": {"attempts": {"__all__": {"seconds"}}}}})
+
+    assert without_time(outside) == without_time(inside)
+    assert len(asked) == sum(len(result.attempts) for result in inside.results)
+    assert outside.results[0].attempts[0].seconds >= 1.5
+    assert load_trajectory(tmp_path) == outside
+
+
+def test_the_first_attempt_is_requested_first(tmp_path: Path) -> None:
+    source = Picture.white((32, 32))
+    for external_run in (
+        run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3),
+        run_from_plan(REQUEST, PLAN, 3, source, 3),
+        run_from_prompt("a boat", source, 3),
+    ):
+        with pytest.raises(DrawNeeded) as missing:
+            ExternalAttempts(external_run, "maker", SETTINGS, tmp_path / external_run.request.text).follow(
+                OneInThree(), None, lambda event: None
+            )
+        assert first_draw(external_run) == missing.value.wanted
+
+
+def test_more_attempts_request_only_the_new_ones(tmp_path: Path) -> None:
+    class Refuses(OneInThree):
+        def judge(self, before, after, original_prompt, prompt_used):  # type: ignore[no-untyped-def]
+            verdict = super().judge(before, after, original_prompt, prompt_used)
+            return verdict.model_copy(update={"success": False, "refined_prompt": prompt_used + "!"})
+
+    external_run = run_from_prompt("a boat", None, 3)
+    few = SETTINGS.model_copy(update={"max_attempts": 3})
+    assert len(carried_out(external_run, tmp_path, few, Refuses())[1]) == 3
+    assert len(carried_out(external_run, tmp_path, few, Refuses())[1]) == 0
+    trajectory, asked = carried_out(external_run, tmp_path, SETTINGS, Refuses())
+    assert [wanted.attempt for wanted in asked] == [3, 4]
+    assert trajectory.results[0].stop_reason is StopReason.attempts_used_up
+
+
+def test_a_failed_judgment_is_kept_until_the_step_restarts(tmp_path: Path) -> None:
+    """Every attempt replays the records.
+
+    If the critic were called again in between, another image would be needed under an existing number, and a
+    host that arranges attempts by number would never end.
+    """
+
+    class AwayOnce(OneInThree):
+        calls = 0
+
+        def judge(self, before, after, original_prompt, prompt_used):  # type: ignore[no-untyped-def]
+            self.calls += 1
+            if self.calls == 1:
+                raise ChatError("The server does not answer.")
+            return Verdict(success=False, refined_prompt="better")
+
+    external_run, critic = run_from_prompt("a boat", None, 3), AwayOnce()
+    settings = RunSettings(max_attempts=3, seed=3)
+    attempts = ExternalAttempts(external_run, PAINTER.identity, settings, tmp_path)
+    asked: list[ExternalDrawRequest] = []
+    given: ExternalDrawResult | None = None
+    while True:
+        try:
+            trajectory = attempts.follow(critic, given, lambda event: None)
+            break
+        except DrawNeeded as missing:
+            asked.append(missing.wanted)
+            image = PAINTER.draw(missing.wanted.prompt, missing.wanted.source, missing.wanted.seed)
+            given = ExternalDrawResult(missing.wanted, (image,))
+    assert [(one.attempt, one.prompt) for one in asked] == [(0, "a boat"), (1, "a boat"), (2, "better")]
+    assert critic.calls == 3 and trajectory.results[0].attempts[0].error is not None
+    carried_out(external_run, tmp_path, settings, critic)
+    assert critic.calls > 3, "the next run calls the critic again"
+
+
+def test_a_failed_generation_is_an_attempt_with_an_error(tmp_path: Path) -> None:
+    external_run = run_from_prompt("a boat", None, 3)
+    attempts = ExternalAttempts(external_run, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path)
+    asked: list[ExternalDrawRequest] = []
+    given: ExternalDrawResult | None = None
+    while True:
+        try:
+            trajectory = attempts.follow(OneInThree(), given, lambda event: None)
+            break
+        except DrawNeeded as missing:
+            asked.append(missing.wanted)
+            given = ExternalDrawResult(missing.wanted, (), 1.5, "Overflowed.")
+    assert [one.attempt for one in asked] == [0, 1, 2] and len({one.seed for one in asked}) == 3
+    (result,) = trajectory.results
+    assert [one.error and (one.error.where, one.error.message) for one in result.attempts] == [
+        ("generator", "Overflowed.")
+    ] * 3
+    assert result.stop_reason is StopReason.error and load_trajectory(tmp_path) == trajectory
+    with pytest.raises(DrawNeeded) as again:
+        ExternalAttempts(
+            external_run, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path
+        ).follow(OneInThree(), None, lambda event: None)
+    assert again.value.wanted == asked[0], "the next run requests it again"
+
+
+def test_a_step_continues_from_earlier_steps(tmp_path: Path) -> None:
+    first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
+    second = run_from_plan(REQUEST, PLAN, 3, None, 3, first.results)
+    assert second.source == first.results[0].image
+    whole, _ = carried_out(second, tmp_path)
+    assert [result.step.number for result in whole.results] == [1, 3]
+    assert whole.request == REQUEST and whole.plan == PLAN
+    assert load_trajectory(tmp_path) == whole
+
+
+def test_images_are_readable_before_the_next_attempt_exists(tmp_path: Path) -> None:
+    first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
+    attempts = ExternalAttempts(
+        run_from_plan(REQUEST, PLAN, 3, None, 3, first.results), "other", SETTINGS, tmp_path
+    )
+    with pytest.raises(DrawNeeded):
+        attempts.follow(OneInThree(), None, lambda event: None)
+    left = load_trajectory(tmp_path)
+    assert left.results[0] == first.results[0]
+    assert left.results[-1].stop_reason is StopReason.cancelled
+
+
+@pytest.mark.parametrize(
+    ("number", "earlier", "message"),
+    [
+        (7, 0, "does not have a step 7"),
+        (2, 0, "text only"),
+        (ALL_STEPS, 3, "does not have a step after step 3"),
+    ],
+)
+def test_an_impossible_step_raises_an_error(number: int, earlier: int, message: str, tmp_path: Path) -> None:
+    results = carried_out(run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3), tmp_path)[0].results
+    kept = tuple(result for result in results if result.step.number <= earlier)
+    with pytest.raises(SettingsError, match=message):
+        run_from_plan(REQUEST, PLAN, number, None, 3, kept)
+    with pytest.raises(SettingsError, match="The prompt is empty"):
+        run_from_prompt("  ", None, 3)

@@ -1,1 +1,0 @@
-"""Stages that create training data: requests, trajectories, rows."""

@@ -1,1 +1,0 @@
-"""Stages that turn trajectories and prompts into published data: planner rows, sequences, packed sets."""
