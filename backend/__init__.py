@@ -168,7 +168,9 @@ _MODULES = {
     ".core.types.plan": "Plan Request Step",
     ".core.types.roles": "CriticLike PlannerLike",
     ".core.types.run_settings": "RunSettings",
-    ".core.types.trajectory": "Attempt Score StepResult StopReason StoryCheck StoryFinding Trajectory Verdict",
+    ".core.types.trajectory": (
+        "Attempt Score StepResult StopReason StoryCheck StoryFinding Trajectory Verdict"
+    ),
 }
 """Names by the modules that define them; a test compares them with the imports above."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""Every experiment of research/experiments/ is listed in its README, and the document named there cites it."""
+"""Every experiment is listed in its README, and the document named there cites it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interleave_thinker.backend.models.vram.shapes import AgentShape, agent_shap
 from interleave_thinker.research.experiments.agents import median_interval
 from interleave_thinker.research.experiments.agents_loops import MODELS, build
 
-FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[1] / "research" / "experiments"
 ROW = re.compile(r"^\| `(\w+)`(?: \(with `(\w+)\.py`\))? \| (.+) \|$", re.MULTILINE)
 ROWS = ROW.findall((FOLDER / "README.md").read_text(encoding="utf-8"))
 

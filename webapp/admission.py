@@ -1,6 +1,6 @@
 """Who may call the web app: its own page on this machine, or a person with the key; and what a page may load.
 
-The rules are those of the pack's routes in ComfyUI (`backend/core/remote/own_servers.py`): pages of other sites
+The rules are those of the pack's routes in ComfyUI (`own_servers.py`): pages of other sites
 are refused, and an app for this machine only must be called by a name of this machine or an IP address. If
 the app listens for other machines, every request needs the key, which the browser asks for itself (HTTP
 Basic), so it is in no page, address or file.

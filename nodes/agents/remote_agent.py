@@ -1,7 +1,7 @@
 """Node for an agent on a server.
 
 A workflow may come from a stranger, so it names the server, the model and the environment variable of the API
-key, never the key. Which server may receive the key is set in the environment (backend/core/remote/api_keys.py).
+key, never the key. Which server may receive the key is set in the environment: `api_keys.py`.
 """
 
 from __future__ import annotations

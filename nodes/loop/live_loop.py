@@ -1,4 +1,4 @@
-"""The loop inside a node, and its live view: journal, progress bar and previews around `backend.story.loop.run`.
+"""The loop inside a node, and its live view: journal, progress bar and previews around `story.loop.run`.
 
 The loop only yields events. They are passed to the progress bar and the browser here, and the host's cancel
 button reaches the loop through the generator and the critic. The routes serve only runs directly in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...backend.core.machine import registry
 from ...backend.core.machine.registry import Registry
-from ..evaluation.benchmark import Benchmark
+from .benchmark import Benchmark
 
 REGISTRY = {
     "tinyworld": "..tinyworld.benchmark",

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.pictures import Picture
-from ..evaluation.benchmark import (
+from .benchmark import (
     Answers,
     Benchmark,
     BenchmarkData,
@@ -34,7 +34,7 @@ from ..evaluation.benchmark import (
     SubmissionPlace,
     Values,
 )
-from ..evaluation.benchmark_files import (
+from .benchmark_files import (
     WRONG_FILE,
     ImageFinder,
     checked,

@@ -20,7 +20,7 @@ from typing import Any
 from ...backend.core.errors import SettingsError
 from ...backend.core.files.bounded_reader import read_text
 from ...training.rows.values import RowProblem, read_values
-from ..evaluation.benchmark import (
+from .benchmark import (
     BenchmarkData,
     BenchmarkItem,
     BenchmarkTerms,
@@ -29,7 +29,7 @@ from ..evaluation.benchmark import (
     EvaluatorPlan,
     Values,
 )
-from ..evaluation.benchmark_files import (
+from .benchmark_files import (
     ImageFinder,
     OneImageBenchmark,
     checked,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...backend.core.errors import SettingsError
-from ..evaluation.benchmark import (
+from .benchmark import (
     BenchmarkData,
     BenchmarkItem,
     BenchmarkTerms,
@@ -24,7 +24,7 @@ from ..evaluation.benchmark import (
     EvaluatorPlan,
     Values,
 )
-from ..evaluation.benchmark_files import (
+from .benchmark_files import (
     ContentBenchmark,
     ImageFinder,
     checked,

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.files.atomic import name_fault
-from ..evaluation.benchmark import (
+from .benchmark import (
     Answers,
     Benchmark,
     BenchmarkData,
@@ -32,7 +32,7 @@ from ..evaluation.benchmark import (
     SubmissionPlace,
     Values,
 )
-from ..evaluation.benchmark_files import (
+from .benchmark_files import (
     checked,
     data_path,
     given,

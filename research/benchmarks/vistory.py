@@ -29,7 +29,7 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.files.atomic import name_fault
 from ...backend.core.files.bounded_reader import read_json
 from ...backend.core.types import MAX_STEPS
-from ..evaluation.benchmark import (
+from .benchmark import (
     Answers,
     Benchmark,
     BenchmarkData,
@@ -41,7 +41,7 @@ from ..evaluation.benchmark import (
     SubmissionPlace,
     Values,
 )
-from ..evaluation.benchmark_files import (
+from .benchmark_files import (
     ImageFinder,
     checked,
     data_path,

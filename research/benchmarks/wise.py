@@ -17,7 +17,7 @@ from pathlib import Path
 from ...backend.core.errors import SettingsError
 from ...backend.core.files.bounded_reader import read_bytes
 from ...training.rows.values import RowProblem, read_values
-from ..evaluation.benchmark import (
+from .benchmark import (
     LOG,
     BenchmarkData,
     BenchmarkItem,
@@ -27,15 +27,7 @@ from ..evaluation.benchmark import (
     EvaluatorPlan,
     Values,
 )
-from ..evaluation.benchmark_files import (
-    OneImageBenchmark,
-    checked,
-    data_path,
-    given,
-    read_rows,
-    text_in,
-    write_json,
-)
+from .benchmark_files import OneImageBenchmark, checked, data_path, given, read_rows, text_in, write_json
 
 CATEGORIES = (
     (400, "culture"),

@@ -30,6 +30,7 @@ from ...backend.core.types import RunSettings
 from ...backend.core.types.values import DIRECT
 from ...backend.pipeline.as_published import BENCHMARK_SETTINGS
 from ..benchmarks import open_benchmark
+from ..benchmarks.benchmark import Benchmark, BenchmarkData, BenchmarkItem
 from ..data.trajectories.engine import (
     Log,
     OpenTeachers,
@@ -40,7 +41,6 @@ from ..data.trajectories.engine import (
 )
 from ..data.trajectories.executors import Executor
 from ..data.trajectories.prompt_rows import Prompt, PromptRow
-from .benchmark import Benchmark, BenchmarkData, BenchmarkItem
 
 FILE = "benchmark.json"
 ITEMS = "items"

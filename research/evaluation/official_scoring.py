@@ -30,7 +30,7 @@ from ...backend.core.errors import InterleaveError, SettingsError
 from ...backend.core.files.lock import SystemLock
 from ...backend.core.machine.environment import restricted
 from ...backend.core.shown_text import one_line
-from .benchmark import LOG, Benchmark, BenchmarkData, BenchmarkItem, EvaluatorJob, EvaluatorPaths
+from ..benchmarks.benchmark import LOG, Benchmark, BenchmarkData, BenchmarkItem, EvaluatorJob, EvaluatorPaths
 from .benchmark_run import commit, open_folder
 from .judge import BenchmarkJudge
 from .judge_bridge import JudgeBridge

@@ -18,7 +18,7 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.files.atomic import write_text
 from ...backend.core.files.bounded_reader import read_json
 from ...training.statistics import OF_DIFFERENCES, UNBOUNDED, Mean, paired_difference, share, stratified_means
-from .benchmark import Benchmark, BenchmarkItem, Values
+from ..benchmarks.benchmark import Benchmark, BenchmarkItem, Values
 from .benchmark_run import BenchmarkSettings, open_folder
 from .submission import SUBMISSION, CollectedItem, read_collected
 

@@ -2,7 +2,7 @@
 
     python -m research.experiments.agents    # the mixed profile, saving by saving; the last line is JSON
     python -m research.experiments.agents --profiles easy mixed hard guided --side 512 --pairs 5
-    python -m research.experiments.agents --model real-proportions   # sizes relative to each other as in Qwen3-VL-8B
+    python -m research.experiments.agents --model real-proportions   # proportions of Qwen3-VL-8B
     python -m research.experiments.agents --tables ablation --pairs 6    # the default without each saving
     python -m research.experiments.agents --tables engine policy     # different numerics; fewer tokens
 

@@ -31,7 +31,7 @@ tiny world's generator does not do that. `ForgetfulGenerator` adds it, before th
 - What a prompt says about the cast is also followed. A thing gets the color or place that it states, unless
   the edit names the thing, and a thing that is not on the page appears in a free cell.
 
-The text about the cast (backend/core/types/cast.py) follows the tiny world's prompt after a full stop. It has sentences
+The text about the cast (`types/cast.py`) follows the tiny world's prompt after a full stop. It has sentences
 like "Fish: red." and "The fish is at the top left.".
 
 A cast that a model writes costs one more reply per story. The last line is JSON.

@@ -2,9 +2,9 @@
 
     python -m research.experiments.h200                       # 8B agents, klein 4B; the last line is JSON
     python -m research.experiments.h200 --klein flux2-klein-9b --parts memory
-    python -m research.experiments.h200 --tiny                # the same code with small models on a CPU, as a trial
+    python -m research.experiments.h200 --tiny                # small models on a CPU, as a trial
 
-Four tables that are never mixed. `exact`: the agents' work of one job of research/experiments/agents, savings added one
+Four tables that are never mixed. `exact`: the agents' work of one job of agents.py, savings added one
 by one, compared with the plain loop; a ratio needs equal outcomes. `engine`: one reply of a fixed length with
 several engines and the same weights. `policy`: the same reply at the lengths of shorter answers. `memory`:
 weights and working memory of every part, measured and planned. Times are wall-clock seconds until the device

@@ -16,8 +16,8 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.pictures import Picture
 from ...tinyworld.runtime.reading import read_image
 from ...tinyworld.runtime.scorer import faults
-from ..evaluation.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
-from ..evaluation.benchmark_files import ContentBenchmark, checked, read_content
+from ..benchmarks.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
+from ..benchmarks.benchmark_files import ContentBenchmark, checked, read_content
 from .world.requests import TinyStory, random_story
 
 STORIES = 400

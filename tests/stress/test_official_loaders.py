@@ -27,7 +27,7 @@ from PIL import Image
 from support.small_benchmarks import MINIATURES, answer
 
 from interleave_thinker.research.benchmarks import open_benchmark
-from interleave_thinker.research.evaluation.benchmark import BenchmarkItem, SubmissionPlace
+from interleave_thinker.research.benchmarks.benchmark import BenchmarkItem, SubmissionPlace
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
 

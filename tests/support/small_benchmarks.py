@@ -9,7 +9,7 @@ from typing import Any
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
-from interleave_thinker.research.evaluation.benchmark import AnswerStep, BenchmarkData, ItemAnswer
+from interleave_thinker.research.benchmarks.benchmark import AnswerStep, BenchmarkData, ItemAnswer
 
 TEXTS = (
     "Bake (1) hour at [high] heat, 5 < 6 (2 cups)",

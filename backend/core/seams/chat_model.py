@@ -1,8 +1,8 @@
 """Interface of vision-language models: messages in, one reply out, and what a backend may be able to do.
 
 A reply contains the probability of the verdict that the backend measured from logits, because only the
-backend can do that. Nothing here knows about planners or critics: backend/story/agents builds the messages and
-parses the answers.
+backend can do that. Nothing here knows about planners or critics: backend/story/agents builds the messages
+and parses the answers.
 
 Images are scaled down, or framed in white if they are too wide or too tall, once and here, for all backends
 alike. So a local checkpoint and a server with the same weights see the same pixels. The limit does not depend

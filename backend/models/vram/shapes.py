@@ -3,8 +3,8 @@
 Weights of agents are computed from the fields of config.json, so an estimate takes milliseconds, loads no
 library and downloads nothing. Working memory of image models is expressed as multiples of a layer's width per
 token or pixel, with one number per kind of network, so that it holds for any size. The numbers were counted
-with research/experiments/live_bytes.py, which follows every tensor of a forward pass on torch's meta device with fused
-attention. The tests count them again, and research/experiments/image_peaks.py measures them on a GPU.
+with tests/support/live_bytes.py, which follows every tensor of a forward pass on torch's meta device with
+fused attention. The tests count them again; research/experiments/h200.py measures memory on a GPU.
 """
 
 from __future__ import annotations

@@ -16,9 +16,7 @@ from support.small_benchmarks import MINIATURES, answer, picture
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.research.benchmarks import REGISTRY, open_benchmark, wise
-from interleave_thinker.research.benchmarks.comm import FILE, MARK, STEP, clean, written
-from interleave_thinker.research.commands import benchmark as command
-from interleave_thinker.research.evaluation.benchmark import (
+from interleave_thinker.research.benchmarks.benchmark import (
     LOG,
     AnswerStep,
     Benchmark,
@@ -29,7 +27,9 @@ from interleave_thinker.research.evaluation.benchmark import (
     ItemAnswer,
     SubmissionPlace,
 )
-from interleave_thinker.research.evaluation.benchmark_files import OneImageBenchmark
+from interleave_thinker.research.benchmarks.benchmark_files import OneImageBenchmark
+from interleave_thinker.research.benchmarks.comm import FILE, MARK, STEP, clean, written
+from interleave_thinker.research.commands import benchmark as command
 
 KINDS = sorted(REGISTRY)
 OTHERS = ("ueval", "wise", "rise", "specv", "comm", "vistory")

@@ -24,11 +24,11 @@ from support.fake_judge import accepting
 
 from interleave_thinker.backend.core.errors import ChatError, InterleaveError, SettingsError
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
+from interleave_thinker.research.benchmarks.benchmark import EvaluatorJob
 from interleave_thinker.research.benchmarks.comm import Comm
 from interleave_thinker.research.benchmarks.rise import Rise
 from interleave_thinker.research.benchmarks.wise import Wise
 from interleave_thinker.research.evaluation import judge as judging
-from interleave_thinker.research.evaluation.benchmark import EvaluatorJob
 from interleave_thinker.research.evaluation.judge import BenchmarkJudge
 from interleave_thinker.research.evaluation.judge_bridge import JudgeUnavailable
 from interleave_thinker.research.evaluation.official_scoring import (

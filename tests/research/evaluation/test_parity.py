@@ -36,7 +36,7 @@ from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.research.evaluation.benchmark import ItemAnswer
+from interleave_thinker.research.benchmarks.benchmark import ItemAnswer
 
 CHECKOUT = Path(os.environ.get("INTERLEAVE_PUBLISHED") or "/nonexistent").absolute()
 pytestmark = pytest.mark.skipif(

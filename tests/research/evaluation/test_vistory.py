@@ -35,10 +35,7 @@ from interleave_thinker.backend.story.agents.plan_constraints import PlanConstra
 from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.research.benchmarks import open_benchmark
-from interleave_thinker.research.benchmarks.vistory import LANGUAGE, METHOD, MODE, STORIES, TIMESTAMP
-from interleave_thinker.research.data.trajectories.engine import Teachers, TrajectoryOptions
-from interleave_thinker.research.data.trajectories.executors import ThreadExecutor
-from interleave_thinker.research.evaluation.benchmark import (
+from interleave_thinker.research.benchmarks.benchmark import (
     AnswerStep,
     BenchmarkData,
     BenchmarkItem,
@@ -46,6 +43,9 @@ from interleave_thinker.research.evaluation.benchmark import (
     ItemCast,
     SubmissionPlace,
 )
+from interleave_thinker.research.benchmarks.vistory import LANGUAGE, METHOD, MODE, STORIES, TIMESTAMP
+from interleave_thinker.research.data.trajectories.engine import Teachers, TrajectoryOptions
+from interleave_thinker.research.data.trajectories.executors import ThreadExecutor
 from interleave_thinker.research.evaluation.benchmark_run import BenchmarkRun, ShowingImages
 from interleave_thinker.research.evaluation.scores import opened, score
 from interleave_thinker.research.evaluation.submission import SUBMISSION

@@ -1,6 +1,6 @@
 """Rules about the cast: who is in a step, how many, and the colors of what they wear.
 
-The prompt of a step is completed by the traits and the exact number of its characters (backend/core/types/cast.py), so
+The prompt of a step is completed by the traits and the exact number of its characters (`types/cast.py`), so
 a prompt that says otherwise gives the image model two orders. Clothes and hair should not change their color
 without a word about it. A member of the cast is known by name, anyone else by a noun after a definite article
 ("the fox with the green scarf"). In Chinese, which has no articles, only names count. Other things change

@@ -238,7 +238,8 @@ def test_leftovers_of_killed_processes_are_swept(tmp_path: Path) -> None:
     """A process is killed while it writes: the old content stays, and the next writer or sweep cleans up."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import conftest, os, signal\n"
-        "from interleave_thinker.backend import errors; from interleave_thinker.backend.core.files import atomic\n"
+        "from interleave_thinker.backend.core import errors\n"
+        "from interleave_thinker.backend.core.files import atomic\n"
         "kill = lambda: os.kill(os.getpid(), getattr(signal, 'SIGKILL', signal.SIGTERM))\n"
         "if sys.argv[3] == 'file':\n"
         "    with atomic.writing(sys.argv[2] + '/a', errors.JournalError) as path:\n"
