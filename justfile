@@ -75,7 +75,7 @@ docs-serve:
 
 # Write the generated pages of docs/reference again.
 docs-reference:
-    uv run --no-sync python tests/reference_pages/write.py
+    uv run --no-sync python docs/reference_pages/write.py
 
 # The notebook of docs/examples/own_critic.py, with the outputs of a run.
 docs-notebook:

@@ -32,7 +32,7 @@ def is_older(library: str) -> bool:
 
 @pytest.mark.skipif(any(map(is_older, WRITTEN_WITH)), reason="older libraries describe options otherwise")
 def test_generated_pages_are_up_to_date(tmp_path: Path) -> None:
-    program = ROOT / "tests" / "reference_pages" / "write.py"
+    program = ROOT / "docs" / "reference_pages" / "write.py"
     subprocess.run([sys.executable, str(program), str(tmp_path)], check=True, cwd=tmp_path)
     written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.md")}
     kept = {name: (REFERENCE / name).read_text(encoding="utf-8") for name in written}

@@ -14,10 +14,10 @@ from pathlib import Path
 from interleave_thinker.nodes.legacy_stubs import node_names
 
 STORED = Path(__file__).with_name("node_schemas.json")
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 READ = """
 import json, sys
-sys.path.insert(0, TESTS)
+sys.path[:0] = FOLDERS
 import conftest
 from reference_pages import host_stand_in
 host_stand_in.install()
@@ -41,7 +41,7 @@ print(json.dumps({
 
 def declared() -> dict[str, dict[str, list]]:
     """Read the schemas in a process of its own: the stand-in of the host cannot be removed again."""
-    code = READ.replace("TESTS", repr(str(TESTS)))
+    code = READ.replace("FOLDERS", repr([str(ROOT / "tests"), str(ROOT / "docs")]))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

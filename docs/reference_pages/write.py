@@ -1,4 +1,4 @@
-"""Write the generated pages of `docs/reference`: `python tests/reference_pages/write.py [FOLDER]`."""
+"""Write the generated pages of `docs/reference`: `python docs/reference_pages/write.py [FOLDER]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 
 def main(folder: Path) -> None:
     """Write every page into the folder. Imports the package as the tests do, installed or not."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
     import conftest  # noqa: F401 - it registers the package
 
     from reference_pages import (
