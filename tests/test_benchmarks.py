@@ -28,10 +28,10 @@ def test_the_list_is_complete() -> None:
 
 @pytest.mark.parametrize(("name", "produces"), [(name, produces) for name, _, produces in ROWS])
 def test_every_benchmark_is_cited_in_a_document(name: str, produces: str) -> None:
-    linked = re.search(r"\]\(((?:\.\./docs|notes)/[\w/-]+\.md)\)", produces)
+    linked = re.search(r"\]\(((?:\.\./\.\./docs|notes)/[\w/-]+\.md)\)", produces)
     assert linked
     text = (FOLDER / linked[1]).resolve().read_text(encoding="utf-8")
-    assert re.search(rf"\bbenchmarks[./]{name}\b", text), f"{linked[1]} does not cite {name}"
+    assert re.search(rf"\bexperiments[./]{name}\b", text), f"{linked[1]} does not cite {name}"
 
 
 def test_real_proportions_are_those_of_the_published_model(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ PACKAGE = (
     "backend",
     "cli",
     "training",
-    "evaluation",
+    "research",
     "service",
     "tinyworld",
     "webapp",

@@ -64,7 +64,7 @@ LIGHT = (
     "backend.models.chat",
     "backend.models.generators",
     "backend.models.generators.fake",
-    "backend.scorers",
+    "backend.models.scorers",
     "backend.output.exporters",
     "backend.story.agents.critic",
     "cli",
@@ -197,7 +197,7 @@ def test_the_root_loads_under_the_hosts_name(tmp_path: Path) -> None:
         "'backend.story.agents.critic', "
         "'cli.commands.run'):\n"
         "    importlib.import_module(f'{name}.{module}')\n"
-        "generators = importlib.import_module(f'{name}.backend.generators')\n"
+        "generators = importlib.import_module(f'{name}.backend.models.generators')\n"
         "print(generators.open_generator('fake').draw('x', None, 0).size)\n"
         "assert 'interleave_thinker' not in sys.modules\n"
     )
@@ -215,7 +215,7 @@ def test_every_registered_name_has_its_module() -> None:
 
     targets = [
         *(
-            importlib.util.resolve_name(target.partition(":")[0], "interleave_thinker.backend")
+            importlib.util.resolve_name(target.partition(":")[0], "interleave_thinker.backend.models")
             for seam in (chat, generators, scorers)
             for target in seam.REGISTRY.values()
         ),

@@ -10,8 +10,8 @@ from ..core.machine.registry import Registry
 from ..core.seams.scorer import Scorer
 from ..core.types.roles import as_role
 
-REGISTRY = {"tinyworld": "..tinyworld.runtime.scorer", "judge": ".models.judge"}
-SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".models.scorers"), registry.SCORERS)
+REGISTRY = {"tinyworld": "...tinyworld.runtime.scorer", "judge": ".judge"}
+SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), registry.SCORERS)
 WITH_OPTIONS = re.compile(r"([\w.-]+)\[([^\]]*)\](?::(.*))?", re.DOTALL)
 BOOLEANS = {"true": True, "false": False}
 
