@@ -15,7 +15,7 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "benchmarks").rglob("*.md")),
+    *sorted((ROOT / "research").rglob("*.md")),
     ROOT / "tests" / "host" / "README.md",
 ]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -36,6 +36,27 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert path.exists(), target
         if section:
             assert section in sections_of(path), target
+
+
+MAP = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("## Which folder may")[0]
+
+
+@pytest.mark.parametrize("line", [line for line in MAP.splitlines() if "`" in line])
+def test_the_map_names_what_exists(line: str) -> None:
+    """Every path of ARCHITECTURE.md exists, and every other name of a line is in one of its files."""
+    named = re.findall(r"`([^`]+)`", line)
+    paths = [ROOT / name for name in named if (ROOT / name).exists()]
+    texts = "".join(
+        file.read_text(encoding="utf-8")
+        for path in paths
+        for file in (path.rglob("*.py") if path.is_dir() else [path])
+    )
+    for name in named:
+        below = any((path / name).exists() for path in paths if path.is_dir())
+        if "/" in name or name.endswith(".py"):
+            assert below or (ROOT / name).exists(), f"ARCHITECTURE.md names {name}, which does not exist"
+        elif paths and name.isidentifier():
+            assert re.search(rf"\b{name}\b", texts), f"{name} is not in the files of its line: {line}"
 
 
 def sections_of(path: Path) -> set[str]:
