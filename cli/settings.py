@@ -21,7 +21,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from ..backend.core.errors import SettingsError
+from ..backend.core.errors import SettingsError, first_fault
 from ..training.recipes.recipe import read_recipe
 from .removed import removed, removed_name
 
@@ -371,11 +371,11 @@ def _model(
     try:
         return model(**values)
     except ValidationError as error:
-        fault = error.errors()[0]
-        path = (name, *(str(part) for part in fault["loc"]))
+        fault = first_fault(error)
+        path = (name, *map(str, fault.loc))
         label, setting = next(
             (labels[path[:length]] for length in range(len(path), 0, -1) if path[:length] in labels),
             ("", None),
         )
         kind = f" Allowed: {setting.kind}." if setting else ""
-        raise SettingsError(f"{label or 'Settings'}: {fault['msg']}.{kind}") from error
+        raise SettingsError(f"{label or 'Settings'}: {fault.reason}.{kind}") from error

@@ -7,7 +7,6 @@ and not counted as a failure. Nothing of the service itself is imported, so any 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +19,6 @@ from ..backend.core.errors import GeneratorError, InterleaveError, PictureError
 from ..backend.core.pictures import MAX_PIXELS, Picture
 from ..backend.core.remote.call import RemoteCall
 from ..backend.core.remote.server import RemoteServer
-
-SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
-MAX_SIDE = 8192
 
 
 class ServiceReply(BaseModel):
@@ -39,18 +35,6 @@ class ServiceReply(BaseModel):
     def picture(self) -> str | None:
         """The image in base64, from either of the published field names."""
         return self.edited_image or self.image
-
-
-def pixels(size: str) -> tuple[int, int]:
-    """Return (width, height) of WIDTHxHEIGHT.
-
-    Raises:
-        ValueError: The text is not a size, or a side is out of range.
-    """
-    match = SIZE.fullmatch(size)
-    if match is None or not all(1 <= int(side) <= MAX_SIDE for side in match.groups()):
-        raise ValueError(f"{size!r} is not WIDTHxHEIGHT with sides of 1 to {MAX_SIDE} pixels")
-    return int(match[1]), int(match[2])
 
 
 def photograph_like(size: tuple[int, int], seed: int = 0) -> Picture:

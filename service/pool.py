@@ -32,9 +32,10 @@ from ..backend.core.errors import (
     is_out_of_memory,
 )
 from ..backend.core.pictures import Picture
-from ..backend.core.seams.generator import as_generator
+from ..backend.core.seams.adoption import adopt
+from ..backend.core.seams.generator import Generator
 from ..backend.core.types import MAX_STEP_IMAGES, DrawSettings, StepImage, StepSettings
-from ..backend.models.generators import GENERATORS, Generator, open_generator
+from ..backend.models.generators import GENERATORS, open_generator
 from .settings import ModelSettings
 
 ImageFormat: TypeAlias = Literal["png", "webp"]
@@ -265,7 +266,7 @@ class Drawer:
     """
 
     def __init__(self, generator: Generator, model: ModelSettings, worker: str = "", gpu: int = 0) -> None:
-        self._generator, self._worker, self._gpu = as_generator(generator), worker, gpu
+        self._generator, self._worker, self._gpu = adopt(generator, Generator), worker, gpu
         generator = self._generator
         self.info = ModelInfo(
             name=model.name,

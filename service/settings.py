@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import Self
 
-from ..backend.core.errors import SettingsError
+from ..backend.core.errors import SettingsError, first_fault
 from ..backend.core.files.bounded_reader import bounded_loader, load_yaml, read_bytes
 from ..backend.core.remote.addresses import DEFAULT_PORT
 from ..backend.core.types.values import DIRECT
@@ -291,6 +291,5 @@ def checked(kind: type[BaseModel], given: dict[Any, Any], where: str) -> Any:
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        name = ".".join(map(str, fault["loc"])) or "values"
-        raise SettingsError(f"{where}: {name}: {fault['msg']}.") from error
+        fault = first_fault(error)
+        raise SettingsError(f"{where}: {fault.place or 'values'}: {fault.reason}.") from error

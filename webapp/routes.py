@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
 
-from ..backend.core.errors import InterleaveError, SettingsError
+from ..backend.core.errors import InterleaveError, SettingsError, first_fault
 from ..backend.output.feedback import browser_requests as requests
 from ..backend.output.feedback.browser_requests import known_run
 from ..backend.output.feedback.live_messages import EVENT
@@ -142,9 +142,8 @@ def _refusing(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Req
         try:
             return await handle(request)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(str(part) for part in fault["loc"])
-            return refused(400, f"{place or 'request'}: {fault['msg']}")
+            fault = first_fault(error)
+            return refused(400, f"{fault.place or 'request'}: {fault.reason}")
         except asyncio.TimeoutError:
             return refused(504, "The answer took too long. Try again.")
         except BadRequest as error:

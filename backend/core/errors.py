@@ -7,11 +7,15 @@ failed generation or judgement is then stored in the attempt (types.Fault) and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .shown_text import shown_text
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class InterleaveError(Exception):
@@ -95,6 +99,70 @@ class TrainingError(InterleaveError):
 
 class Cancelled(InterleaveError):
     """The user stopped the run. Finished work is kept."""
+
+
+REASONS: Mapping[str, str] = {
+    "missing": "it is missing",
+    "string_type": "it must be a text",
+    "string_too_long": "it must have at most {max_length} characters",
+    "string_too_short": "it must have at least {min_length} characters",
+    "int_type": "it must be a whole number",
+    "int_parsing": "it must be a whole number",
+    "int_parsing_size": "it must be a whole number of at most 15 digits",
+    "int_from_float": "it must be a whole number",
+    "bool_type": "it must be true or false",
+    "bool_parsing": "it must be true or false",
+    "finite_number": "it must be a finite number",
+    "greater_than_equal": "it must be at least {ge}",
+    "less_than_equal": "it must be at most {le}",
+    "tuple_type": "it must be a list",
+    "list_type": "it must be a list",
+    "model_type": "it must be an object with keys",
+    "model_attributes_type": "it must be an object with keys",
+    "dict_type": "it must be an object with keys",
+    "too_short": "it must have at least {min_length} entries",
+    "too_long": "it must have at most {max_length} entries",
+    "extra_forbidden": "it is not a known name",
+}
+"""Explanations of pydantic's types of errors, for users."""
+
+
+class FieldFault(NamedTuple):
+    """The first error of a validation.
+
+    Attributes:
+        loc: Keys and indices that lead to the field; empty for the value as a whole.
+        reason: What is wrong, without Python terms.
+        value: The value of the field.
+        kind: pydantic's type of the error.
+    """
+
+    loc: tuple[int | str, ...]
+    reason: str
+    value: Any
+    kind: str
+
+    @property
+    def place(self) -> str:
+        """The field as keys and indices with dots. Keys of foreign files are shortened."""
+        return ".".join(str(part)[:200] for part in self.loc)
+
+    def __str__(self) -> str:
+        return f", field {self.place!r}: {self.reason}." if self.loc else f": {self.reason}."
+
+
+def first_fault(error: ValidationError) -> FieldFault:
+    """Return the first error of a validation. Its text can be appended to the name of a file."""
+    first = error.errors(include_url=False)[0]
+    kind, context = first["type"], first.get("ctx", {})
+    if kind == "value_error":
+        # These come from the validators of this package, whose texts are written for users.
+        reason = str(context["error"])
+    elif kind in REASONS:
+        reason = REASONS[kind].format(**context)
+    else:
+        reason = first["msg"].replace("Input should be ", "it must be ")
+    return FieldFault(first["loc"], reason, first["input"], kind)
 
 
 OUT_OF_MEMORY_PHRASES = (

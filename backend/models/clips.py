@@ -18,8 +18,9 @@ from pydantic import Field, field_validator
 from ..core.errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..core.machine.environment import device_named
 from ..core.pictures import Picture
-from ..core.seams.generator import read_options, sides_of
-from ..core.types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipPair, Footage
+from ..core.seams.generator import read_options
+from ..core.types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipMaker, ClipPair, Footage
+from ..core.types.run_settings import sides_of
 from ..core.types.values import DIRECT, Text, Value, bounded_identity
 from .generators.pipelines.folder import content_digest
 from .generators.pipelines.generator import raise_if_out_of_memory, resized
@@ -149,22 +150,24 @@ class ClipOptions(Value):
     @field_validator("size")
     @classmethod
     def _check_size(cls, size: str | None) -> str | None:
-        sides = sides_of(size)
-        if sides is not None and max(sides) > MAX_SIDE:
-            raise SettingsError(
-                f"size {size!r} has a side above {MAX_SIDE} pixels.", "Choose a smaller size."
-            )
+        if size is not None and max(sides_of(size)) > MAX_SIDE:
+            raise ValueError(f"a side is above {MAX_SIDE} pixels")
         return size
 
 
-class ClipPipeline:
+class ClipPipeline(ClipMaker):
     """A loaded pipeline that generates clips. `interrupted` is called after every sampling step."""
 
     def __init__(self, pipeline: Any, kind: _Kind, identity: str, options: ClipOptions) -> None:
-        self.identity = identity
+        self._identity = identity
         self.interrupted: Callable[[], bool] | None = None
         self._pipeline, self._kind, self._options = pipeline, kind, options
         pipeline.set_progress_bar_config(disable=True)
+
+    @property
+    def identity(self) -> str:
+        """The model's files and all options."""
+        return self._identity
 
     def make(self, pair: ClipPair, seed: int) -> Footage:
         """Return the frames from the first to the last image of a pair.
@@ -181,7 +184,6 @@ class ClipPipeline:
         size = family.size(pair.last.size)
         if options.size is not None:
             given = sides_of(options.size)
-            assert given is not None  # its form was checked
             size = family.size(given, given[0] * given[1])
         fps = options.fps or float(family.fps)
         seconds = options.seconds and options.seconds * fps / family.fps

@@ -7,8 +7,8 @@ import re
 from ..core.errors import SettingsError
 from ..core.machine import registry
 from ..core.machine.registry import Registry
+from ..core.seams.adoption import adopt
 from ..core.seams.scorer import Scorer
-from ..core.types.roles import as_role
 
 REGISTRY = {"tinyworld": "...tinyworld.runtime.scorer", "judge": ".judge"}
 SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), registry.SCORERS)
@@ -32,7 +32,7 @@ def open_scorer(spec: str, **options: object) -> Scorer:
     """
     found = WITH_OPTIONS.fullmatch(spec)
     if found is None:
-        return as_role(SCORERS.open(spec, **options), Scorer)
+        return adopt(SCORERS.open(spec, **options), Scorer)
     name, given, argument = found.groups()
     own: dict[str, str | bool] = {}
     for part in given.split(","):
@@ -43,4 +43,4 @@ def open_scorer(spec: str, **options: object) -> Scorer:
                 "Write NAME[OPTION=VALUE,OPTION=VALUE]:ARGUMENT.",
             )
         own[key] = BOOLEANS.get(value, value)
-    return as_role(SCORERS.open(f"{name}:{argument or ''}", **{**options, **own}), Scorer)
+    return adopt(SCORERS.open(f"{name}:{argument or ''}", **{**options, **own}), Scorer)

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..core.errors import SettingsError
+from ..core.errors import SettingsError, first_fault
 from ..core.files.atomic import slug, write_bytes, write_text
 from ..core.files.bounded_reader import bounded_loader, load_yaml, read_text
 from ..core.files.image_places import with_cast_images
 from ..core.types import Plan, Request, Step, StepResult, StepSettings, Trajectory
 from ..core.types.cast import MAX_MEMBER_IMAGES, Cast, CastMember, check_cast
-from ..story.journal.run_files import first_fault
 from ..story.outcomes import GOOD
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from pydantic import ValidationError
 
 from ..core.answers.other_forms import normal_key
 from ..core.answers.reading import read_plan
-from ..core.errors import AnswerError, SettingsError
+from ..core.errors import AnswerError, SettingsError, first_fault
 from ..core.files.bounded_reader import parse_json, read_import
 from ..core.files.image_places import with_step_images
 from ..core.pictures import Picture
 from ..core.types import MAX_STEPS, MAX_TEXT, Plan
 from ..story.execution_record.reader import FILE_NAME as RECORD
 from ..story.journal.journal import Journal
-from ..story.journal.run_files import PLAN, RUN, RunFiles, first_fault
+from ..story.journal.run_files import PLAN, RUN, RunFiles
 from ..story.plan_editor.edited_plan import PlanTextError
 from ..story.plan_editor.json_form import STEPS
 from ..story.plan_editor.merge import apply_edits, read_edits

@@ -29,7 +29,8 @@ from ..core.answers.reply_text import split_reply
 from ..core.errors import AnswerError, ChatError, SettingsError
 from ..core.pictures import Picture
 from ..core.prompts.prompt_set import TEMPLATES, read_template
-from ..core.seams.chat_model import ChatModel, Message, ReplySettings, adopted
+from ..core.seams.adoption import adopt
+from ..core.seams.chat_model import ChatModel, Message, ReplySettings
 from ..core.types import (
     MAX_FINDINGS,
     MAX_TEXT,
@@ -228,7 +229,7 @@ class StoryChecker(Writer, StoryCheckerLike):
     def __init__(
         self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[object] = ()
     ) -> None:
-        chat = adopted(chat)
+        chat = adopt(chat, ChatModel)
         if not chat.sees_images:
             raise SettingsError(
                 "The story checker cannot see images: its model has no vision projector (mmproj file) next "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ..core.files.video import clip_of, pyav
+from ..core.seams.adoption import adopt
 from ..core.types import Trajectory
 from ..core.types.clip import Clip, ClipMaker, ClipPair
 from ..core.types.values import bounded_identity
@@ -88,6 +89,7 @@ def make_clips(
         Cancelled: The run was cancelled.
     """
     pyav()
+    maker = adopt(maker, ClipMaker)
     identity, made = maker_identity(maker, seed), clips_of(trajectory)
     for pair in clip_pairs(trajectory):
         clip = made.get(pair.step)

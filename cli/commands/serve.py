@@ -380,10 +380,11 @@ def check(
     The tests are its health, an image from text, an edit, and whether a repeated request gives the same
     image. The exit code is 1 if a test fails. The service's key is read from INTERLEAVE_GENERATOR_KEY.
     """
-    from ...service.check import CheckSettings, ServiceCheck, pixels
+    from ...backend.core.types.run_settings import sides_of
+    from ...service.check import CheckSettings, ServiceCheck
 
     try:
-        settings = CheckSettings(prompt, pixels(size), seed, model, timeout)
+        settings = CheckSettings(prompt, sides_of(size, 1), seed, model, timeout)
     except ValueError as error:
         raise SettingsError(f"--size: {error}.") from error
     view = Lines()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import SettingsError, first_fault
 from ...training.from_runs.settings import RunsData
 from ...training.gate.gate_rows import GateSettings
 from ...training.stages.own_critic import Rehearsal, ReinforcementStage
@@ -79,8 +79,8 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     try:
         settings, reward, drawing, services, rewarders = map(part, parts)
     except ValidationError as error:
-        fault = error.errors()[0]
-        raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
+        fault = first_fault(error)
+        raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault.place}: {fault.reason}.") from error
     # Before the fine-tuning, which takes hours.
     check_options(settings)
     if values:

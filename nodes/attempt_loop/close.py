@@ -17,11 +17,10 @@ import torch
 from comfy_api.latest import io
 from pydantic import ValidationError
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import SettingsError, first_fault
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import RunSettings
 from ...backend.output.feedback.live_run import LiveTarget
-from ...backend.story.journal.run_files import first_fault
 from ...backend.story.loop.external import ExternalAttempts
 from .. import host
 from ..host import running_graph

@@ -22,7 +22,7 @@ from comfy.cli_args import args
 from pydantic import BaseModel, ValidationError
 from server import PromptServer
 
-from ...backend.core.errors import InterleaveError
+from ...backend.core.errors import InterleaveError, first_fault
 from ...backend.core.remote.own_servers import from_own_page, may_be_called
 
 MAX_BODY = 256 * 1024
@@ -81,9 +81,8 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
             given = await _given(request, route)
             answer = await asyncio.to_thread(route.answer, given)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(str(part) for part in fault["loc"])
-            return _refused(400, f"{place or 'request'}: {fault['msg']}")
+            fault = first_fault(error)
+            return _refused(400, f"{fault.place or 'request'}: {fault.reason}")
         except InterleaveError as error:
             return _refused(404 if request.method == "GET" else 400, str(error))
         if isinstance(answer, Content):

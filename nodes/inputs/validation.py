@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ...backend.core.errors import InterleaveError, SettingsError
+from ...backend.core.errors import InterleaveError, SettingsError, first_fault
 from ...backend.core.machine.libraries import is_too_old, least
-from ...backend.story.journal.run_files import first_fault
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

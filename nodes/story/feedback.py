@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from comfy_api.latest import io
 from pydantic import ValidationError
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import SettingsError, first_fault
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import Trajectory
 from ...backend.output.feedback.log import Feedback, read_feedback, record_feedback
-from ...backend.story.journal.run_files import RUN, first_fault
+from ...backend.story.journal.run_files import RUN
 from .. import host
 from ..inputs.run_folder import PARENT, run_folder
 from ..inputs.sockets import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import SettingsError, first_fault
 from ...backend.core.shown_text import shown_text
 from ...cli.settings import with_settings
 from ...cli.shared_options import (
@@ -165,7 +165,6 @@ def feedback(
     from pydantic import ValidationError
 
     from ...backend.output.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
-    from ...backend.story.journal.run_files import first_fault
 
     better, note = better.strip(), note.strip()
     given = [accept, reject or bool(better), take_back]

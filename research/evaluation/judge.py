@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ...backend.core.errors import ChatError, ServerError, boundary
 from ...backend.core.pictures import Picture
+from ...backend.core.remote.call import check_seconds
 from ...backend.core.seams.chat_model import ChatModel, Message, ReplySettings
 from ...backend.models.chat import CHAT_BACKENDS, open_chat
 from ...training.content_cache import ContentCache, key_of
@@ -50,6 +51,7 @@ class BenchmarkJudge:
         Raises:
             SettingsError: If the file cannot be used.
         """
+        check_seconds(deadline=deadline)
         self._chat, self.deadline = chat, deadline
         self._answers = ContentCache(answers, "The judge's answers")
         self._under_way: dict[str, Future[str]] = {}

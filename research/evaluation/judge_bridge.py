@@ -33,7 +33,14 @@ from urllib.parse import parse_qs
 
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
-from ...backend.core.errors import ChatError, InterleaveError, PictureError, SettingsError, boundary
+from ...backend.core.errors import (
+    ChatError,
+    InterleaveError,
+    PictureError,
+    SettingsError,
+    boundary,
+    first_fault,
+)
 from ...backend.core.files.bounded_reader import parse_json
 from ...backend.core.pictures import Picture
 from ...backend.core.seams.chat_model import MAX_PIXELS_BOUND, Message, ReplySettings
@@ -513,5 +520,5 @@ class _Handler(BaseHTTPRequestHandler):
 def _one_line(error: BadRequest | ValidationError) -> str:
     if isinstance(error, BadRequest):
         return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}"
+    fault = first_fault(error)
+    return f"{fault.place or 'body'}: {fault.reason}"

@@ -58,9 +58,10 @@ def overhead() -> Figures:
 
 def one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
     """Return the milliseconds of each edit, and of these the model's part."""
-    from interleave_thinker.service.check import photograph_like, pixels
+    from interleave_thinker.backend.core.types.run_settings import sides_of
+    from interleave_thinker.service.check import photograph_like
 
-    image = photograph_like(pixels(source)).base64_png()
+    image = photograph_like(sides_of(source)).base64_png()
     times, model = [], []
     with httpx.Client(base_url=running.url, trust_env=False, timeout=60) as client:
         for seed in range(number + 5):

@@ -28,6 +28,7 @@ from pydantic import (
 )
 from typing_extensions import Self
 
+from ...backend.core.types.run_settings import MAX_SIDE, MIN_SIDE
 from ..pool import GeneratedImage, ServiceError
 
 IMAGES_API = "/v1"
@@ -138,7 +139,6 @@ def images_events(images: list[GeneratedImage], kind: str, file: str) -> bytes:
 MAX_PROMPT = 20_000
 MAX_SEED = 2**53
 RANDOM_SEEDS = 2**31
-MIN_SIDE, MAX_SIDE = 16, 8192
 MAX_DRAWN_PIXELS = 16 * 1024 * 1024
 MAX_VALUES = 10_000
 MAX_IMAGES = 16

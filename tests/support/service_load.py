@@ -19,7 +19,8 @@ from typing import Any
 import httpx
 from pydantic import ValidationError
 
-from interleave_thinker.service.check import ServiceReply, body_of, photograph_like, pixels
+from interleave_thinker.backend.core.types.run_settings import sides_of
+from interleave_thinker.service.check import ServiceReply, body_of, photograph_like
 
 PROMPT = "a red boat on a calm sea"
 IMAGE = "image"
@@ -100,7 +101,7 @@ class Load:
         }
 
     async def _run(self) -> None:
-        source = photograph_like(pixels(self.source)).base64_png() if self.source else None
+        source = photograph_like(sides_of(self.source)).base64_png() if self.source else None
         limits = httpx.Limits(max_connections=self.clients, max_keepalive_connections=self.clients)
         async with httpx.AsyncClient(timeout=self.timeout, limits=limits, trust_env=False) as client:
             start, due = time.perf_counter(), self._due()

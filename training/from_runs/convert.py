@@ -18,13 +18,12 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from ...backend.core.answers.reading import write_verdict
-from ...backend.core.errors import AnswerError, SettingsError
+from ...backend.core.errors import AnswerError, SettingsError, first_fault
 from ...backend.core.pictures import Picture
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.models.scorers import Scorer
 from ...backend.output.feedback.sft_rows import MARK, CorrectionSource, SftMessage, SftRow, refined_range
 from ...backend.story.agents.critic import critic_message
-from ...backend.story.journal.run_files import first_fault
 from ..content_cache import ContentCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RARE, write_rows

@@ -19,7 +19,7 @@ from typing import Annotated
 from PIL import Image, ImageDraw, ImageFont
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import SettingsError, first_fault
 from ...backend.core.files.bounded_reader import read_json
 from ...backend.core.files.image_places import ImagePlaces
 from ...backend.core.pictures import Picture
@@ -27,7 +27,6 @@ from ...backend.core.prompts.agent_card import KindReliability
 from ...backend.core.prompts.trained_with import critic_card
 from ...backend.core.types import CheckedItem, ChecklistItem
 from ...backend.story.agents.critic import EVEN
-from ...backend.story.journal.run_files import first_fault
 from ..from_runs.run_folders import annotated_runs
 from ..statistics import share
 from ..trainer.model_card import reliability_table

@@ -38,9 +38,9 @@ from ...backend.core.errors import (
     boundary,
 )
 from ...backend.core.pictures import Picture
-from ...backend.core.seams.generator import as_generator
+from ...backend.core.seams.adoption import adopt
+from ...backend.core.seams.generator import Generator
 from ...backend.core.types import Score
-from ...backend.models.generators import Generator
 from ...backend.models.scorers import Scorer
 from ..content_cache import ContentCache, SingleFlight, key_of
 from .bounded_calls import BoundedCalls, CallTimeout, Failures
@@ -165,7 +165,7 @@ class Card:
         """Each moves a model to the GPU, or off it."""
         self._judge: Role = "policy" if isinstance(scorer, BaseJudge) else "judge"
         self._lock = threading.Lock()
-        drawer = as_generator(generator)
+        drawer = adopt(generator, Generator)
         if drawer.modules:
             self._movers["generator"] = mover(lambda: drawer.modules)
         judge: Any = scorer if hasattr(scorer, "offload") else getattr(scorer, "chat", None)
@@ -282,7 +282,7 @@ class Redrawer:
     ) -> None:
         """Create a redrawer; `card` is the GPU shared with the trained model, if it is shared."""
         self.card = card
-        self.generator = generator = as_generator(generator)
+        self.generator = generator = adopt(generator, Generator)
         self.scorer = scorer
         self.cache, self.settings = cache, settings
         slots = max(settings.parallel_draws, generator.draws_at_once)

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ...backend.core.errors import PictureError, SettingsError
+from ...backend.core.errors import PictureError, SettingsError, first_fault
 from ...backend.core.files.atomic import writing_folder
 from ...backend.core.files.bounded_reader import (
     MAX_JSON_VALUES,
@@ -67,9 +67,8 @@ class RowProblem:
     @classmethod
     def of(cls, place: str, error: ValidationError) -> RowProblem:
         """Return the first problem that a validation found."""
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "row"
-        return cls(place, field, first["msg"].removeprefix("Value error, "))
+        fault = first_fault(error)
+        return cls(place, fault.place or "row", fault.reason)
 
 
 def read_values(path: Path) -> Iterator[tuple[str, Any]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ...backend.core.errors import SettingsError, TrainingError, boundary
+from ...backend.core.errors import SettingsError, TrainingError, boundary, first_fault
 from ...backend.core.files.atomic import write_text
 from ...backend.core.files.bounded_reader import read_bytes_if_any, read_json
 from ...backend.core.machine.libraries import installed
@@ -205,10 +205,8 @@ def read_facts(folder: Path) -> CardFacts | None:
     try:
         return CardFacts.model_validate(read_json(path, TrainingError, "The model card's facts", MAX_BYTES))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "content"
         raise TrainingError(
-            f"The facts of the model card {str(path)!r} are not valid: {where}: {first['msg']}.",
+            f"The facts of the model card {str(path)!r} are not valid{first_fault(error)}",
             "Copy the file again from where the model was trained, or delete it. The model card then lacks "
             "these facts.",
         ) from error

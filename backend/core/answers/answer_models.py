@@ -1,15 +1,13 @@
-"""Pydantic models of the answers of planner and critic, and their validation errors in plain words."""
+"""Pydantic models of the answers of planner and critic."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
-from ..errors import AnswerError
+from ..errors import AnswerError, first_fault
 from ..types import MAX_STEPS, Several, Text
 from .objects import FoundObject
 from .other_forms import bool_from_word
@@ -45,29 +43,6 @@ OR_NULL = re.compile(r"\W*\bor\s+(?:null|none|empty|\"\")\W*$", re.IGNORECASE)
 ONLY_SLOT = re.compile(r"\s*(?:\{[^\W\d]\w{0,40}\}|<\w[^<>/]*[ _-]\w[^<>/]*>)\s*")
 """A slot without its value: `{prompt}`, `<what the image shows>`."""
 ONLY_DOTS = re.compile(r"\W*(?:\.\.\.|…)\W*")
-WORDS: Mapping[str, str] = {
-    "missing": "it is missing",
-    "string_type": "it must be a text",
-    "string_too_long": "it must have at most {max_length} characters",
-    "string_too_short": "it must have at least {min_length} characters",
-    "int_type": "it must be a whole number",
-    "int_parsing": "it must be a whole number",
-    "int_parsing_size": "it must be a whole number of at most 15 digits",
-    "int_from_float": "it must be a whole number",
-    "bool_type": "it must be true or false",
-    "bool_parsing": "it must be true or false",
-    "finite_number": "it must be a finite number",
-    "greater_than_equal": "it must be at least {ge}",
-    "less_than_equal": "it must be at most {le}",
-    "tuple_type": "it must be a list",
-    "list_type": "it must be a list",
-    "model_type": "it must be an object with keys",
-    "model_attributes_type": "it must be an object with keys",
-    "dict_type": "it must be an object with keys",
-    "too_short": "it must have at least {min_length} entries",
-    "too_long": "it must have at most {max_length} entries",
-}
-"""Explanations of pydantic's error types, for users."""
 MAX_SHOWN = 120
 
 
@@ -159,25 +134,14 @@ def unfit(what: str, error: ValidationError, found: FoundObject) -> AnswerError:
 
     Example: `execution_plan[0].prompt is 5; it must be a text`.
     """
-    first = error.errors(include_url=False)[0]
-    if not first["loc"] and first["type"] == "value_error":
-        return AnswerError(f"The {what} cannot be used: {reason_of(first)}.", found.raw)
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-    shown = "" if first["type"] == "missing" else f" is {_shown(first.get('input'))}"
+    fault = first_fault(error)
+    if not fault.loc and fault.kind == "value_error":
+        return AnswerError(f"The {what} cannot be used: {fault.reason}.", found.raw)
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault.loc).lstrip(".")
+    shown = "" if fault.kind == "missing" else f" is {_shown(fault.value)}"
     return AnswerError(
-        f"The {what} has the wrong format: {path or 'the answer'}{shown}; {reason_of(first)}.", found.raw
+        f"The {what} has the wrong format: {path or 'the answer'}{shown}; {fault.reason}.", found.raw
     )
-
-
-def reason_of(fault: ErrorDetails) -> str:
-    """Return the reason of an error without Python terms."""
-    context = fault.get("ctx", {})
-    if fault["type"] == "value_error":
-        # These come from the validators of this package, whose texts are written for users.
-        return str(context["error"])
-    if fault["type"] in WORDS:
-        return WORDS[fault["type"]].format(**context)
-    return fault["msg"].replace("Input should be ", "it must be ")
 
 
 def _shown(value: Any) -> str:

@@ -141,7 +141,7 @@ def _containers(place: ReplyPart) -> Sequence[ReplyPart]:
     if place.content.count("```") % 2:
         raise AnswerError("A code fence is not closed.", place.content[-200:])
     return [
-        ReplyPart(place.text, place.begin + fenced.start(1), place.begin + fenced.end(1), closed=True)
+        replace(place, begin=place.begin + fenced.start(1), end=place.begin + fenced.end(1), closed=True)
         for fenced in FENCED.finditer(place.content)
     ] or [place]
 

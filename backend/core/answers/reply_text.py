@@ -14,9 +14,8 @@ from __future__ import annotations
 import dataclasses
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from ..errors import AnswerError
 from ..types import MAX_TEXT
@@ -63,6 +62,7 @@ MAX_BESIDE = 120
 BEFORE_ALONE = re.compile(r"(?:<\|?\w{1,30}\|?>(?:\s?\w{1,12}(?=\s?<))?\s?)*(?:```[\w+-]{0,20})?\s*\[?")
 CUT_TAG = re.compile(r"</?[a-z]{0,6}$", re.IGNORECASE)
 AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?\s*(?:(?:" + TOKEN + r")\s*)*")
+COMMENT_START = re.compile(r"<!--|/\*|\{#")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|/\*.*?(?:\*/|\Z)|\{#.*?(?:#\}|\Z)", re.DOTALL)
 """A comment in HTML, a program or a template; one that is not closed lasts to the end."""
 BARE_CHANNELS = re.compile(r"\s*analysis\s*(?![a-z:\s])(?:.*?assistantfinal|.*)", re.DOTALL)
@@ -141,13 +141,17 @@ def _kind(tag: re.Match[str]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class ReplyPart:
-    """A part of a reply, from `begin` to `end`. `tagged`: it is inside <answer>. `closed`: a tag ends it."""
+    """A part of a reply, from `begin` to `end`.
+
+    `tagged`: it is inside <answer>. `closed`: a tag ends it. `comments`: places of the comments in `text`.
+    """
 
     text: str = field(repr=False)
     begin: int
     end: int
     tagged: bool = False
     closed: bool = False
+    comments: Sequence[tuple[int, int]] = ()
 
     @property
     def content(self) -> str:
@@ -189,14 +193,13 @@ def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
         AnswerError: An object cannot be parsed, or has equal keys with different values.
     """
     text, floor = place.text, place.begin
-    comments = _comments(text)
     position = text.find("{", floor, place.end)
     while position >= 0:
         if OBJECT_START.match(text, position):
             found = read_object(text, position, place.end, place.closed)
             alone = _begins_line(text, position, floor) and _ends_line(text, found.end, place.end)
-            at = bisect_right(comments, (position, len(text))) - 1
-            alone = alone and not (at >= 0 and position < comments[at][1])
+            at = bisect_right(place.comments, (position, len(text))) - 1
+            alone = alone and not (at >= 0 and position < place.comments[at][1])
             yield dataclasses.replace(found, alone=alone)
             position = floor = max(found.end, position + 1)
         else:
@@ -204,10 +207,18 @@ def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
         position = text.find("{", position, place.end)
 
 
-@lru_cache(maxsize=2)
-def _comments(text: str) -> list[tuple[int, int]]:
-    """Return the places of the comments in a text. The parts of a reply have the same text."""
-    return [one.span() for one in COMMENT.finditer(text)]
+def _comments(text: str, thoughts: Sequence[ReplyPart]) -> list[tuple[int, int]]:
+    """Return the places of the comments in a reply. One that begins in a thought ends with it."""
+    found: list[tuple[int, int]] = []
+    ordered = sorted((one.begin, one.end) for one in thoughts)
+    at = 0
+    while start := COMMENT_START.search(text, at):
+        within = bisect_right(ordered, (start.start(), len(text))) - 1
+        in_thought = within >= 0 and start.start() < ordered[within][1]
+        comment = COMMENT.match(text, start.start(), ordered[within][1] if in_thought else len(text))
+        at = comment.end() if comment else start.end()
+        found.append((start.start(), at))
+    return found
 
 
 def frame(reasoning: str) -> str:
@@ -285,11 +296,10 @@ class _Splitter:
         self._add_outside(outside_from, len(text), closed=False)
         if self._reasoning is None and self._drafts:
             self._reasoning = self._drafts[0].content
-        return SplitReply(
-            reasoning=_unframed(self._reasoning or ""),
-            places=tuple(self._answers or self._outside),
-            thoughts=(*self._thoughts, *self._drafts),
-        )
+        thoughts = (*self._thoughts, *self._drafts)
+        comments = _comments(text, thoughts)
+        places = (dataclasses.replace(one, comments=comments) for one in self._answers or self._outside)
+        return SplitReply(_unframed(self._reasoning or ""), tuple(places), thoughts)
 
     def _name(self, tag: re.Match[str]) -> str:
         """Return the kind of a tag as `tag_name` does; empty for a mark within the text."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from ..errors import SettingsError
+from ..errors import SettingsError, first_fault
 from ..files.atomic import write_text
 from ..files.bounded_reader import read_json
 from ..types.checklist import QuestionKind
@@ -169,9 +169,8 @@ def read_card(path: Path) -> AgentCard | None:
     try:
         return AgentCard.model_validate(found)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        field = ".".join(map(str, fault["loc"]))
+        fault = first_fault(error)
         raise SettingsError(
-            f"{field} in the agent card {str(path)!r} is {str(fault['input'])[:40]!r}: {fault['msg']}.",
+            f"{fault.place} in the agent card {str(path)!r} is {str(fault.value)[:40]!r}: {fault.reason}.",
             "Correct the value, or delete the file.",
         ) from error

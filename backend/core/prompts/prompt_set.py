@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from ..errors import SettingsError
+from ..errors import SettingsError, first_fault
 from ..files.atomic import remove, write_text
 from ..files.bounded_reader import read_text
 from ..types.values import ValidTexts
@@ -122,13 +122,11 @@ class PromptSet(ValidTexts):
         try:
             return cls(**texts)
         except ValidationError as error:
-            fault = error.errors()[0]
-            reason = (
-                f"{fault['loc'][0]}.txt has more than {MAX_TEMPLATE} characters"
-                if fault["loc"]
-                else fault["msg"].removeprefix("Value error, ")
-            )
-            raise SettingsError(f"Prompt set {str(folder)!r}: {reason}.", "Correct its files.") from error
+            fault = first_fault(error)
+            file = f"{fault.place}.txt: " if fault.loc else ""
+            raise SettingsError(
+                f"Prompt set {str(folder)!r}: {file}{fault.reason}.", "Correct its files."
+            ) from error
 
     def save(self, folder: str | Path) -> None:
         """Write the files into a folder, which is created, and remove the optional files that are not set.

@@ -29,7 +29,7 @@ from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from ..errors import Cancelled, InterleaveError
+from ..errors import Cancelled, InterleaveError, SettingsError
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -133,6 +133,19 @@ def _fault(state: RetryCallState) -> Retryable:
     fault = state.outcome.exception() if state.outcome else None
     assert isinstance(fault, Retryable), "only Retryable is retried"
     return fault
+
+
+def check_seconds(**limits: float) -> None:
+    """Check that time limits, given by name, are positive and finite.
+
+    Raises:
+        SettingsError: One is not. The message names it.
+    """
+    for name, seconds in limits.items():
+        if not 0 < seconds < math.inf:
+            raise SettingsError(
+                f"The {name} must be a number of seconds above 0, not {seconds:g}.", "Set another number."
+            )
 
 
 class RemoteCall:

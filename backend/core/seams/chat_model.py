@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from PIL import Image
 from pydantic import Field
@@ -25,6 +25,7 @@ from ..pictures import Picture
 from ..prompts.prompt_set import PromptSet
 from ..prompts.trained_with import TrainedWith
 from ..types import Plan, Text, Value
+from .adoption import adopt, forwards, has_member
 
 MAX_TOKENS = 4096
 """Default token limit of an answer."""
@@ -273,58 +274,12 @@ class ChatModel(ABC):
         return ""
 
 
+@forwards(ChatModel, to="_chat")
 class ChatWrapper(ChatModel):
     """A chat model that passes everything on to another one. Override what differs."""
 
     def __init__(self, chat: ChatModel) -> None:
-        self._chat = adopted(chat)
-
-    @property
-    def identity(self) -> str:
-        """Identity of the wrapped chat."""
-        return self._chat.identity
-
-    def reply(
-        self,
-        messages: Sequence[Message],
-        settings: ReplySettings,
-        on_token: OnToken | None = None,
-    ) -> Reply:
-        """Return the wrapped chat's reply."""
-        return self._chat.reply(messages, settings, on_token)
-
-    def __getattribute__(self, name: str) -> Any:
-        # A member of ChatModel that a subclass of this class does not override.
-        if name in OPTIONAL and getattr(type(self), name) is getattr(ChatModel, name):
-            return getattr(object.__getattribute__(self, "_chat"), name)
-        return object.__getattribute__(self, name)
-
-
-class AdoptedChat(ChatWrapper):
-    """A chat backend without this base class, such as one of a plug-in for release 0.3.0.
-
-    What it lacks has the defaults of ChatModel.
-    """
-
-    def __init__(self, chat: Any) -> None:
-        self._chat = chat
-
-    @property
-    def answers_together(self) -> bool:
-        """What the adopted chat says, or whether it has `reply_together`."""
-        return getattr(self._chat, "answers_together", hasattr(self._chat, "reply_together"))
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in OPTIONAL and not hasattr(object.__getattribute__(self, "_chat"), name):
-            return object.__getattribute__(self, name)
-        return super().__getattribute__(name)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_chat"), name)
-
-
-OPTIONAL = frozenset(name for name in vars(ChatModel) if not name.startswith("_")) - {"identity", "reply"}
-"""Members of ChatModel that a backend may lack."""
+        self._chat = adopt(chat, ChatModel)
 
 
 def shares_weights(chat: ChatModel, other: object) -> bool:
@@ -334,12 +289,7 @@ def shares_weights(chat: ChatModel, other: object) -> bool:
 
 def is_chat(found: object) -> TypeIs[ChatModel]:
     """Return whether an object is a chat backend, with or without the base class."""
-    return isinstance(found, ChatModel) or hasattr(found, "reply")
-
-
-def adopted(chat: ChatModel) -> ChatModel:
-    """Return a chat backend with all members of ChatModel."""
-    return chat if isinstance(chat, ChatModel) else AdoptedChat(chat)
+    return has_member(found, "reply")
 
 
 def shown_size(size: tuple[int, int], area: int) -> tuple[int, int]:

@@ -8,7 +8,6 @@ generator and not its type.
 
 from __future__ import annotations
 
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,16 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ..errors import SettingsError
+from ..errors import SettingsError, first_fault
 from ..pictures import Picture
 from ..types import MAX_STEP_IMAGES, Enhancement, Plan, StepSettings
+from .adoption import adopt, forwards
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 Options = TypeVar("Options", bound=BaseModel)
-SIZE = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII | re.IGNORECASE)
-MIN_SIDE, MAX_SIDE = 16, 8192
 CONNECT = "Choose a generator, or remove the prompt of every step from the plan."
 
 
@@ -229,6 +227,7 @@ class Generator(ABC):
         return self
 
 
+@forwards(Generator, to="inner")
 class GeneratorWrapper(Generator):
     """Base of generators that wrap another one: what the wrapped generator can do, the wrapper can do too.
 
@@ -236,7 +235,7 @@ class GeneratorWrapper(Generator):
     """
 
     def __init__(self, inner: Generator) -> None:
-        self.inner = as_generator(inner)
+        self.inner = adopt(inner, Generator)
 
     @property
     def identity(self) -> str:
@@ -297,77 +296,6 @@ class GeneratorWrapper(Generator):
         return other
 
 
-def _forwarded(name: str) -> property:
-    return property(
-        lambda self: getattr(self.inner, name), lambda self, value: setattr(self.inner, name, value)
-    )
-
-
-for _name in vars(Generator).keys() - vars(GeneratorWrapper).keys():
-    if not _name.startswith("_"):
-        setattr(GeneratorWrapper, _name, _forwarded(_name))
-
-
-class AdaptedGenerator(Generator):
-    """A generator of a plug-in or a script without the base class, which has only `identity` and `draw`.
-
-    What it has in addition is used, and what it lacks has the default.
-    """
-
-    _copying = frozenset({"with_step_settings", "with_draw_options", "stopped_by"})
-
-    def __init__(self, inner: Any) -> None:
-        object.__setattr__(self, "inner", inner)
-
-    def __getattribute__(self, name: str) -> Any:
-        own = object.__getattribute__
-        if name.startswith("_") or name == "inner" or not hasattr(own(self, "inner"), name):
-            return own(self, name)
-        found = getattr(own(self, "inner"), name)
-        return _adapting(found) if name in own(self, "_copying") else found
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.inner, name, value)
-
-    @property
-    def identity(self) -> str:
-        """Identity of the generator."""
-        return self.inner.identity
-
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Generate an image. Errors are those of the generator."""
-        return self.inner.draw(prompt, source, seed)
-
-    @property
-    def draws_many(self) -> bool:
-        """Whether it has a method for many images. Several workers are kept busy with single calls."""
-        return hasattr(self.inner, "draw_many") and self.draws_at_once == 1
-
-    @property
-    def follows_anchor(self) -> bool:
-        """Whether it has a method for the anchor."""
-        return hasattr(self.inner, "set_anchor")
-
-
-def as_generator(found: Any) -> Generator:
-    """Return a generator as one with all members of the base class.
-
-    Raises:
-        SettingsError: The object has no `draw` or no `identity`.
-    """
-    if isinstance(found, Generator):
-        return found
-    if not callable(getattr(found, "draw", None)) or not hasattr(found, "identity"):
-        raise SettingsError(
-            f"{type(found).__name__} is not a generator.", "A generator has `identity` and `draw`."
-        )
-    return AdaptedGenerator(found)
-
-
-def _adapting(method: Callable[..., Any]) -> Callable[..., Generator]:
-    return lambda *given, **named: as_generator(method(*given, **named))
-
-
 class NoGenerator(Generator):
     """The generator of a run whose plan has only text-only steps."""
 
@@ -390,23 +318,6 @@ class NoGenerator(Generator):
         raise SettingsError("The run has no generator.", CONNECT)
 
 
-def sides_of(size: str | None, least: int = MIN_SIDE) -> tuple[int, int] | None:
-    """Return width and height of a "WIDTHxHEIGHT" text.
-
-    Raises:
-        SettingsError: The text is invalid, or a side is less than `least` or too large.
-    """
-    if size is None:
-        return None
-    match = SIZE.fullmatch(size)
-    if not match or not all(least <= int(side) <= MAX_SIDE for side in match.groups()):
-        raise SettingsError(
-            f"Invalid size {size[:100]!r}: expected WIDTHxHEIGHT with sides of {least} to {MAX_SIDE} pixels.",
-            "For example: 1024x768.",
-        )
-    return int(match[1]), int(match[2])
-
-
 def read_options(generator: str, kind: type[Options], given: dict[str, Any]) -> Options:
     """Return the options of a generator with these values.
 
@@ -416,9 +327,8 @@ def read_options(generator: str, kind: type[Options], given: dict[str, Any]) -> 
     try:
         return kind(**given)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        name, value = ".".join(map(str, fault["loc"])), str(fault["input"])[:100]
-        message = f"Generator {generator!r}, option {name}={value}: {fault['msg']}."
+        fault = first_fault(error)
+        message = f"Generator {generator!r}, option {fault.place}={str(fault.value)[:100]}: {fault.reason}."
         raise SettingsError(message) from error
 
 

@@ -10,9 +10,10 @@ first use and never kept in RAM.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field
 
@@ -106,14 +107,15 @@ class Footage:
     fps: float
 
 
-class ClipMaker(Protocol):
+class ClipMaker(ABC):
     """Generates the frames of a clip."""
 
     @property
+    @abstractmethod
     def identity(self) -> str:
         """Name of the model and of its settings. It changes if they could give other frames."""
-        ...
 
+    @abstractmethod
     def make(self, pair: ClipPair, seed: int) -> Footage:
         """Return the frames from `pair.first` to `pair.last`.
 
@@ -121,7 +123,6 @@ class ClipMaker(Protocol):
             GeneratorError: The generation failed or ran out of memory.
             Cancelled: The run was cancelled.
         """
-        ...
 
 
 class Clip(Value):

@@ -1,16 +1,15 @@
 """The planner and the critic as a run calls them: one base class each, with defaults.
 
 `agents.Planner` and `agents.Critic` ask chat models. A planner or critic of your own is a subclass, or it has
-the same methods (`as_role`).
+the same methods (`seams.adoption.adopt`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
-from ..errors import ChatError, SettingsError
+from ..errors import ChatError
 from ..pictures import Picture
 from .checklist import CheckedItem, ChecklistItem
 from .plan import Plan, Request
@@ -106,33 +105,6 @@ class CriticLike(AgentLike):
             Cancelled: The run was cancelled.
         """
         raise ChatError("This critic does not answer checklists.", "Use another critic, or no checklist.")
-
-
-Role = TypeVar("Role")
-WITH_METHOD = {"checks_items": "check", "judges_together": "judge_together", "repeats": "numbers"}
-"""Capabilities of an object without its base class: it has one if it has the method."""
-
-
-def as_role(agent: Any, role: type[Role]) -> Role:
-    """Return an agent or a scorer as one with all members of its base class; what it lacks has the defaults.
-
-    Raises:
-        SettingsError: It lacks a member that has no default.
-    """
-    if isinstance(agent, role):
-        return agent
-    if missing := sorted(name for name in vars(role)["__abstractmethods__"] if not hasattr(agent, name)):
-        raise SettingsError(
-            f"{type(agent).__name__} has no {' and no '.join(map(repr, missing))}.",
-            f"Write a subclass of {role.__name__}.",
-        )
-    names = [name for name in dir(role) if not name.startswith("_") and hasattr(agent, name)]
-    members: dict[str, Any] = {name: property(lambda _, name=name: getattr(agent, name)) for name in names}
-    for name, method in WITH_METHOD.items():
-        if hasattr(role, name):
-            members.setdefault(name, hasattr(agent, method))
-    adapted: Any = type(type(agent).__name__, (role,), members)()
-    return adapted
 
 
 class PartStore(ABC):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ..pictures import Picture
 from .values import DIRECT, Several, StepImage, StepLora, Text, Value, bounded_identity, written_without
@@ -19,9 +20,33 @@ MAX_STEP_IMAGES = 16
 """Maximum number of images shown to a model at once, including the one it edits."""
 MIN_SIDE, MAX_SIDE = 16, 8192
 """Bounds of the sides of an image in pixels."""
-SIZE = re.compile(r"([0-9]{1,5})x([0-9]{1,5})")
+SIZE = re.compile(r"([0-9]{1,5})x([0-9]{1,5})", re.IGNORECASE)
 STRONGEST_LORA = 100.0
 """Largest absolute strength of a LoRA, as in ComfyUI's own loader."""
+
+
+def sides_of(size: str, least: int = MIN_SIDE) -> tuple[int, int]:
+    """Return width and height of a "WIDTHxHEIGHT" text.
+
+    Raises:
+        ValueError: The text is invalid, or a side is less than `least` or too large.
+    """
+    match = SIZE.fullmatch(size)
+    if not match or not all(least <= int(side) <= MAX_SIDE for side in match.groups()):
+        raise ValueError(
+            f"it must be WIDTHxHEIGHT with sides of {least} to {MAX_SIDE} pixels, such as 1024x768"
+        )
+    return int(match[1]), int(match[2])
+
+
+def _checked(size: str, least: int = MIN_SIDE) -> str:
+    sides_of(size, least)
+    return size
+
+
+ImageSize = Annotated[str, AfterValidator(_checked)]
+AnySize = Annotated[str, AfterValidator(partial(_checked, least=1))]
+"""Size for a service, which decides itself how small an image may be."""
 
 
 class StepSettings(Value):
@@ -54,7 +79,7 @@ class StepSettings(Value):
     negative: Text | None = None
     mask: StepImage | None = None
     reference: StepImage | None = None
-    size: str | None = Field(
+    size: ImageSize | None = Field(
         default=None, description=f"WIDTHxHEIGHT in pixels, sides of {MIN_SIDE} to {MAX_SIDE}."
     )
     lora: StepLora | None = Field(
@@ -67,17 +92,6 @@ class StepSettings(Value):
         le=STRONGEST_LORA,
         description="Strength of the step's LoRA. Empty: 1, the strength of the training.",
     )
-
-    @field_validator("size")
-    @classmethod
-    def _check_size(cls, size: str | None) -> str | None:
-        match = SIZE.fullmatch(size or "")
-        fits = match is not None and all(MIN_SIDE <= int(side) <= MAX_SIDE for side in match.groups())
-        if size is not None and not fits:
-            raise ValueError(
-                f"it must be WIDTHxHEIGHT with sides of {MIN_SIDE} to {MAX_SIDE} pixels, such as 1024x768"
-            )
-        return size
 
     @model_validator(mode="after")
     def _has_lora(self) -> StepSettings:
@@ -92,10 +106,7 @@ class StepSettings(Value):
     @property
     def sides(self) -> tuple[int, int] | None:
         """Width and height of `size` in pixels."""
-        if self.size is None:
-            return None
-        width, height = self.size.split("x")
-        return int(width), int(height)
+        return sides_of(self.size) if self.size else None
 
     @property
     def strength(self) -> float:

@@ -6,7 +6,8 @@ from typing import TypedDict
 
 from ...core.machine import registry
 from ...core.machine.registry import Registry
-from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, adopted
+from ...core.seams.adoption import adopt
+from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
 
 REGISTRY = {
     "tinyworld": "...tinyworld.runtime.chat",
@@ -51,4 +52,4 @@ def open_chat(spec: str, **options: object) -> ChatModel:
     Raises:
         SettingsError: The name is unknown, the backend cannot be imported, or an option is not valid.
     """
-    return adopted(CHAT_BACKENDS.open(spec, **options))
+    return adopt(CHAT_BACKENDS.open(spec, **options), ChatModel)

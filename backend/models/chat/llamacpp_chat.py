@@ -18,11 +18,12 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from ...core.answers.grammar import GrammarName
-from ...core.errors import ChatError, SettingsError
+from ...core.errors import ChatError, SettingsError, first_fault
 from ...core.files.bounded_reader import opened
 from ...core.pictures import Picture
 from ...core.prompts.prompt_set import PromptSet
 from ...core.prompts.trained_with import TrainedWith, trained_with
+from ...core.remote.call import check_seconds
 from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
 from ...core.types import Value
 from ..checkpoints.checkpoint import files_digest, path_of
@@ -293,6 +294,7 @@ class LlamaCppChat(ChatModel):
 
     def __init__(self, server: SharedServer, timeout: float, deadline: float) -> None:
         self._server = server
+        check_seconds(timeout=timeout, deadline=deadline)
         self._timeout, self._deadline = timeout, deadline
         self._client: tuple[int, OpenAIChat | None] = 0, None
         model = server.files.model
@@ -444,9 +446,8 @@ def open(
     try:
         settings = LlamaCppSettings(**options)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        name = ".".join(map(str, fault["loc"]))
-        raise SettingsError(f"Option {name} of chat backend 'llamacpp': {fault['msg']}.") from error
+        fault = first_fault(error)
+        raise SettingsError(f"Option {fault.place} of chat backend 'llamacpp': {fault.reason}.") from error
     files = find_gguf(argument, settings.mmproj)
     digest = files.digest
     with _servers_lock:

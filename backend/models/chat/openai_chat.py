@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +13,21 @@ from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, Validati
 from typing_extensions import TypedDict
 
 from ...core.answers.grammar import GrammarName
-from ...core.errors import ChatError, ServerError, SettingsError
+from ...core.errors import ChatError, ServerError, SettingsError, first_fault
 from ...core.files.bounded_reader import parse_json
 from ...core.machine.counters import count
 from ...core.pictures import Picture
 from ...core.prompts.trained_with import TrainedWith, say_once, served
 from ...core.remote.api_keys import GrowingMask, KeyMask, check_variable, key_for, read_key
-from ...core.remote.call import OnText, RemoteCall, Retryable, moment_of, retry_after, unknown_model
+from ...core.remote.call import (
+    OnText,
+    RemoteCall,
+    Retryable,
+    check_seconds,
+    moment_of,
+    retry_after,
+    unknown_model,
+)
 from ...core.remote.server import RemoteServer
 from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, scaled_down
 from ...core.shown_text import JoinedHalves
@@ -403,7 +410,7 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
     try:
         event = Event.model_validate(parse_json(data, ChatError, "It", MAX_EVENT_VALUES))
     except ValidationError as error:
-        reason = error.errors(include_url=False)[0]["msg"]
+        reason = first_fault(error).reason
         raise ChatError(
             f"{where} sent an answer that is not a reply ({reason}): {server.quote(data)}"
         ) from error
@@ -472,11 +479,7 @@ class OpenAIChat(ChatModel):
         deadline: float = DEADLINE,
         kind: ServerKind = ServerKind(),
     ) -> None:
-        if not (0 < timeout < math.inf and 0 < deadline < math.inf):
-            raise SettingsError(
-                f"The timeout ({timeout:g} s) and the deadline ({deadline:g} s) must be above 0 seconds.",
-                "Set a positive number.",
-            )
+        check_seconds(timeout=timeout, deadline=deadline)
         self._model = model
         self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
         self._server = RemoteServer(self._url, key, ChatError)

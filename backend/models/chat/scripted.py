@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...core.errors import ChatError, SettingsError
+from ...core.errors import ChatError, SettingsError, first_fault
 from ...core.files.bounded_reader import parse_json, read_bytes
 from ...core.prompts.prompt_set import PromptSet
 from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
@@ -100,7 +100,7 @@ def open(argument: str) -> ScriptedChat:
     try:
         return ScriptedChat(REPLIES.validate_json(content.removeprefix(b"\xef\xbb\xbf")))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
         raise SettingsError(
-            f"Script {argument!r} is not a JSON list of replies: {first['msg']}.", "Correct the file."
+            f"Script {argument!r} is not a JSON list of replies: {first_fault(error).reason}.",
+            "Correct the file.",
         ) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...core.machine import registry
 from ...core.machine.registry import Registry
-from ...core.seams.generator import Generator, as_generator
+from ...core.seams.adoption import adopt
+from ...core.seams.generator import Generator
 
 REGISTRY = {
     "tinyworld": "...tinyworld.runtime.generator",
@@ -34,4 +35,4 @@ def open_generator(spec: str, **options: object) -> Generator:
     Raises:
         SettingsError: The name is unknown, its module cannot be imported, or an option is not supported.
     """
-    return as_generator(GENERATORS.open(spec, **options))
+    return adopt(GENERATORS.open(spec, **options), Generator)

@@ -122,7 +122,6 @@ def open(
             "Use images:MODEL@URL, for example images:qwen-image-edit@http://127.0.0.1:8000/v1.",
         )
     wanted = read_options("images", ImagesOptions, given)
-    wanted.sides  # noqa: B018 - validated before any request
     addresses = Addresses(match[2], wanted.service_port, VERSION)
     return ImagesGenerator(match[1], Reach(addresses, deadline, interrupted, wanted.mixed), wanted)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import re
 import threading
 import time
@@ -34,14 +33,24 @@ from ...core.errors import (
     InterleaveError,
     PictureError,
     SettingsError,
+    first_fault,
 )
 from ...core.pictures import MAX_PIXELS, Picture
 from ...core.remote.addresses import DEFAULT_PORT, Addresses
 from ...core.remote.api_keys import GENERATOR_KEY, read_key
 from ...core.remote.balanced import GREETING_SECONDS, Balanced, Endpoint, Endpoints, Unanswered
-from ...core.remote.call import MAX_ATTEMPTS, RemoteCall, Retryable, moment_of, retry_after, unknown_model
+from ...core.remote.call import (
+    MAX_ATTEMPTS,
+    RemoteCall,
+    Retryable,
+    check_seconds,
+    moment_of,
+    retry_after,
+    unknown_model,
+)
 from ...core.remote.server import RemoteServer
-from ...core.seams.generator import Generator, sides_of
+from ...core.seams.generator import Generator
+from ...core.types.run_settings import AnySize, sides_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -87,18 +96,14 @@ class ListOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    size: str | None = None
+    size: AnySize | None = None
     service_port: int = Field(default=DEFAULT_PORT, ge=1, le=65535)
     mixed: bool = False
 
     @property
     def sides(self) -> tuple[int, int] | None:
-        """Width and height of `size` in pixels.
-
-        Raises:
-            SettingsError: `size` is invalid.
-        """
-        return sides_of(self.size, least=1)
+        """Width and height of `size` in pixels."""
+        return sides_of(self.size, least=1) if self.size else None
 
 
 class DrawOptions(ListOptions):
@@ -283,9 +288,8 @@ def read_answer(kind: type[Answer], data: bytes, where: str, server: RemoteServe
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]["msg"]
         raise GeneratorError(
-            f"{where} did not return {what} ({fault}): {server.quote(data)}",
+            f"{where} did not return {what} ({first_fault(error).reason}): {server.quote(data)}",
             "Check that this server has the protocol of the generator.",
         ) from error
 
@@ -404,8 +408,7 @@ class Reach:
     mixed: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.deadline < math.inf:
-            raise SettingsError(f"The deadline must be above 0 seconds, not {self.deadline}.")
+        check_seconds(deadline=self.deadline)
 
 
 class NotYet(GeneratorError):

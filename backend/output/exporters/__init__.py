@@ -14,11 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...core.errors import JournalError, SettingsError
+from ...core.errors import JournalError, SettingsError, first_fault
 from ...core.machine import registry
 from ...core.machine.registry import Registry
 from ...core.types import Trajectory
-from ...story.journal.run_files import first_fault
 from ..report.export_options import ExportOptions
 
 REGISTRY = {

@@ -38,7 +38,7 @@ from pydantic import (
 )
 
 from ...core.answers.reading import write_verdict
-from ...core.errors import JournalError, SettingsError
+from ...core.errors import JournalError, SettingsError, first_fault
 from ...core.files.bounded_reader import parse_json
 from ...core.pictures import Picture
 from ...core.prompts.prompt_set import PromptSet, default_prompt_set
@@ -46,7 +46,7 @@ from ...core.types import Attempt, Step, Trajectory, Value, Verdict
 from ...core.types.checklist import named_failures
 from ...story.agents.critic import critic_message
 from ...story.journal.journal import FolderLock
-from ...story.journal.run_files import RunFiles, first_fault
+from ...story.journal.run_files import RunFiles
 from .log import Feedback
 
 MARK = "<image>"

@@ -22,7 +22,8 @@ from ...core.pictures import Picture
 from ...core.prompts.agent_card import Role
 from ...core.prompts.prompt_set import PromptSet, default_prompt_set, fill
 from ...core.prompts.trained_with import TrainedWith, say_once
-from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, adopted
+from ...core.seams.adoption import adopt
+from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
 from ...core.types import MAX_TEXT, UnusedSetting
 from .copies import check_copies
 
@@ -160,7 +161,7 @@ class Agent:
         settings: ReplySettings | None = None,
         constrained_decoding: ConstrainedDecoding = "retry",
     ) -> None:
-        chat = adopted(chat)
+        chat = adopt(chat, ChatModel)
         if self.answers == "verdict" and not chat.sees_images:
             raise SettingsError(
                 "The critic cannot judge images: its model has no vision projector (mmproj file) next to its "

@@ -22,9 +22,10 @@ from ...core.answers.answer_models import unfit
 from ...core.answers.grammar import GrammarName
 from ...core.answers.reading import answers_in
 from ...core.answers.reply_text import OTHER_TAG, TAG, OtherTags, split_reply, tag_name
-from ...core.errors import AnswerError
+from ...core.errors import AnswerError, first_fault
 from ...core.prompts.prompt_set import SLOT, TEMPLATES, EnhancerPrompts, enhancer_prompts, fill, read_template
-from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, adopted, shares_weights
+from ...core.seams.adoption import adopt
+from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, shares_weights
 from ...core.types import MAX_STEPS, MAX_TEXT, Enhancement, Plan, Request, Step
 from ...core.types.cast import MAX_CAST, MAX_FACTS, MAX_TRAIT, MAX_TRAITS, CastMember, MemberKind, check_cast
 from .asking import bounded, own_answer, sampled_again
@@ -50,7 +51,7 @@ class Writer:
     def __init__(
         self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[object] = ()
     ) -> None:
-        self.chat = adopted(chat)
+        self.chat = adopt(chat, ChatModel)
         given = settings or ReplySettings()
         self.settings = given.model_copy(update={"max_tokens": given.max_tokens or self.max_tokens})
         self._staying = staying
@@ -311,10 +312,8 @@ def _cast_of(plan: Plan, answer: CastAnswer) -> tuple[CastMember, ...]:
         cast = plan.cast or tuple(CastMember(**one.model_dump()) for one in answer.cast)
         check_cast(cast, ())
     except ValueError as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise AnswerError(
-            f"A member of the cast is not valid: {reason.removeprefix('Value error, ')}."
-        ) from error
+        reason = first_fault(error).reason if isinstance(error, ValidationError) else error
+        raise AnswerError(f"A member of the cast is not valid: {reason}.") from error
     return cast
 
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ...core.answers.other_forms import shift_of
-from ...core.errors import JournalError
+from ...core.errors import JournalError, first_fault
 from ...core.files.bounded_reader import read_import, read_json
 from ...core.files.image_places import ImagePlaces
 from ...core.shown_text import shown_text
@@ -206,10 +206,8 @@ def read_record(path: str | Path) -> Record:
             found_prompts = [Prompts(None, None)] * len(entries)
             return Record(form="texts", entries=_entries(entries, found_prompts, _shift(entries), places))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
         raise JournalError(
-            f"{str(path)!r} is not an execution record: {where}: {first['msg']}.",
+            f"{str(path)!r} is not an execution record{first_fault(error)}",
             "Correct the file, or choose another one.",
         ) from error
     raise JournalError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ...core.answers.other_forms import words_of
-from ...core.errors import JournalError
+from ...core.errors import JournalError, first_fault
 from ...core.pictures import Picture
 from ...core.types import (
     Attempt,
@@ -26,7 +26,6 @@ from ...core.types import (
     Trajectory,
     Verdict,
 )
-from ..journal.run_files import first_fault
 from .reader import Record, RecordEntry, RecordImage
 
 MAX_TOTAL_PIXELS = 1024 * 1024 * 1024

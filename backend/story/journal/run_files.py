@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from PIL.Image import Image
 from pydantic import BaseModel, Field, ValidationError
 
-from ...core.errors import JournalError
+from ...core.errors import JournalError, first_fault
 from ...core.files import atomic
 from ...core.files.bounded_reader import parse_json, read_bytes_if_any
 from ...core.pictures import MAX_BYTES, Picture
@@ -314,15 +314,6 @@ def _is_link(path: Path) -> bool:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except OSError:
         return False
-
-
-def first_fault(error: ValidationError) -> str:
-    """Return the place and reason of the first invalid field, to be appended to the name of its file."""
-    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    # The name of a field may come from a foreign file.
-    place = ".".join(str(part)[:200] for part in fault["loc"])
-    message = fault["msg"].removeprefix("Value error, ")
-    return f", field {place!r}: {message}." if place else f": {message}."
 
 
 FORMAT = "interleave-thinker run"

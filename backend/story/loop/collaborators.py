@@ -7,10 +7,11 @@ from collections.abc import Generator as EventStream
 from dataclasses import dataclass
 
 from ...core.errors import ChatError
+from ...core.seams.adoption import adopt
 from ...core.seams.generator import Generator
 from ...core.seams.scorer import Scorer
 from ...core.types import Plan, Request, Step, StepResult
-from ...core.types.roles import CriticLike, PlannerLike, as_role
+from ...core.types.roles import CriticLike, PlannerLike
 from ..journal.store import RunStore
 from .events import Event
 
@@ -59,7 +60,7 @@ class Collaborators:
     def __post_init__(self) -> None:
         for name, role in (("planner", PlannerLike), ("critic", CriticLike)):
             if (agent := getattr(self, name)) is not None:
-                object.__setattr__(self, name, as_role(agent, role))
+                object.__setattr__(self, name, adopt(agent, role))
 
 
 class PlannedBefore(PlannerLike):

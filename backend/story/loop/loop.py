@@ -18,7 +18,8 @@ import time
 from collections.abc import Generator as EventStream
 
 from ...core.errors import Cancelled, SettingsError
-from ...core.seams.generator import Generator, NoGenerator, as_generator, check_text_only
+from ...core.seams.adoption import adopt
+from ...core.seams.generator import Generator, NoGenerator, check_text_only
 from ...core.types import Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
 from ...core.types.roles import CriticLike, PlannerLike
 from ..journal.run_files import plan_digest
@@ -221,7 +222,7 @@ class _Run:
         self.given = collaborators
         self.critic = collaborators.critic
         given = collaborators.generator
-        self.generator = NoGenerator() if given is None else as_generator(given)
+        self.generator = NoGenerator() if given is None else adopt(given, Generator)
         self.several = self.generator.draws_several
         self.run_plan = RunPlan(request, store, self.generator, collaborators)
         self.draws = CachedDraws(self.generator, store)

@@ -27,8 +27,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...core.answers.answer_models import reason_of
-from ...core.errors import SettingsError
+from ...core.errors import SettingsError, first_fault
 from ...core.types import MAX_STEPS, MAX_STYLE, Step, Value
 from ...core.types.cast import Cast, CastMember, MemberKind
 from ...core.types.checklist import ChecklistItem, QuestionKind, kind_of
@@ -60,18 +59,12 @@ def checked_cast(given: object, line: int | None = None) -> tuple[CastMember, ..
     try:
         return _Cast.model_validate({"cast": given}).cast
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = [str(part)[:60] for part in first["loc"][1:]]
-        name = _name_of(given, first["loc"])
+        fault = first_fault(error)
+        place = [str(part)[:60] for part in fault.loc[1:]]
+        name = _name_of(given, fault.loc)
         where = ", ".join([*([f"member {name}"] if name else []), *place[1:2]])
-        reason = reason_of(first)
-        if not line:
-            raise PlanTextError(
-                f"The cast{f', {where}' if where else ''}: {reason}.", "Correct it."
-            ) from error
-        raise PlanTextError(
-            f", cast{f', {where}' if where else ''}: {reason}.", "Correct it.", line
-        ) from error
+        said = f"cast{f', {where}' if where else ''}: {fault.reason}."
+        raise PlanTextError(f", {said}" if line else f"The {said}", "Correct it.", line) from error
 
 
 def _name_of(given: object, place: tuple[int | str, ...]) -> str:
@@ -229,9 +222,9 @@ def make_step(fields: dict[str, object], line: int) -> Step:
     try:
         return Step.model_validate(fields)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = f", {named(first['loc'])}" if first["loc"] else ""
-        reason = reason_of(first) if where else reason_of(first).replace(f"step {fields['number']}", "it", 1)
+        fault = first_fault(error)
+        where = f", {named(fault.loc)}" if fault.loc else ""
+        reason = fault.reason if where else fault.reason.replace(f"step {fields['number']}", "it", 1)
         raise PlanTextError(
             f", step {fields['number']}{where}: {reason}.",
             "" if where else "Add a line that starts with draw: or text:.",

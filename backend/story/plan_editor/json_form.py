@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from ...core.answers.answer_models import reason_of
 from ...core.answers.other_forms import shift_of, words_of
+from ...core.errors import first_fault
 from ...core.types import MAX_STEPS
 from .edited_plan import (
     DIGEST,
@@ -141,10 +141,10 @@ def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
     try:
         entry = _Entry.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        fault = first_fault(error)
         given = value.get("step_number", value.get("number", number))
-        field = f", {str(first['loc'][0])[:60]}" if first["loc"] else ""
-        raise PlanTextError(f", step {str(given)[:20]}{field}: {reason_of(first)}.", line=line) from error
+        field = f", {str(fault.loc[0])[:60]}" if fault.loc else ""
+        raise PlanTextError(f", step {str(given)[:20]}{field}: {fault.reason}.", line=line) from error
     instruction, words = words_of(entry.instruction, entry.prompt, entry.auxiliary_text)
     fields = entry.model_dump(exclude={"locked", "settings"}) | {
         "settings": {name: _as_written(value) for name, value in (entry.settings or {}).items()},

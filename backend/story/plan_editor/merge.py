@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...core.answers.answer_models import reason_of
+from ...core.errors import first_fault
 from ...core.types import MAX_STEPS, Plan, Step, Value
 from ...core.types.cast import MAX_CAST, CastMember, check_cast, joined_cast
 from .edited_plan import EditedPlan, EditedStep, PlanTextError, checked_text
@@ -137,8 +137,9 @@ def _plan(steps: Sequence[EditedStep], rest: Mapping[str, Any]) -> Plan:
     try:
         return Plan(**{**rest, "steps": tuple(one.step for one in steps)}).resolved
     except ValidationError as error:
-        reason = reason_of(error.errors(include_url=False)[0])
-        raise PlanTextError(f"The steps are not a valid plan: {reason}.", "Correct them.") from error
+        raise PlanTextError(
+            f"The steps are not a valid plan: {first_fault(error).reason}.", "Correct them."
+        ) from error
 
 
 def _note_of_edits(edits: EditedPlan, base: EditedPlan | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ....core.errors import ChatError, SettingsError, boundary
+from ....core.errors import ChatError, SettingsError, boundary, first_fault
 from ....core.pictures import Picture
 from ....core.prompts.agent_card import Role
 from ....core.prompts.prompt_set import PromptSet
@@ -288,12 +288,9 @@ def open(
     try:
         settings = BaseSettings(**options)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        name = ".".join(map(str, fault["loc"]))
-        value = str(fault["input"])[:100]
-        raise SettingsError(
-            f"Option {name}={value} of chat backend 'transformers': {fault['msg']}."
-        ) from error
+        fault = first_fault(error)
+        named = f"{fault.place}={str(fault.value)[:100]}"
+        raise SettingsError(f"Option {named} of chat backend 'transformers': {fault.reason}.") from error
     folder = find_checkpoint(argument, download, untested=True)
     if merge and adapter is None:
         raise SettingsError("merge is set without an adapter.", "Give an adapter, or do not set merge.")

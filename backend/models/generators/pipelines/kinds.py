@@ -12,12 +12,12 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from ....core.errors import SettingsError
 from ....core.pictures import Picture
-from ....core.seams.generator import sides_of
 from ....core.types import Value
+from ....core.types.run_settings import sides_of
 from ..encoding_cache import EncodingCacheSettings
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -192,17 +192,10 @@ class PipelineOptions(Value):
     mask: str | Picture | None = None
     mask_later: bool = False
 
-    # pydantic passes errors of this package through unchanged.
-    @field_validator("size")
-    @classmethod
-    def _check_size(cls, size: str | None) -> str | None:
-        sides_of(size)
-        return size
-
     @property
     def sides(self) -> tuple[int, int] | None:
         """Width and height of `size` in pixels."""
-        return sides_of(self.size)
+        return sides_of(self.size) if self.size else None
 
     def check_with(self, pair: PipelinePair) -> None:
         """Check that these pipelines support all given options.

@@ -17,7 +17,6 @@ from support.images_api import images_service
 
 from interleave_thinker.backend.core.errors import InterleaveError
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.generator import GeneratorWrapper, as_generator
 from interleave_thinker.backend.core.types import MAX_TEXT, DrawSettings, Identities, StepImage, StepSettings
 from interleave_thinker.backend.models.generators import REGISTRY, Generator, open_generator
 
@@ -202,63 +201,6 @@ def test_many_images_in_one_call_are_those_of_single_calls() -> None:
         for image in (one, other):
             worst = max(high for _, high in ImageChops.difference(image.image, single.image).getextrema())
             assert worst <= 2, f"{worst} of 255 away from the single one"
-
-
-class Bare:
-    """A generator of a plug-in that knows nothing of the base class."""
-
-    identity = "bare"
-    step_settings = frozenset({"negative"})
-
-    def __init__(self, negative: str = "") -> None:
-        self.negative, self.anchor = negative, None
-
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        return open_generator("fake:16").draw(f"{prompt}{self.negative}", source, seed)
-
-    def draw_many(self, prompts: list[str], sources: list[None], seeds: list[int]) -> list[Picture]:
-        return [self.draw("many", None, 0)]
-
-    def set_anchor(self, anchor: Picture | None) -> None:
-        self.anchor = anchor
-
-    def with_step_settings(self, settings: StepSettings) -> Bare:
-        return Bare(settings.negative or "")
-
-
-def test_a_generator_without_the_base_class_is_adapted() -> None:
-    bare = Bare()
-    generator = as_generator(bare)
-    assert as_generator(generator) is generator and generator.identity == "bare"
-    assert generator.step_settings == {"negative"} and generator.draws_many and generator.follows_anchor
-    assert (generator.repeatable, generator.draws_several, generator.image_mark) == (True, False, "Image {}")
-    other = generator.with_step_settings(StepSettings(negative="people"))
-    assert other.draw("a", None, 1) == bare.draw("apeople", None, 1) and other.draws_at_once == 1
-    assert generator.draw_several("a", None, 1) == (bare.draw("a", None, 1),)
-    assert generator.draw_many(["a"], [None], [1]) == [bare.draw("many", None, 0)]
-    generator.set_anchor(SOURCE)
-    assert bare.anchor == SOURCE and GeneratorWrapper(bare).follows_anchor  # type: ignore[arg-type]
-    with pytest.raises(InterleaveError, match="int is not a generator"):
-        as_generator(3)
-
-
-def test_a_wrapper_can_do_what_the_wrapped_generator_can() -> None:
-    class Able(type(open_generator("fake"))):  # type: ignore[misc]
-        """Returns the name of each member of the base class that is asked for."""
-
-    members = {name for name in vars(Generator) if not name.startswith("_")}
-    for name in members - {"interrupted"}:
-        value = property(lambda self, name=name: name)
-        if callable(getattr(Generator, name)):
-            value = lambda self, *given, name=name, **named: name  # noqa: E731
-        setattr(Able, name, value)
-    wrapper = GeneratorWrapper(Able())
-    changing = {"draw", "draw_several", "draw_many", "stopped_by", "with_step_settings", "with_draw_options"}
-    for name in members - changing - {"interrupted"}:
-        found = getattr(wrapper, name)
-        assert (found(None, None) if callable(found) else found) == name
-    wrapper.interrupted = lambda: True
-    assert wrapper.inner.interrupted is not None
 
 
 def test_bad_options_raise_typed_errors(subject: Subject) -> None:
