@@ -121,32 +121,23 @@ WILD_VERDICTS = {
     ),
     "verdict key": '<answer>{"success": false, "refine_prompt": "make the boat blue"}</answer>',
     "refined_prompt": '{"success": false, "refined_prompt": "make the boat blue"}',
-    "Refine Prompt": '{"success": false, "Refine Prompt": "make the boat blue"}',
     "string verdict": '{"previous_step_success": "False", "refine_prompt": "make the boat blue"}',
-    "lower string verdict": "{'previous_step_success': 'false', 'refine_prompt': 'make the boat blue'}",
-    "fence": f"<answer>\n```json\n{{{WHOLE}}}\n```\n</answer>",
-    "fence alone": f"```\n{{{WHOLE}}}\n```",
-    "empty think": f"<think></think><answer>{{{WHOLE}}}</answer>",
-    "thought of another name": f"<thinking>It is red.</thinking>\n<answer>{{{WHOLE}}}</answer>",
     "reasoning": f'<Reasoning>Not {{"success": true}}: red.</Reasoning>{{{WHOLE}}}',
     "think not opened": f"It is red.</think>\n<answer>{{{WHOLE}}}</answer>",
     "answer not closed": f"<think>It is red.</think><answer>{{{WHOLE}}}",
     "brace not closed": f"<think>It is red.</think><answer>{{{WHOLE}</answer>",
     "trailing comma": f"<answer>{{{WHOLE},}}</answer>",
-    "trailing comma, mixed words": "{'previous_step_success': false, 'refine_prompt': 'make the boat blue',}",
     "text around": f"Sure, {{here}} it is:\n{{{WHOLE}}}\nHave a nice day {{smile}}.",
     "text around tags": f"Well. <answer>{{{WHOLE}}}</answer> Done.",
     "unquoted": "{previous_step_success: false, refine_prompt: make the boat blue}",
     "other keys": f'{{"confidence": 0.3, {WHOLE}, "note": ["a", {{"b": 1}}]}}',
     "twice the same": f"<answer>{{{WHOLE}}}</answer><answer>{{{WHOLE}}}</answer>",
-    "verdict in the thinking": f'<think>Is {{"previous_step_success": true}} right? No.</think>{{{WHOLE}}}',
     "camel case": '{"previousStepSuccess": false, "refinePrompt": "make the boat blue"}',
     "thought of an unknown name": f'<analysis>Is {{"success": true}} right?</analysis>\n{{{WHOLE}}}',
     "Markdown that agrees": f"{{{WHOLE}}}\n\n**Verdict:** `false`, not `true` or `false` alike.",
     "envelope that agrees": f'{{"success": false, {WHOLE}, "data": "{{\'success\': false}}"}}',
     "end of a text's mark": f"<s><answer>{{{WHOLE}}}</answer></s>",
     "tags in capitals": f"<THINK>It is red.</THINK><Answer>{{{WHOLE}}}</Answer>",
-    "line break in a string": "{'success': false, 'refine_prompt': 'make the boat blue'\n}",
 }
 
 
@@ -187,7 +178,7 @@ def test_an_unquoted_name_keeps_its_prompt() -> None:
     assert (verdict.success, verdict.refined_prompt) == (False, "x")
 
 
-@pytest.mark.parametrize("name", ["plain", "think not opened", "thought of another name", "tags in capitals"])
+@pytest.mark.parametrize("name", ["plain", "think not opened", "tags in capitals"])
 def test_the_reasoning_is_the_thinking_text(name: str) -> None:
     assert read_verdict(WILD_VERDICTS[name]).reasoning.strip() == "It is red."
 
@@ -228,20 +219,13 @@ NEVER_GUESSED = {
     "nothing": "",
     "half a character": '<think>\ud83d</think>{"success": true}',
     "half a character, escaped": '{"success": false, "refine_prompt": "\\ud83d"}',
-    "prose": "The image is fine: success.",
     "cut before the verdict": '<think>good</think><answer>{"previous_step_success":',
     "cut in the verdict": '<answer>{"previous_step_success": tru',
-    "cut before what ends the verdict": '<think>good</think><answer>{"previous_step_success": true',
     "cut before what ends a Python verdict": "<think>good</think><answer>{'previous_step_success': True",
     "cut before a verdict's quote": '<think>good</think><answer>{"previous_step_success": "True',
-    "cut in a quoted verdict": '<answer>{"previous_step_success": "Fal',
-    "cut before the refined prompt": '<answer>{"previous_step_success": false',
     "cut at the refined prompt": '<answer>{"previous_step_success": false, "refine_prompt":',
-    "cut in the refined prompt": '<answer>{"previous_step_success": false, "refine_prompt": "make the bo',
     "two verdict keys": '{"previous_step_success": true, "success": false, "refine_prompt": ""}',
     "one key twice": '{"success": true, "success": false, "refine_prompt": "a"}',
-    "one key twice, repaired": '{"success": true, "success": False, "refine_prompt": "a",}',
-    "one key twice, literal": "{'success': True, 'success': False}",
     "two answers": (
         '<answer>{"success": true}</answer><answer>{"success": false, "refine_prompt": "a"}</answer>'
     ),
@@ -249,70 +233,43 @@ NEVER_GUESSED = {
     "two refined prompts": '{"success": false, "refine_prompt": "a", "refined_prompt": "b"}',
     "maybe": '{"success": "maybe", "refine_prompt": "a"}',
     "number": '{"success": 0.7, "refine_prompt": "a"}',
-    "one": '{"success": 1, "refine_prompt": "a"}',
-    "null": '{"success": null, "refine_prompt": "a"}',
     "list": '{"success": [true], "refine_prompt": "a"}',
     "the grammar echoed": '{"previous_step_success": true or false, "refine_prompt": "..."}',
-    "the grammar echoed as a literal": "{'previous_step_success': True or False}",
-    "either": '{"previous_step_success": true/false, "refine_prompt": "..."}',
-    "no verdict": '{"refine_prompt": "make it blue"}',
     "only in the thinking": '<think>{"previous_step_success": true}</think>',
     "only in unfinished thinking": '<think>So {"previous_step_success": true}? Wait, the boat',
-    "only in a prompt": '{"refine_prompt": "a poster, success: true',
     "refined prompt is a list": '{"success": false, "refine_prompt": ["a"]}',
     "in a sentence": 'I cannot answer {"previous_step_success": true}: the hat is missing.',
-    "at the end of a sentence": 'It is not {"previous_step_success": true}',
-    "in a text without its braces": '"note": "not {\'success\': true}"',
     "on lines of a text without its braces": '"note": "not\n{\'success\': true}\n", "a": 1',
     "in a thought that is not closed": '<think>Is it <answer>{"success": true}</answer>? The hat',
-    "after a thought that is not closed": (
-        '<think>It is red.\n<answer>{"success": true, "refine_prompt": "x"}</answer>'
-    ),
     "corrected": '<answer>{"success": true}</answer> Correction: {"success": false, "refine_prompt": "x"}',
     "corrected in words": '<answer>{"success": true}</answer> Wait: success is wrong, success: false',
-    "corrected in a sentence": '<answer>{"success": true}</answer> No: previous_step_success is false.',
     "corrected, cut off": '<answer>{"success": true}</answer> Correction: <answer>{"success": fal',
     "corrected after its thought": (
         '<answer>{"success": true}</answer>so</think><answer>{"success": false, '
         '"refine_prompt": "x"}</answer>'
     ),
-    "the grammar echoed, and an answer": (
-        '<answer>{"success": true|false}</answer><answer>{"success": true}</answer>'
-    ),
     "the grammar echoed in quotes": '{"previous_step_success": "true" or "false", "refine_prompt": "..."}',
-    "quotes that are not escaped": (
-        '{"refine_prompt": "a "b" <answer>{\'success\': true}</answer>", "success": false}'
-    ),
     "a statement where quotes are not escaped": (
         '{"success": true, "refine_prompt": "a "success": false" sign"}'
     ),
     "quoted": 'The prompt says "<answer>{"success": true}</answer>" and "refine_prompt": "x"',
     "in a thought of another name": '<thinking>Is it <answer>{"success": true}</answer>?</thinking> No hat.',
-    "alone in a thought of another name": '<reasoning>\n{"success": true}\n</reasoning>\nThere is no hat.',
-    "in an open thought of another name": '<thinking>Were it\n{"success": true}\nthen there',
-    "in a thought that names another's end": '<think>Not </thinking>\n{"success": true}\nNo.</think> No hat.',
     "in an envelope": '{"success": true, "data": {"previous_step_success": false, "refine_prompt": "x"}}',
     "in the envelope of a tool": (
         '<answer>{"tool": "judge", "success": true, "output": {"previous_step_success": false}}</answer>'
     ),
     "in an envelope, encoded": json.dumps({"success": True, "data": f"{{{WHOLE}}}"}),
     "in an envelope, encoded as a literal": json.dumps({"success": True, "data": "{'success': False}"}),
-    "in an envelope, encoded twice": json.dumps({"success": True, "data": json.dumps(f"{{{WHOLE}}}")}),
     "in an envelope, as a reply": json.dumps({"success": True, "text": f"<answer>{{{WHOLE}}}</answer>"}),
-    "in an envelope, within words": json.dumps({"success": True, "text": f"It says {{{WHOLE}}}, so no."}),
     "in an envelope, in a list": json.dumps(
         {"success": True, "refine_prompt": "", "a": [{"b": [f"{{{WHOLE}}}"]}]}
     ),
     "in an envelope, in HTML": json.dumps({"success": True, "text": "{&quot;success&quot;: false}"}),
-    "in an envelope, under another name": (
-        '{"success": true, "data": {"verdict": "fail", "refine_prompt": "add the hat"}}'
-    ),
     "envelope that failed": '{"success": false, "refine_prompt": "x", "data": {"isSuccessful": true}}',
     "encoded eight times": json.dumps({"success": True, "data": many_times_encoded(8)}),
     "corrected in camel case": (
         '{"previous_step_success": true, "refine_prompt": ""}\nCorrection: {"previousStepSuccess": false}'
     ),
-    "corrected in Markdown": '<answer>{"success": true}</answer> No: **previous_step_success**: `false`.',
     "corrected in a table": '<answer>{"success": true}</answer>\n\n| previous_step_success | false |',
     "corrected with an arrow": '<answer>{"success": true}</answer> No: success -> false',
     "corrected in HTML": '<answer>{"success": true}</answer> {&quot;success&quot;: &quot;false&quot;}',
@@ -321,14 +278,11 @@ NEVER_GUESSED = {
     "corrected under an opposite name": '{"previous_step_success": true}\n{"failed": true}',
     "corrected by a prompt": '{"success": true}\n{"passed": false, "refinePrompt": "add the hat"}',
     "in a thought of an unknown name": '<analysis>\n{"success": true}\n</analysis>\nThere is no hat.',
-    "in a thought in brackets": '[THINK]\n{"success": true}\n[/THINK]\nThere is no hat.',
     "in an open thought of an unknown name": '<scratchpad>\n{"success": true}\nThere is no hat.',
-    "in an open thought in brackets": '[THINK]\n{"success": true}\nThere is no hat.',
     "in an open thought in triangles": '\u25c1think\u25b7\n{"success": true}\nThere is no hat.',
     "before the end of an unknown thought": '\n{"success": true}\n</reflection>\nThere is no hat.',
     "in a thought within the answer": '<answer><draft>\n{"success": true}\n</draft>\nNo hat.</answer>',
     "the form's prompt": '{"success": false, "refine_prompt": "The Prompt to Draw With."}',
-    "a prompt of dots": '{"success": false, "refine_prompt": "..."}',
     "a prompt that is too long": json.dumps({"success": False, "refine_prompt": "a " * 20_000}),
     "many brackets": "[" * 6000 + '\n{"success": true}',
     "too long": '{"success": true, "refine_prompt": "' + "a" * MAX_TEXT + '"}',
@@ -378,12 +332,10 @@ BOTH = {"execution_plan": [STEP, TEXT_STEP]}
 WILD_PLANS = {
     "json": f"<think>two</think>\n\n<answer>{json.dumps(BOTH)}</answer>",
     "literal": f"<answer>{BOTH}</answer>",
-    "fence": f"<answer>```json\n{json.dumps(BOTH, indent=2)}\n```</answer>",
     "bare": f"Here you are:\n{json.dumps(BOTH)}\nEnjoy.",
     "answer not closed": f"<think>two</think><answer>{json.dumps(BOTH)}",
     "outer brace missing": f"<answer>{json.dumps(BOTH)[:-1]}</answer>",
     "mixed words": f"<answer>{BOTH}</answer>".replace("None", "null").replace("'The end.'", "'The end.',"),
-    "None as a word": f"<answer>{json.dumps(BOTH)}</answer>".replace("null", '"None"'),
     "number as a string": f"<answer>{json.dumps(BOTH)}</answer>".replace(
         '"step_number": 1', '"step_number": "1"'
     ),
@@ -393,16 +345,12 @@ WILD_PLANS = {
 ONE, TWO = json.dumps(STEP), json.dumps(TEXT_STEP)
 WILD_PLANS |= {
     "the key twice": f'<answer>{{"execution_plan": [{ONE}], "execution_plan": [{TWO}]}}</answer>',
-    "the key twice, Python": f"{{'execution_plan': [{STEP}], 'execution_plan': [{TEXT_STEP}]}}",
-    "the key twice, repaired": f'<answer>{{"execution_plan": [{ONE}], "execution_plan": [{TWO}],}}</answer>',
     "a line for each bare step": f"<answer>\n{ONE}\n{TWO}\n</answer>",
     "a line for each bare step in a fence": f"The steps:\n```json\n{ONE},\n{TWO}\n```",
     "a bracket ends a step": f'<answer>{{"execution_plan": [{ONE[:-1]}], {TWO}]}}</answer>',
-    "a bracket ends the last step": f'<answer>{{"execution_plan": [{ONE}, {TWO[:-1]}]]}}</answer>',
     "a bracket ends the answer": f'<answer>{{"execution_plan": [{ONE}, {TWO}]]</answer>',
     "a brace ends the list": f'<answer>{{"execution_plan": [{ONE}, {TWO}}}}}</answer>',
     "brackets around a step": f'<answer>{{"execution_plan": [[{ONE[1:-1]}], {TWO}]}}</answer>',
-    "a bracket begins a step": f'<answer>{{"execution_plan": [{ONE}, [{TWO[1:]}]}}</answer>',
 }
 
 
@@ -489,7 +437,6 @@ BAD_PLANS = {
     "cut in a step": f"<answer>{json.dumps(BOTH)[:-30]}",
     "cut after a step": f"<answer>{json.dumps(BOTH).partition(', {')[0]}",
     "no steps": '{"execution_plan": []}',
-    "empty step": '{"execution_plan": [{"step_number": 1, "step_name": "a"}]}',
     "numbers fall": (
         '{"execution_plan": [{"step_number": 2, "prompt": "a"}, {"step_number": 1, "prompt": "a"}]}'
     ),
@@ -497,11 +444,6 @@ BAD_PLANS = {
     "prompt is a number": '{"execution_plan": [{"step_number": 1, "prompt": 5}]}',
     "verdict": '{"previous_step_success": true}',
     "the form's prompt": json.dumps({"execution_plan": [STEP | {"prompt": "What the image model is told"}]}),
-    "the form's words": json.dumps(
-        {"execution_plan": [STEP | {"auxiliary_text": "words for the reader, or null."}]}
-    ),
-    "the form's title": json.dumps({"execution_plan": [STEP | {"step_name": "a short title"}]}),
-    "dots": json.dumps({"execution_plan": [STEP | {"prompt": "..."}]}),
     "a type as prompt": json.dumps({"execution_plan": [STEP | {"prompt": "string or null"}]}),
     "prompt too long": json.dumps({"execution_plan": [STEP | {"prompt": "a " * 20_000}]}),
     "too many": json.dumps({"execution_plan": [{"step_number": n, "prompt": "a"} for n in range(1, 103)]}),
@@ -511,15 +453,9 @@ AGAIN = json.dumps(STEP | {"prompt": "a house"})
 THIRD = json.dumps(STEP | {"step_number": 3})
 BAD_PLANS |= {
     "the key twice with the same step": f'{{"execution_plan": [{ONE}], "execution_plan": [{AGAIN}]}}',
-    "the key twice with a gap": f'{{"execution_plan": [{ONE}], "execution_plan": [{THIRD}]}}',
-    "the key twice, backwards": f'{{"execution_plan": [{TWO}], "execution_plan": [{ONE}]}}',
     "the key twice without numbers": (
         '{"execution_plan": [{"prompt": "a"}], "execution_plan": [{"prompt": "b"}]}'
     ),
-    "the key twice, a plan and its first step": (
-        f'{{"execution_plan": [{ONE}, {TWO}], "execution_plan": [{ONE}]}}'
-    ),
-    "the key twice, once empty": f'{{"execution_plan": [], "execution_plan": [{ONE}]}}',
     "the key twice, once null": f'{{"execution_plan": null, "execution_plan": [{ONE}]}}',
     "the key twice, a placeholder": (
         f'{{"execution_plan": [{ONE}], "execution_plan": [{{"step_number": 2, "prompt": "..."}}]}}'
@@ -529,25 +465,17 @@ BAD_PLANS |= {
         f'<answer>{{"execution_plan": [{ONE}]}}</answer>\n<answer>{{"execution_plan": [{TWO}]}}</answer>'
     ),
     "an answer for each bare step": f"<answer>{ONE}</answer>\n<answer>{TWO}</answer>",
-    "a line for each bare step without an end": f"The steps:\n{ONE}\n{TWO}\n",
     "a fence for each step": f"```json\n[{ONE}]\n```\nThen:\n```json\n[{TWO}]\n```",
     "no brace ends the last step": f'<answer>{{"execution_plan": [{ONE}, {TWO[:-1]}]}}</answer>',
     "no comma": f'<answer>{{"execution_plan": [{ONE}]}}</answer>'.replace('"Boat", ', '"Boat" '),
     "no colon": f'<answer>{{"execution_plan": [{ONE}]}}</answer>'.replace('"prompt":', '"prompt"'),
     "an empty prompt and an instruction": json.dumps({"execution_plan": [STEP | {"prompt": ""}]}),
-    "an empty prompt and only an instruction": json.dumps(
-        {"execution_plan": [{"step_number": 1, "instruction": "Draw.", "prompt": "", "auxiliary_text": None}]}
-    ),
     "a misspelled prompt": json.dumps({"execution_plan": [TEXT_STEP | {"promt": "a boat"}]}).replace(
         '"prompt": null, ', ""
     ),
-    "two answers with a gap": f"<answer>{ONE}</answer><answer>{THIRD}</answer>",
-    "two answers with the same step": f"<answer>{ONE}</answer><answer>{AGAIN}</answer>",
     "two answers, one cut off": (
         f'<answer>{{"execution_plan": [{ONE}]}}</answer><answer>{{"execution_plan": [{TWO}, {{"a'
     ),
-    "one bare step": f"<answer>{ONE}</answer>",
-    "bare steps, one cut off": f"<answer>{ONE}</answer><answer>{TWO[:-1]}",
     "no bracket ends the list": f'<answer>{{"execution_plan": [{ONE}, {TWO}}}</answer>',
     "a second plan after a wrong bracket": (f'{{"execution_plan": [{ONE}]], "execution_plan": [{AGAIN}]}}'),
     "a bracket within a step": '{"execution_plan": [{"step_number": 1], "prompt": "a"}]}',
@@ -584,7 +512,6 @@ UNFIT = {
         {"execution_plan": [STEP | {"prompt": 5}]},
         "execution_plan[0].prompt is 5; it must be a text.",
     ),
-    "empty step": ({"execution_plan": [STEP | {"prompt": None, "instruction": None}]}, "step 1 has neither"),
 }
 
 
@@ -626,26 +553,17 @@ def test_a_damaged_verdict_is_never_turned_around(
     "piece",
     [
         '{"',
-        "{'a':",
         '{"a":"',
-        "{",
         "[",
         '"',
-        "'",
-        "\\",
         "<answer>",
         "<think>",
         "success:",
         '{"success": true',
         " ",
-        "{a:'",
-        "-",
-        '{"a":{}}',
         '{"execution_plan": [',
         '"execution_plan": [], ',
         '{"step_number": 1, "prompt": "a"]',
-        '["step_number": 1, "prompt": "a"]',
-        "]}",
         '<answer>{"step_number": 1, "prompt": "a"}</answer>',
     ],
 )

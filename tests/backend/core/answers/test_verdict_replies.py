@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from support.critic_replies import KINDS, NOTHING, make
-from support.read_replies import AS_FALSE, AS_TRUE, OPPOSITE, WAYS, WRONG_MUST, counted, read_every_way, total
+from support.critic_replies import KINDS, make, mistakes, read_every_way
 
 from interleave_thinker.backend.core.answers.reading import read_verdict
 
@@ -14,11 +13,9 @@ SAMPLE = 20 * len(KINDS)
 
 
 def test_a_reply_is_read_as_its_clear_verdict_or_as_none() -> None:
-    counts, wrong = counted(range(SAMPLE))
-    assert not total(counts, OPPOSITE) + total(counts, WRONG_MUST), wrong
-    for way in WAYS:
-        nothing = sum(count for (at, kind, _), count in counts.items() if at == way and kind in NOTHING)
-        assert total(counts, AS_TRUE, way) + total(counts, AS_FALSE, way) <= nothing / 100, wrong
+    wrong, nothing, guessed = mistakes(range(SAMPLE))
+    assert not wrong
+    assert all(guessed[way] <= count / 100 for way, count in nothing.items()), guessed
 
 
 def test_a_reply_is_read_to_its_end_unless_it_is_constrained_and_true() -> None:
