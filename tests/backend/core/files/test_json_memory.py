@@ -14,16 +14,14 @@ import resource, sys
 sys.path.insert(0, {tests!r})
 import conftest
 from pathlib import Path
-from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.backend.execution_record.reader import read_record
-from interleave_thinker.backend.feedback.sft_rows import add_feedback_rows
-from interleave_thinker.backend.prompts.importer import import_official
-from interleave_thinker.backend.types import Plan, Request, Step, Trajectory
-from interleave_thinker.backend.pipeline.plan_file import read_plan_file
+from interleave_thinker.backend import Plan, Request, Step, Trajectory
+from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker.backend.core.prompts.importer import import_official
+from interleave_thinker.backend.output.feedback.sft_rows import add_feedback_rows
+from interleave_thinker.backend.story.execution_record.reader import read_record
 story = Trajectory(request=Request(text="x"), plan=Plan(steps=(Step(number=1, prompt="p"),)))
 readers = {{
     "record": read_record,
-    "plan": read_plan_file,
     "rows": lambda path: add_feedback_rows(path.parent, story, []),
     "module": import_official,
 }}
@@ -39,19 +37,16 @@ if status.exists():
 print(most // 1024)
 """
 MANY = ",".join(["{}"] * 600_000)
-STEPS = ",".join(['{"step":1}'] * 500_000)
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "text"),
     [
         ("record", "execution_record.json", f'{{"steps":[{MANY}]}}'),
-        ("record", "execution_record.json", f"[{STEPS}]"),
-        ("plan", "plan.json", f'{{"steps":[{STEPS}]}}'),
         ("rows", "critic_sft.json", f"[{MANY}]"),
         ("module", "system.py", "A = 'xxxxxxxx'\n" + "A = A + A\n" * 28 + "NARRATIVE_PROMPT_JSON = A\n"),
     ],
-    ids=["record", "record of steps", "plan", "own rows", "module"],
+    ids=["record", "own rows", "module"],
 )
 def test_a_small_file_takes_less_than_500_mb(tmp_path: Path, kind: str, name: str, text: str) -> None:
     path = tmp_path / name
