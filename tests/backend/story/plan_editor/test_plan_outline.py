@@ -156,7 +156,7 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
         ("1. a\n draw: b\n lora: a.ckpt", "step 1, lora: it must be a .safetensors file"),
         ("1. a\n draw: b\n lora_strength: 1", "step 1, settings: lora_strength is the strength of a lora"),
         ("1. a\n draw: b\n lora: a.safetensors\n lora_strength: 101", "step 1, lora_strength: "),
-        ('[{"prompt": "a", "settings": {"sampler": "x"}}]', r"Line 1, step 1, sampler: it is not a known name"),
+        ('[{"prompt": "a", "settings": {"sampler": "x"}}]', r"Line 1, step 1, sampler: it is not a known"),
         ("style: a\nstyle: b\n1. a", r"Line 2: the plan already has a style"),
         (f"style: {'x' * 2_001}\n1. a", r"Line 1: the style has 2001 characters; the maximum is 2000"),
         ("1. a\n  style: b", r"Line 2, step 1: 'style' is not a field"),
