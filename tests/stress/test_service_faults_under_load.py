@@ -156,5 +156,5 @@ def test_disconnected_clients_leave_no_running_request() -> None:
 
 
 def show(figures: Figures) -> None:
-    """Print the figures that docs/how-to/runs/serve.md cites, for `pytest -s`."""
+    """Print the figures that research/experiments/notes/serve.md cites, for `pytest -s`."""
     print(json.dumps(figures))
