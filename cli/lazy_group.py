@@ -32,15 +32,8 @@ COMMANDS = {
     "clips": (".commands.export:clips", "Make the videos between the images of a story."),
     "put-back": (".commands.export:put_back", "Put back pixels that an edit did not need to change."),
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
-    "evaluate": (".evaluate:app", "Measure critics, scorers and training stages."),
-    "benchmark": (
-        "..research.commands.benchmark:app",
-        "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world.",
-    ),
-    "data": (
-        "..research.commands.data:app",
-        "Make training data: requests, trajectories, rows, packed datasets.",
-    ),
+    "evaluate": (".evaluate:app", "Measure a critic's checklist and its calibration."),
+    "data": (".commands.data:app", "Make training data from runs and feedback."),
     "train": (".train.command:app", "Train planner and critic: SFT, GRPO, your own critic."),
     "serve": (".commands.serve:app", "Serve image models over HTTP."),
     "prompts": (".commands.agents:prompts", "Store a prompt set with a checkpoint."),
@@ -49,7 +42,10 @@ COMMANDS = {
         "Show installed packages, devices and models, and what is missing.",
     ),
 }
-"""Command name: its function or typer app, relative to this package, and its line in `--help`."""
+"""Command name: its function or typer app, relative to this package, and its line in `--help`.
+
+The other commands are plug-ins: entry points named COMMAND, or GROUP.COMMAND for a command of a group above.
+"""
 
 
 EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "scipy", "tensorboard")
@@ -72,20 +68,12 @@ class LazyCommand(TyperCommand):
         return command.make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
-        """Import the real command.
+        """Import the real command; a group gets the commands of plug-ins too.
 
         Raises:
-            SettingsError: A library that it needs is not installed.
+            SettingsError: A library that it needs is not installed, or a plug-in cannot be loaded.
         """
-        module_name, _, attribute = self.target.partition(":")
-        try:
-            target = getattr(import_module(module_name, __package__), attribute)
-        except ModuleNotFoundError as error:
-            from ..backend.core.errors import SettingsError
-
-            raise SettingsError(
-                f"The command {self.name!r} needs {error.name!r}, which is not installed.", HOW_TO_GET
-            ) from error
+        target = self._imported()
         if not isinstance(target, typer.Typer):
             single = typer.Typer(add_completion=False)
             single.command(self.name)(target)
@@ -93,7 +81,53 @@ class LazyCommand(TyperCommand):
         target.rich_markup_mode = None  # plain help: two columns, and no import of rich
         command = typer.main.get_command(target)
         command.name = self.name
+        if isinstance(command, TyperGroup):
+            own = command.commands
+            own |= {name: one.loaded() for name, one in plugins(f"{self.name}.").items() if name not in own}
         return command
+
+    def _imported(self) -> Any:
+        module_name, _, attribute = self.target.partition(":")
+        try:
+            return getattr(import_module(module_name, __package__), attribute)
+        except ModuleNotFoundError as error:
+            from ..backend.core.errors import SettingsError
+
+            raise SettingsError(
+                f"The command {self.name!r} needs {error.name!r}, which is not installed.", HOW_TO_GET
+            ) from error
+
+
+class PluginCommand(LazyCommand):
+    """Command of a plug-in. Its target is the name of the entry point."""
+
+    def _imported(self) -> Any:
+        from ..backend.core.machine.registry import COMMANDS, find_plugin, load_plugin
+
+        entry = find_plugin(COMMANDS, self.target)
+        assert entry is not None
+        return load_plugin(entry, "app")[1]
+
+    def loaded(self) -> Any:
+        """Return the real command, or this placeholder if it cannot be loaded: others of its group work."""
+        from ..backend.core.errors import SettingsError
+
+        try:
+            return self.load()
+        except SettingsError:
+            return self
+
+
+def plugins(group: str = "") -> dict[str, PluginCommand]:
+    """Return the commands of plug-ins by name: the top-level ones, or those of a group, such as `data.`."""
+    from ..backend.core.machine.registry import COMMANDS, plugin_names
+
+    names = [name.removeprefix(group) for name in plugin_names(COMMANDS) if name.startswith(group)]
+    return {
+        name: PluginCommand(name, f"{group}{name}", "Added by a plug-in; see its --help.")
+        for name in names
+        if "." not in name
+    }
 
 
 def _name_plugins(command: Any) -> None:
@@ -119,6 +153,17 @@ class LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {name: LazyCommand(name, *entry) for name, entry in COMMANDS.items()}  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, those of plug-ins last."""
+        self.commands = {**plugins(), **self.commands}  # type: ignore[assignment]
+        return sorted(self.commands, key=[*COMMANDS, *self.commands].index)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name. Plug-ins are looked up only for names that are not built in."""
+        if cmd_name not in self.commands:
+            self.list_commands(ctx)
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command.

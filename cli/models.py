@@ -409,7 +409,7 @@ def prompts_in(folder: str | None) -> PromptSet | None:
         return None
     kind, _, agent = folder.partition(":")
     if kind == TINY_WORLD:
-        from ..tinyworld.runtime import checkpoint
+        from ..tinyworld import checkpoint
 
         folder = str(checkpoint(agent))
     path = Path(folder).expanduser()

@@ -67,7 +67,7 @@ def check_words(planner: str, text: str) -> None:
     Raises:
         SettingsError: The request has words that the built-in planner does not know.
     """
-    from ..tinyworld.runtime.vocabulary import check_request
+    from ..tinyworld.vocabulary import check_request
 
     if planner.partition(":")[0] == TINY_WORLD:
         check_request(text)

@@ -1,34 +1,24 @@
-"""Options that several commands share, and the workers of commands that carry out many requests.
-
-Only the settings of models are sent to a worker, which opens them as `run` does.
-"""
+"""Options and small functions that several commands share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..backend.core.errors import SettingsError
 from ..backend.core.shown_text import one_line, shown_text
-from ..backend.story.agents.plan_constraints import PlanConstraints
 from ..training.from_runs.settings import EXACT
-from .models import CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 
 if TYPE_CHECKING:
-    from ..research.data.trajectories.engine import Teachers, TrajectoriesReport
-    from ..research.data.trajectories.executors import Executor
     from ..training.from_runs.attempts import Oracle
 
 TINYWORLD = "tinyworld:"
 REFUSED = 3
 """Exit code if the gate refused a result."""
-INTERRUPTED = "interrupted"
 SCORERS = "judge:CHAT, tinyworld or a plug-in"
 """Part of the help of options that choose a scorer."""
 
@@ -91,35 +81,18 @@ Images = Annotated[
         file_okay=False,
     ),
 ]
-PageRows = Annotated[int, typer.Option(min=2, help="Number of rows; half of them are about correct pages.")]
-PagesOf = Annotated[
-    Path | None, typer.Option(help="Pipeline folder of the generator. Default: the built-in one.")
-]
-PageSeed = Annotated[int, typer.Option(min=0, help="Random seed of the pages.")]
 Parallel = Annotated[
     int,
     typer.Option("--parallel", min=1, max=1024, help="Work done at the same time. With --ray: per worker."),
 ]
 ImagesAtATime = Parallel
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--ray", help="Work on Ray: local starts it here; auto or HOST:PORT uses a running cluster."
-    ),
-]
-Workers = Annotated[
-    int,
-    typer.Option(
-        "--workers", min=1, max=10_000, help="With --ray: number of workers. Each loads its own models."
-    ),
-]
 
 
 def oracle_of(reasoning: str) -> Oracle | None:
     """Return the tiny world's oracle if exact reasoning is requested, otherwise None."""
     if reasoning != EXACT:
         return None
-    from ..research.tinyworld.data.critic_rows import OracleCritic
+    from ..tinyworld.oracle import OracleCritic
 
     return OracleCritic()
 
@@ -140,7 +113,7 @@ def checkpoint_of(model: str, download: bool) -> Path:
 
 def folder_of(model: str) -> Path:
     """Return the folder of a local model; `tinyworld:ROLE` is a built-in one."""
-    from ..tinyworld.runtime import checkpoint
+    from ..tinyworld import checkpoint
 
     return checkpoint(model.removeprefix(TINYWORLD)) if model.startswith(TINYWORLD) else Path(model)
 
@@ -167,58 +140,3 @@ def refused(error: Exception) -> typer.Exit:
     """Print why the gate refused a result, and return the exit of the command."""
     typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
     return typer.Exit(REFUSED)
-
-
-@dataclass(frozen=True)
-class TeacherOptions:
-    """The model options of a worker. Calling them opens the models; they can be pickled."""
-
-    planner: PlannerOptions
-    constraints: PlanConstraints
-    critic: CriticOptions
-    generators: tuple[GeneratorOptions, ...]
-    local: LocalOptions
-
-    def __call__(self) -> Teachers:
-        """Open the models.
-
-        Raises:
-            InterleaveError: As `Opener` does.
-        """
-        from ..research.data.trajectories.engine import Teachers
-
-        opener = Opener(self.local)
-        planner, critic = opener.planner(self.planner), opener.critic(self.critic)
-        generators = [(one.generator, opener.generator(one)) for one in self.generators]
-        opener.finish()
-        return Teachers(
-            planner=planner,
-            critic=critic,
-            generators=tuple(generators),
-            constraints=self.constraints,
-        )
-
-
-def each_generator(names: Sequence[str], options: GeneratorOptions) -> tuple[GeneratorOptions, ...]:
-    """Return the options of each named generator.
-
-    Raises:
-        SettingsError: A generator is named twice.
-    """
-    if len(set(names)) < len(names):
-        raise SettingsError("The same --generator is given twice.", "Give each generator once.")
-    return tuple(options.model_copy(update={"generator": name}) for name in names)
-
-
-def exit_code(made: TrajectoriesReport) -> int:
-    """Return 0 if every step of every request was accepted, 130 after Ctrl-C, otherwise 3."""
-    if made.stopped == INTERRUPTED:
-        return 130
-    return 0 if made.totals.whole == made.totals.prompts else 3
-
-
-def open_executor(parallel: int, ray: str | None, workers: int) -> Executor:
-    """Return an executor: threads of this process, or Ray."""
-    from ..research.data.trajectories.executors import RayExecutor, ThreadExecutor
-
-    return ThreadExecutor(parallel) if ray is None else RayExecutor(workers, parallel, ray)

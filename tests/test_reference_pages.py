@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.tinyworld.runtime.vocabulary import KNOWN
+from interleave_thinker.tinyworld.vocabulary import KNOWN
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 REFERENCE = ROOT / "docs" / "reference"

@@ -10,7 +10,7 @@ from ..core.machine.registry import Registry
 from ..core.seams.adoption import adopt
 from ..core.seams.scorer import Scorer
 
-REGISTRY = {"tinyworld": "...tinyworld.runtime.scorer", "judge": ".judge"}
+REGISTRY = {"tinyworld": "...tinyworld.scorer", "judge": ".judge"}
 SCORERS = Registry("scorer", REGISTRY, __name__.removesuffix(".scorers"), registry.SCORERS)
 WITH_OPTIONS = re.compile(r"([\w.-]+)\[([^\]]*)\](?::(.*))?", re.DOTALL)
 BOOLEANS = {"true": True, "false": False}

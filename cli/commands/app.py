@@ -19,7 +19,7 @@ from ...backend.core.types import RunSettings
 from ...backend.models.chat import CHAT_BACKENDS
 from ...backend.models.generators import GENERATORS
 from ...backend.pipeline.models import TINY_WORLD, with_role
-from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
+from ...tinyworld import DEMO_REQUEST, DEMO_SEED
 from ...webapp.models import Chosen, Example, Offer, Role
 from ..models import NONE, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 from ..run_request import check_words

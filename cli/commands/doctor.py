@@ -271,7 +271,7 @@ def place_lines(report: dict[str, Any]) -> list[str]:
 
 def found_models() -> dict[str, list[Path]]:
     """Return the checkpoint folders by place: built in, in a ComfyUI installation, in the hub cache."""
-    shipped = Path(__file__).parents[2] / "tinyworld" / "runtime" / "checkpoints"
+    shipped = Path(__file__).parents[2] / "tinyworld" / "checkpoints"
     comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
@@ -348,7 +348,7 @@ def _plan(
     """Print which precisions fit into how much VRAM."""
     from ...backend.models.vram.models import NamedAgent, named_agent, named_image_model
     from ...backend.models.vram.placement import GB, plan_memory
-    from ...tinyworld.runtime import checkpoint
+    from ...tinyworld import checkpoint
 
     tiny = generator.partition(":")[0] == "tinyworld"
     agents = [

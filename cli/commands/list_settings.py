@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...backend.core.errors import SettingsError
-from ..lazy_group import COMMANDS, LazyCommand
+from ..lazy_group import LazyGroup
 from ..settings import Setting, Settings, settings_of
 
 WIDTH = 100
@@ -34,7 +34,8 @@ def settings_named(path: list[str]) -> Settings:
     Raises:
         SettingsError: There is no such command, or it has no settings.
     """
-    found: Any = LazyCommand(path[0], *COMMANDS[path[0]]).load() if path[0] in COMMANDS else None
+    command = LazyGroup().get_command(None, path[0])
+    found: Any = command and command.load()
     for name in path[1:]:
         found = getattr(found, "commands", {}).get(name)
     settings = None if found is None else settings_of(found)

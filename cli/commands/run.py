@@ -16,7 +16,7 @@ from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.prepared import read_request
 from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...backend.story.approval import approve_overdue
-from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
+from ...tinyworld import DEMO_REQUEST, DEMO_SEED
 from ..models import (
     NONE,
     CastOptions,

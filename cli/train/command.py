@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ...research.tinyworld.models.generator import GeneratorTraining
-from ...research.tinyworld.models.recipes import CriticRecipe, PlannerRecipe
 from ...training.gate.gate_rows import GateSettings
 from ...training.stages.sft import SftTraining
 from ..settings import with_settings
@@ -19,9 +17,6 @@ from ..shared_options import (
     Images,
     Model,
     Out,
-    PageRows,
-    PageSeed,
-    PagesOf,
     SkipBad,
     checkpoint_of,
     dry_run_if,
@@ -41,7 +36,7 @@ app = typer.Typer(
     cls=RecordedGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="Train planners, critics and the models of the tiny world.",
+    help="Train planners and critics.",
 )
 
 Data = Annotated[Path, existing_file("Data file: JSON list or JSONL with messages and images.")]
@@ -179,70 +174,3 @@ app.command("critic-grpo")(critic_grpo)
 app.command("finish")(finish)
 app.command("publish")(publish)
 app.command("merge")(merge)
-
-
-@app.command("tinyworld-generator")
-@with_settings
-def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
-    """Train the tiny world's generator from scratch."""
-    from ...research.tinyworld.models.generator import train
-
-    typer.echo(f"pipeline: {train(settings, out, log)}")
-
-
-@app.command("tinyworld-planner")
-@with_settings
-def tinyworld_planner(
-    *,
-    out: Out,
-    start: Annotated[
-        Path | None, typer.Option(help="Planner to start from (folder). Default: random weights.")
-    ] = None,
-    recipe: PlannerRecipe,
-) -> None:
-    """Train the tiny world's planner."""
-    from ...backend.core.machine.libraries import TRAINERS, require
-
-    require(*TRAINERS)
-    from ...research.tinyworld.models.recipes import train_planner
-
-    typer.echo(f"checkpoint: {train_planner(out, recipe, start, log)}")
-
-
-@app.command("tinyworld-critic")
-@with_settings
-def tinyworld_critic(
-    *,
-    out: Out,
-    generator: Annotated[
-        Path | None,
-        typer.Option(
-            help="Pipeline folder of the generator whose mistakes it learns. Default: the built-in one."
-        ),
-    ] = None,
-    recipe: CriticRecipe,
-) -> None:
-    """Train the tiny world's critic on pages of a generator."""
-    from ...backend.core.machine.libraries import TRAINERS, require
-    from ...tinyworld.runtime import checkpoint
-
-    require(*TRAINERS)
-    from ...research.tinyworld.models.recipes import train_critic
-
-    typer.echo(f"checkpoint: {train_critic(out, generator or checkpoint('generator'), recipe, log)}")
-
-
-@app.command("tinyworld-rl-data")
-def tinyworld_rl_data(
-    *,
-    out: Annotated[Path, typer.Option(help="Output folder for critic_rl.jsonl and its pages.")],
-    rows: PageRows = 1000,
-    generator: PagesOf = None,
-    seed: PageSeed = 0,
-) -> None:
-    """Make reinforcement learning rows (critic_rl.jsonl) for the tiny critic from pages of a generator."""
-    from ...backend.models.generators import open_generator
-    from ...research.tinyworld.data.critic_rows import make_rl
-
-    opened = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
-    typer.echo(f"data: {make_rl(out, opened.pipeline, rows, seed, opened.identity)}")  # type: ignore[attr-defined]

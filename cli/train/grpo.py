@@ -9,6 +9,7 @@ import typer
 from pydantic import BaseModel, Field
 
 from ...backend.core.errors import SettingsError
+from ...backend.core.machine.registry import PLAN_JUDGES, Registry
 from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.plan_judges import JudgingSettings
 from ...training.reward.plan_reward import PlanRewardSettings
@@ -216,16 +217,15 @@ def planner_grpo(
 
 
 def opened_judge(judge: str) -> PlanJudge:
-    """Open a judge of plans: the tiny world or a chat model.
+    """Open a judge of plans: that of a plug-in (tinyworld) or a chat model.
 
     Raises:
         SettingsError: The name is not valid.
         ChatError: The chat model cannot be loaded or reached.
     """
-    if judge == "tinyworld":
-        from ...research.tinyworld.data.planner_rl import SimulatedWorld
-
-        return SimulatedWorld()
+    judges = Registry("plan judge", {}, __name__, PLAN_JUDGES, "open")
+    if judge in judges.names:
+        return judges.load(judge)()
     from ...backend.models.chat import open_chat
     from ...training.reward.plan_judges import ChecklistJudge
 

@@ -23,11 +23,10 @@ from PIL import Image
 from interleave_thinker import Pipeline, RunSettings, open_generator
 from interleave_thinker.backend.output.feedback.log import record_feedback
 from interleave_thinker.cli import app
-from interleave_thinker.research.tinyworld.data.critic_rows import OracleCritic
 from interleave_thinker.research.tinyworld.shifted_generator import feedback_on, shifted_generator
 from interleave_thinker.research.tinyworld.world.requests import random_story
-from interleave_thinker.tinyworld.runtime.reading import read_image
-from interleave_thinker.tinyworld.runtime.scorer import faults
+from interleave_thinker.tinyworld.oracle import OracleCritic
+from interleave_thinker.tinyworld.scorer import faults, read_image
 from interleave_thinker.training.statistics import share
 
 WORK = Path("own-critic")

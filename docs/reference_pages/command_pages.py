@@ -63,9 +63,9 @@ A command has an option for what people change often. Everything else is a setti
 def pages(root: Path) -> dict[str, str]:
     """Return the pages, one for each group of commands."""
     from interleave_thinker.cli import app
-    from interleave_thinker.cli.lazy_group import COMMANDS
 
     top: Any = typer.main.get_command(app)
+    commands = top.list_commands(None)
     placed = [name for _, names in PAGES.values() for name in names]
     if sorted(placed) != sorted(top.commands):
         raise SystemExit(f"PAGES in {__file__} lack or exceed: {sorted({*placed} ^ {*top.commands})}")
@@ -74,7 +74,7 @@ def pages(root: Path) -> dict[str, str]:
     for file, (title, names) in PAGES.items():
         blocks = [f"# {title}", note("the commands themselves")]
         if file == "command-line.md":
-            rows = [(f"[`{name}`]({home[name]}#{name})", text(COMMANDS[name][1])) for name in COMMANDS]
+            rows = [(f"[`{name}`]({home[name]}#{name})", text(top.commands[name].help)) for name in commands]
             blocks += [INTRODUCTION, table(("Command", "Purpose"), rows), EXIT_CODES]
         for name in names:
             blocks += _command(top.commands[name].load(), name, 2)

@@ -86,6 +86,7 @@ def _models() -> dict[type[BaseModel], tuple[list[str], list[Setting]]]:
             add(inner, f"{path} {name}")
 
     top: Any = typer.main.get_command(app)
+    top.list_commands(None)
     for name, command in top.commands.items():
         add(command.load(), name)
     return found

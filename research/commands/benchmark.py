@@ -18,9 +18,10 @@ from ...backend.core.types.values import DIRECT
 from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...cli.models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ...cli.settings import with_settings
-from ...cli.shared_options import Parallel, RayAddress, TeacherOptions, Workers, open_executor
+from ...cli.shared_options import Parallel
 from ..data.trajectories.engine import PartOptions, TrajectoryOptions
 from ..evaluation.benchmark_run import BenchmarkOptions
+from .teacher_options import RayAddress, TeacherOptions, Workers, open_executor
 
 KINDS = {
     "tinyworld": "Run 400 built-in stories of the tiny world, scored exactly; needs no data.",

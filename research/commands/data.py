@@ -1,52 +1,38 @@
-"""`data`: makes training data from runs and feedback, as the published pipeline, and from the tiny world."""
+"""Stages of the published data: requests, trajectories, planner rows, sequences, packing, and the guard."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from ...backend.core.errors import SettingsError, first_fault
-from ...backend.core.shown_text import shown_text
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.atomic import write_text
+from ...backend.core.shown_text import one_line, shown_text
+from ...backend.story.agents.plan_constraints import PlanConstraints
+from ...cli.models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
+from ...cli.models import PlannerOptions as Planning
 from ...cli.settings import with_settings
-from ...cli.shared_options import (
-    SCORERS,
-    ImagesAtATime,
-    PageRows,
-    PageSeed,
-    PagesOf,
-    Runs,
-    Score,
-    SkipBadRuns,
-    checkpoint_of,
-    oracle_of,
-)
-from ...training.from_runs.settings import FilterData, RunsData
-from . import published
+from ...cli.shared_options import SCORERS, ImagesAtATime, Parallel, SkipBadRuns
+from ...training.from_runs.settings import FilterData
+from ..data.pack import CardData
+from ..data.planner_rows import PlannerRowsData
+from ..data.prompts.generate import PROMPTS, PromptsData
+from ..data.trajectories.engine import TrajectoryOptions
+from .teacher_options import RayAddress, TeacherOptions, Workers, each_generator, exit_code, open_executor
 
-if TYPE_CHECKING:
-    from ...training.from_runs.convert import MadeData
-
-HELP = "Make training data, from requests to packed datasets."
-OLD_SEED = 40_000
-"""First seed of tiny-world rows; far from the seeds that the built-in critic was trained on."""
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=HELP)
-Out = Annotated[
-    Path, typer.Option(help="Output folder for critic_sft.json, critic_rl.jsonl, images, report.")
-]
-WorldRows = Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of requests, all different.")]
-WorldSeed = Annotated[int, typer.Option(min=0, help="Random seed of the requests.")]
-WorldSplit = Annotated[
-    Literal["train", "evaluate"],
-    typer.Option(help="Training requests (train) or held-out requests (evaluate)."),
-]
-WorldOut = Annotated[Path, typer.Option(help="Output folder for the file and the images of its requests.")]
-
-
-@app.callback()
-def data() -> None:
-    """Make training data, from requests to packed datasets."""
+MAX_SHOWN = 20
+"""Matches with a benchmark that `guard check` prints for a file."""
+RunFolders = Annotated[list[Path], typer.Argument(help="Run folders, or published folders with records.")]
+GuardIndex = Annotated[Path | None, typer.Option("--guard", help="Index of benchmarks (`data guard`).")]
+PromptRows = Annotated[Path, typer.Argument(help="Requests as JSONL, such as those of `data prompts`.")]
+ImagesIn = Annotated[Path | None, typer.Option("--images", help="Second folder with the images.")]
+PromptSetName = "folder of a checkpoint or a prompt set, or tinyworld:"
+Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of requests.")]
+Index = Annotated[Path, typer.Option(help="Benchmark index, made by `data guard add`.")]
+guard_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep benchmarks out of the data.")
 
 
 def say(line: str) -> None:
@@ -54,61 +40,22 @@ def say(line: str) -> None:
     typer.echo(shown_text(line))
 
 
-def _say_files(made: MadeData) -> None:
-    typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
-
-
-@app.command("from-runs")
-@with_settings
-def from_runs(
-    *,
-    runs: Runs,
-    out: Out,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "--init", help="Checkpoint of the critic to train, for its prompt set."),
-    ] = None,
-    download: Annotated[
-        bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
-    ] = False,
-    scorer: Score = None,
-    skip_bad: SkipBadRuns = False,
-    settings: RunsData,
-) -> None:
-    """Make rows for critic-sft and critic-grpo from runs and feedback (accept, reject, better prompt)."""
-    from ...backend.core.prompts.prompt_set import default_prompt_set, prompt_set_of
-    from ...backend.models.scorers import open_scorer
-    from ...training.from_runs.convert import RunConverter
-
-    found = prompt_set_of(checkpoint_of(model, download)) if model else None
-    converter = RunConverter(
-        settings,
-        found or default_prompt_set(),
-        open_scorer(scorer) if scorer else None,
-        oracle_of(settings.reasoning),
-        skip_bad,
-        say,
-    )
-    _say_files(converter.convert(runs, out))
-
-
-@app.command("filter")
 @with_settings
 def filter_runs(
     *,
-    runs: published.RunFolders,
-    out: Out,
+    runs: RunFolders,
+    out: Annotated[
+        Path, typer.Option(help="Output folder for critic_sft.json, critic_rl.jsonl, images, report.")
+    ],
     prompts: Annotated[
         str | None,
-        typer.Option(
-            "--critic-prompts", help=f"Prompt set of the critic to train: {published.PromptSetName}critic."
-        ),
+        typer.Option("--critic-prompts", help=f"Prompt set of the critic to train: {PromptSetName}critic."),
     ] = None,
     scorer: Annotated[
         str | None, typer.Option(help=f"Scorer of the images: {SCORERS}. Without it, no RL rows are made.")
     ] = None,
     skip_bad: SkipBadRuns = False,
-    guard: published.GuardIndex = None,
+    guard: GuardIndex = None,
     parallel: ImagesAtATime = 1,
     settings: FilterData,
 ) -> None:
@@ -132,127 +79,249 @@ def filter_runs(
         converter = RunConverter(
             settings, prompt_set, judge or None, None, skip_bad, say, *guarding, parallel=parallel
         )
-        _say_files(converter.convert(runs, out))
+        made = converter.convert(runs, out)
+    typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
 
 
-@app.command("feedback")
-def feedback(
+@with_settings
+def prompts(
     *,
-    run: Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)],
-    step: Annotated[int, typer.Option(min=1, help="Number of the step in the plan.")],
-    attempt: Annotated[int, typer.Option(min=1, help="Number of the attempt, counted from 1.")],
-    accept: Annotated[bool, typer.Option("--accept", help="The image matches its prompt.")] = False,
-    reject: Annotated[bool, typer.Option("--reject", help="The image does not match its prompt.")] = False,
-    better: Annotated[str, typer.Option(help="A better prompt for the image. It rejects the image.")] = "",
-    note: Annotated[
-        str, typer.Option(help="Reason of the verdict. A critic learns it as its reasoning.")
-    ] = "",
-    true: Annotated[
-        list[str] | None, typer.Option(help="Text of an item of the checklist that is true; repeatable.")
-    ] = None,
-    false: Annotated[
+    out: Annotated[Path, typer.Option(help=f"Output folder for {PROMPTS} and its report.")],
+    category: Annotated[
         list[str] | None,
-        typer.Option(help="Text of an item that is not true; repeatable. It rejects the image."),
+        typer.Option(help="Weight of a category, such as cooking=3. 0 leaves it out."),
     ] = None,
-    take_back: Annotated[
-        bool, typer.Option("--take-back", help="Remove the feedback on this attempt.")
-    ] = False,
+    guard: GuardIndex = None,
+    settings: PromptsData,
 ) -> None:
-    """Record your verdict on one attempt of a run, as training data for a critic.
+    """Make requests from a taxonomy, word lists and templates.
 
-    It is stored in feedback.jsonl in the run folder. If an attempt has several verdicts, the last one counts.
+    The same seed gives the same requests. No request occurs twice.
     """
-    from pydantic import ValidationError
+    from ..data.decontamination.guard import open_guard
+    from ..data.prompts.generate import write_prompts
 
-    from ...backend.output.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
+    weights = dict(_weight(given) for given in category or ())
+    with open_guard(guard) as opened:
+        made = write_prompts(settings, weights, out, opened)
+    for name, count in made["by_category"].items():
+        typer.echo(one_line(f"{name}: {count}"))
+    if made["exhausted"]:
+        typer.echo(one_line(f"no more requests possible in: {', '.join(made['exhausted'])}"))
+    typer.echo(f"{made['rows']} of {settings.count} requests: {out / PROMPTS}")
 
-    better, note = better.strip(), note.strip()
-    given = [accept, reject or bool(better), take_back]
-    has_items = bool(true or false)
-    if sum(given) > 1 or not (any(given) or has_items):
-        raise SettingsError(
-            "`data feedback` needs exactly one verdict.",
-            "Give --accept, --reject (with --better PROMPT if you know one), --true, --false or --take-back.",
-        )
-    if take_back and (note or has_items):
-        with_it = "--note" if note else "--true and --false"
-        raise SettingsError(f"{with_it} cannot be combined with --take-back.", "Remove one of them.")
+
+def _weight(given: str) -> tuple[str, float]:
+    name, _, number = given.partition("=")
     try:
-        items = tuple(
-            ItemFeedback(text=text, true=is_true)
-            for texts, is_true in ((true, True), (false, False))
-            for text in texts or ()
+        weight = float(number)
+    except ValueError:
+        weight = -1.0
+    if not 0.0 <= weight <= 1000.0:
+        raise SettingsError(
+            f"--category {one_line(given)[:60]!r} is not NAME=WEIGHT.", "Give a weight from 0 to 1000."
         )
-        annotation = Feedback(
-            step=step,
-            attempt=attempt - 1,
-            accepted=accept if accept or reject or better else None,
-            better_prompt=better or None,
-            note=note or None,
-            items=items or None,
-        )
-    except ValidationError as error:
-        raise SettingsError(f"The feedback is not valid{first_fault(error)}") from error
-    record_feedback(run, annotation)
-    typer.echo(f"Saved to {run / FEEDBACK}.")
+    return name, weight
 
 
-published.add_to(app)
+@guard_app.callback()
+def guard() -> None:
+    """Keep benchmark items out of training data."""
 
 
-@app.command("tinyworld-prompts")
-def tinyworld_prompts(
-    *, out: WorldOut, rows: WorldRows = 400, seed: WorldSeed = 0, split: WorldSplit = "train"
+@guard_app.command("add")
+def guard_add(
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of the benchmark: ueval, wise, rise, specv, comm or another."),
+    ],
+    path: Annotated[
+        Path, typer.Argument(help="Your copy of it: a JSON, JSONL or Parquet file, or a folder.")
+    ],
+    index: Index = Path("guard.sqlite"),
+    images: ImagesIn = None,
 ) -> None:
-    """Make requests that the tiny world's planner understands."""
-    from ..tinyworld.data.planner_rows import make_prompts
+    """Add a benchmark to the index.
 
-    typer.echo(f"prompts: {make_prompts(out, rows, seed, split)}")
+    The index contains only hashes of its texts, titles, ids and images, from which they cannot be restored.
+    """
+    from ..data.decontamination.benchmark_index import BenchmarkIndex
+    from ..data.decontamination.data_files import files_of
+    from ..data.decontamination.guard import add_benchmark
+
+    with BenchmarkIndex.create(index) as opened:
+        for file in files_of(path):
+            added = add_benchmark(opened, one_line(name)[:80], file, images)
+            found = added.file
+            said = f"{found.items} items, {found.images} images" if found else "already in the index"
+            if added.without_texts or added.missing_images:
+                said += (
+                    f", {added.without_texts} rows without a text, {added.missing_images} images not found"
+                )
+            typer.echo(one_line(f"{file.name}: {said}"))
+    typer.echo(f"guard: {index}")
 
 
-@app.command("tinyworld-planner")
-def tinyworld_planner(*, out: WorldOut, rows: WorldRows = 2000, seed: WorldSeed = 0) -> None:
-    """Make rows like those that the tiny world's planner was trained on."""
-    from ...training.rows.sft import write_rows
-    from ..tinyworld.data.planner_rows import make
+@guard_app.command("check")
+def guard_check(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of rows: requests, training data, external datasets.")
+    ],
+    index: Index = Path("guard.sqlite"),
+    images: ImagesIn = None,
+    report: Annotated[Path | None, typer.Option(help="JSON file for all matches.")] = None,
+) -> None:
+    """List the rows that come from a benchmark.
 
-    write_rows(out / "planner_sft.json", make(out, rows, seed))
-    typer.echo(f"data: {out / 'planner_sft.json'}")
+    The exit code is 3 if there are any.
+    """
+    from ..data.decontamination.benchmark_index import BenchmarkIndex
+    from ..data.decontamination.guard import check_file
+
+    with BenchmarkIndex.open(index) as opened:
+        checked = {str(file): check_file(opened, file, images) for file in files}
+    for name, found in checked.items():
+        by = ", ".join(f"{benchmark} {count}" for benchmark, count in found["by_benchmark"].items())
+        typer.echo(
+            one_line(
+                f"{Path(name).name}: {found['rows']} rows, {found['images']} images "
+                f"({found['missing_images']} not found); from a benchmark: {by or 'none'}"
+            )
+        )
+        for one in found["found"][:MAX_SHOWN]:
+            typer.echo(
+                one_line(f"  row {one['row']} {one['id']}: {one['benchmark']}: {one['how']} {one['detail']}")
+            )
+    if report is not None:
+        text = json.dumps(checked, indent=1, ensure_ascii=False)
+        write_text(report, text, SettingsError, "Report")
+    if any(found["by_benchmark"] for found in checked.values()):
+        raise typer.Exit(3)
 
 
-@app.command("tinyworld-planner-rl")
-def tinyworld_planner_rl(
+@with_settings
+def trajectories(
     *,
-    out: WorldOut,
-    rows: WorldRows = 500,
-    least: Annotated[int, typer.Option(min=1, max=20, help="Least number of steps of a story.")] = 1,
-    most: Annotated[int, typer.Option(min=1, max=20, help="Greatest number of steps of a story.")] = 6,
-    wording: Annotated[
-        Literal["usual", "other"],
-        typer.Option(help="Phrases that the built-in planner was trained on (usual), or others."),
-    ] = "usual",
-    seed: WorldSeed = 0,
-    split: WorldSplit = "train",
+    prompts: PromptRows,
+    out: Annotated[Path, typer.Option(help="Folder for the run folders. Use an existing one to resume.")],
+    images: ImagesIn = None,
+    generator: Annotated[
+        list[str] | None,
+        typer.Option(help="Image model, such as http:URL. Repeat to distribute the requests by id."),
+    ] = None,
+    parallel: Parallel = 1,
+    ray: RayAddress = None,
+    workers: Workers = 2,
+    limit: Limit = None,
+    guard: GuardIndex = None,
+    settings: TrajectoryOptions,
+    planning: Planning,
+    judging: CriticOptions,
+    drawing: DrawingOptions,
+    local: LocalOptions,
 ) -> None:
-    """Make planner-grpo rows of the tiny world: requests with exact plans, which need no judge."""
-    from ..tinyworld.data.planner_rl import StoryKind, make_planner_rl
+    """Plan, generate, judge and refine every request of a file: trajectories of a teacher, as training data.
 
-    typer.echo(f"data: {make_planner_rl(out, rows, seed, StoryKind(least, most, wording), split)}")
+    Each request has its own run folder. Run the same command again to resume at the last attempt.
+    """
+    from ..data.trajectories.engine import Trajectories
+    from ..data.trajectories.prompt_rows import PromptFile
+
+    generators = each_generator(generator or [TINY_WORLD], GeneratorOptions(**drawing.model_dump()))
+    teachers = TeacherOptions(planning, PlanConstraints(), judging, generators, local)
+    engine = Trajectories(out, teachers, settings, open_executor(parallel, ray, workers), log=say)
+    raise typer.Exit(exit_code(engine.make(PromptFile(prompts, images, guard, limit))))
 
 
-@app.command("tinyworld-critic")
-def tinyworld_critic(
-    *, out: WorldOut, rows: PageRows = 2000, generator: PagesOf = None, seed: PageSeed = 0
+@with_settings
+def planner_rows(
+    *,
+    runs: Annotated[list[Path] | None, typer.Argument(help="Run folders, or published folders.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder of planner_sft.json, its images and a report.")],
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            "--planner-prompts", help=f"Prompt set of the planner to train: {PromptSetName}planner."
+        ),
+    ] = None,
+    comm: Annotated[Path | None, typer.Option(help="CoMM: train_data.pth next to its images.")] = None,
+    guard: GuardIndex = None,
+    settings: PlannerRowsData,
 ) -> None:
-    """Generate tiny-world critic rows to mix into training, which prevents forgetting."""
-    from ...tinyworld.runtime import checkpoint
-    from ...tinyworld.runtime.generator import load_pipeline
-    from ...training.from_runs.convert import SFT_FILE
-    from ...training.rows.sft import write_rows
-    from ...training.trainer.progress import TimeLeft
-    from ..tinyworld.data.critic_rows import make_mistakes
+    """Make rows for planner-sft from trajectories.
 
-    pipeline = load_pipeline(generator or checkpoint("generator"))
-    made = make_mistakes(out, pipeline, rows, OLD_SEED + seed, TimeLeft("rows", typer.echo))
-    write_rows(out / SFT_FILE, made)
-    typer.echo(f"data: {out / SFT_FILE}")
+    They are complete plans, continuations, descriptions and plans with a given number of steps.
+    """
+    from ...backend.core.prompts.prompt_set import default_prompt_set
+    from ...cli.models import prompts_in
+    from ..data.planner_rows import FILES, OtherSources, make_planner_rows
+
+    if not runs and comm is None:
+        raise SettingsError("`data planner-rows` needs runs or --comm.", "Give run folders.")
+    prompt_set = prompts_in(prompts) or default_prompt_set()
+    make_planner_rows(runs or [], out, prompt_set, settings, OtherSources(guard, comm), say)
+    typer.echo(f"\ndata: {out / FILES[0]}")
+
+
+def planner_rl(
+    *,
+    prompts: PromptRows,
+    out: Annotated[Path, typer.Option(help="Output folder of planner_rl.jsonl, its images and a report.")],
+    teacher: Annotated[str, typer.Option(help="Chat model that writes the checklists; it is cached.")],
+    images: ImagesIn = None,
+    limit: Limit = None,
+    parallel: Annotated[int, typer.Option(min=1, max=256, help="Questions at the same time.")] = 8,
+    guard: GuardIndex = None,
+) -> None:
+    """Make rows for planner-grpo: a chat model writes a checklist for every request.
+
+    Run the same command again to resume.
+    """
+    from ...backend.models.chat import open_chat
+    from ..data.planner_rl import FILES, make_planner_rl
+    from ..data.trajectories.prompt_rows import PromptFile
+
+    make_planner_rl(PromptFile(prompts, images, guard, limit), open_chat(teacher), out, parallel, say)
+    typer.echo(f"data: {shown_text(str(out / FILES[0]))}")
+
+
+def sequences(
+    *,
+    runs: RunFolders,
+    out: Annotated[Path, typer.Option(help="Output folder of the sequences, their images and a report.")],
+    published_quirks: Annotated[
+        bool, typer.Option("--published-quirks", help="Close <plan> with <plan>; no images of the request.")
+    ] = False,
+    guard: GuardIndex = None,
+) -> None:
+    """Write accepted trajectories as interleaved sequences.
+
+    Easy sequences have the final images only, hard ones all attempts with their critiques.
+    """
+    from ..data.sequences import make_sequences
+
+    counts = make_sequences(runs, out, published_quirks, guard, say)
+    typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")
+
+
+@with_settings
+def pack(
+    *,
+    folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],
+    out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
+    form: Annotated[
+        Literal["hf", "webdataset", "published"],
+        typer.Option("--as", help="Parquet for load_dataset, tar shards, or the published tree with --runs."),
+    ] = "hf",
+    runs: Annotated[list[Path] | None, typer.Option(help="Runs that the rows were made from.")] = None,
+    guard: GuardIndex = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="List rows with bad images instead of stopping.")
+    ] = False,
+    about: CardData,
+) -> None:
+    """Pack rows and their images into shards, with a dataset card about their origin."""
+    from ..data.pack import Packing
+
+    Packing(form, about, runs or [], guard, skip_bad, say).pack(folders, out)
+    typer.echo(f"\npacked: {out}")

@@ -59,14 +59,13 @@ from interleave_thinker.research.tinyworld.batched import (
     SharedGenerator,
     drawing,
 )
-from interleave_thinker.research.tinyworld.data.critic_rows import drawn_of, verdict_of
 from interleave_thinker.research.tinyworld.stories import StoryOutcome, run_story
 from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
-from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
-from interleave_thinker.tinyworld.runtime.reading import read_image
-from interleave_thinker.tinyworld.runtime.scene import (
+from interleave_thinker.tinyworld import checkpoint
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.generator import TinyWorldGenerator, load_pipeline
+from interleave_thinker.tinyworld.oracle import drawn_of, verdict_of
+from interleave_thinker.tinyworld.scene import (
     CELLS,
     COLORS,
     EMPTY,
@@ -77,10 +76,12 @@ from interleave_thinker.tinyworld.runtime.scene import (
     identity_of,
     thing_of,
 )
-from interleave_thinker.tinyworld.runtime.scorer import expected_scene
-from interleave_thinker.tinyworld.runtime.sprites import CELL
-from interleave_thinker.tinyworld.runtime.wording import Clause, edit_text, read_prompt
+from interleave_thinker.tinyworld.scorer import expected_scene
+from interleave_thinker.tinyworld.wording import Clause, edit_text, read_prompt
 from interleave_thinker.training.statistics import Share, paired_difference, share
+
+from ...tinyworld.drawing import CELL
+from ...tinyworld.scorer import read_image
 
 COUNTS = (1, 3, 5)
 STEPS = 6

@@ -14,8 +14,7 @@ from random import Random
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.pictures import Picture
-from ...tinyworld.runtime.reading import read_image
-from ...tinyworld.runtime.scorer import faults
+from ...tinyworld.scorer import faults, read_image
 from ..benchmarks.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
 from ..benchmarks.benchmark_files import ContentBenchmark, checked, read_content
 from .world.requests import TinyStory, random_story

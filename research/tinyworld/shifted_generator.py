@@ -16,20 +16,17 @@ from ...backend.core.errors import ScorerError
 from ...backend.core.pictures import Picture
 from ...backend.core.types import Attempt
 from ...backend.output.feedback.log import Feedback
-from ...tinyworld.runtime.drawing import backdrop_page
-from ...tinyworld.runtime.generator import TinyWorldGenerator
-from ...tinyworld.runtime.reading import is_blank, read_images
-from ...tinyworld.runtime.scene import EMPTY, StartScene
-from ...tinyworld.runtime.scorer import TinyWorldScorer
-from ...tinyworld.runtime.sprites import CELL
-from ...tinyworld.runtime.wording import prompt_text, read_prompt
-from .data.critic_rows import drawn_of, refine
-from .world.scenes import changed_cells
+from ...tinyworld.drawing import CELL, backdrop_page
+from ...tinyworld.generator import TinyWorldGenerator
+from ...tinyworld.oracle import changed_cells, drawn_of, refine
+from ...tinyworld.scene import EMPTY, StartScene
+from ...tinyworld.scorer import TinyWorldScorer, is_blank, read_images
+from ...tinyworld.wording import prompt_text, read_prompt
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from ...tinyworld.runtime.pipeline import TinyWorldPipeline
+    from ...tinyworld.pipeline import TinyWorldPipeline
 
 ROWS = 13
 """Pixel rows at the top of a cell that are cut off."""

@@ -19,9 +19,8 @@ from ...backend.story.journal.store import InMemoryStore
 from ...backend.story.loop.collaborators import Collaborators
 from ...backend.story.loop.events import Finished
 from ...backend.story.loop.loop import run
-from ...tinyworld.runtime.drawing import draw
-from ...tinyworld.runtime.reading import read_image
-from ...tinyworld.runtime.scorer import TinyWorldScorer, faults
+from ...tinyworld.drawing import draw
+from ...tinyworld.scorer import TinyWorldScorer, faults, read_image
 from .world.requests import TinyStory
 
 

@@ -27,7 +27,7 @@ from interleave_thinker.backend.output.report.run_report import changes
 from interleave_thinker.backend.story.agents.plan_lint.requested import asked_count, asks_for_images
 from interleave_thinker.backend.story.plan_editor.json_form import read_json
 from interleave_thinker.backend.story.plan_editor.outline import read_outline
-from interleave_thinker.tinyworld.runtime.wording import read_prompt
+from interleave_thinker.tinyworld.wording import read_prompt
 from interleave_thinker.training.reward.critic_reward import read_published
 from interleave_thinker.training.reward.terms import format_reward
 

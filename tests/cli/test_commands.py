@@ -12,6 +12,7 @@ from rich.console import Console
 from support.cli_calls import Scripts, call, start, verdict_reply
 from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
 
+from interleave_thinker import tinyworld
 from interleave_thinker.backend.core.answers.reading import write_plan
 from interleave_thinker.backend.core.errors import ChatError, boundary
 from interleave_thinker.backend.core.machine import libraries
@@ -26,7 +27,6 @@ from interleave_thinker.backend.story.loop.loop import run as run_loop
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.cli.progress import Lines
 from interleave_thinker.cli.run_request import exit_code
-from interleave_thinker.tinyworld import runtime as tinyworld
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_the_archive_contains_exactly_the_runtime_files() -> None:
     packed = published()
     assert {name.partition("/")[0] for name in packed} == TOP
     assert {name for name in packed if name.startswith("docs/")} == {"docs/icon.png"}
-    whole = ("backend/", "nodes/", "locales/", "subgraphs/", "tinyworld/runtime/", "web/", "workflows/")
+    whole = ("backend/", "nodes/", "locales/", "subgraphs/", "tinyworld/", "web/", "workflows/")
     assert {name for name in repository() - packed if name.startswith(whole)} == set()
 
 

@@ -22,8 +22,8 @@ from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.research.tinyworld.stories import request_of
 from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
-from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
+from interleave_thinker.tinyworld import checkpoint
+from interleave_thinker.tinyworld.generator import TinyWorldGenerator, load_pipeline
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(7200)]
 

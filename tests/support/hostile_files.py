@@ -28,7 +28,7 @@ from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 
 MILLION = 1_000_000
 STORY = "Draw a sea page with a red boat in the middle."

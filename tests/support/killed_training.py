@@ -24,7 +24,7 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.scorers import open_scorer
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows

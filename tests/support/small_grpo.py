@@ -11,7 +11,7 @@ from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.scorers import open_scorer
 from interleave_thinker.research.tinyworld.data.critic_rows import ImageFolder, rl_row
 from interleave_thinker.research.tinyworld.world.judged_images import rendered
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redrawer import DrawingSettings

@@ -17,7 +17,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set, prompt_set_of
 from interleave_thinker.backend.core.seams.chat_model import Reply
 from interleave_thinker.backend.models.chat.chat_template import as_read, opens_thought
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.gate.held_out import greedy_answers, summarise
 from interleave_thinker.training.rows.rl import as_question, read_rl_rows
 from interleave_thinker.training.trainer.model_loading import load_processor

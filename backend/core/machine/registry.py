@@ -2,8 +2,9 @@
 
 A registry maps names to modules of this package and imports a module only when its name is used. Listing
 backends is therefore fast, and a missing optional library is an error only of the backend that needs it.
-Other installed packages add names (generators, chat backends, scorers, exporters, benchmarks) as entry points
-in the groups below. Listing them reads only package metadata, and a broken plug-in affects only its own name.
+Other installed packages add names (generators, chat backends, scorers, exporters, benchmarks, commands) as
+entry points in the groups below, and so does this package's own folder `research/`. Listing them reads only
+package metadata, and a broken plug-in affects only its own name.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, EntryPoint, distributions
 from operator import attrgetter
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +31,8 @@ CHAT_BACKENDS = "interleave_thinker.chat_backends"
 SCORERS = "interleave_thinker.scorers"
 EXPORTERS = "interleave_thinker.exporters"
 BENCHMARKS = "interleave_thinker.benchmarks"
+PLAN_JUDGES = "interleave_thinker.plan_judges"
+COMMANDS = "interleave_thinker.commands"
 NAME = re.compile(r"[\w.-]+")
 """Valid names of plug-ins.
 
@@ -40,6 +45,11 @@ PUBLIC_NAME = "interleave_thinker"
 """Name under which plug-ins import this package."""
 ROOT_NAME = __name__.removesuffix(".backend.core.machine.registry")
 """Name under which this package was imported. ComfyUI uses the path of its folder."""
+ROOT = Path(__file__).parents[3]
+OWN = "interleave-thinker"
+"""Name of this package's distribution."""
+OWN_GROUPS = re.compile(rf'^\[project\.entry-points\."({PUBLIC_NAME}\..+)"\]\n((?:.+\n)+)', re.MULTILINE)
+OWN_ENTRY = re.compile(r'^"?([\w.-]+)"? = "(.+)"$', re.MULTILINE)
 
 
 def plugin_names(group: str) -> list[str]:
@@ -77,7 +87,9 @@ def load_plugin(entry: EntryPoint, attribute: str) -> tuple[ModuleType, object]:
         SettingsError: The module cannot be imported or lacks the attribute; the message names the package.
     """
     what = f"Cannot load the plug-in {entry.name!r} of the package {package_of(entry)}"
-    hint = f"Update the package, or uninstall it: pip uninstall {package_of(entry)}"
+    name = package_of(entry)
+    hint = f"Update the package, or uninstall it: pip uninstall {name}"
+    hint = f'Install what it needs: pip install "{OWN}[research]"' if name == OWN else hint
     target, _, path = entry.value.partition(":")
     _make_importable()
     try:
@@ -89,7 +101,7 @@ def load_plugin(entry: EntryPoint, attribute: str) -> tuple[ModuleType, object]:
 
 def package_of(entry: EntryPoint) -> str:
     """Return the name of the installed package that an entry point belongs to."""
-    return _name_of(entry.dist) if entry.dist else entry.value.partition(".")[0]
+    return _name_of(entry.dist) if entry.dist else OWN
 
 
 def damaged_packages() -> list[str]:
@@ -105,8 +117,29 @@ def _is_damaged(package: Distribution) -> bool:
 
 
 def _entries(group: str) -> list[EntryPoint]:
+    own = _entries_of_checkout()
     every = [entry for package in distributions() for entry in _entries_of(package) or ()]
-    return [entry for entry in every if entry.group == group and NAME.fullmatch(entry.name)]
+    found = [entry for entry in (*(own or ()), *every) if entry.group == group and NAME.fullmatch(entry.name)]
+    return [entry for entry in found if own is None or entry.dist is None or package_of(entry) != OWN]
+
+
+@cache
+def _entries_of_checkout() -> tuple[EntryPoint, ...] | None:
+    """Return this package's own entry points from the pyproject.toml next to it, or None if there is none.
+
+    A checkout has one; it can be used without being installed, or after an older one was. The folders that
+    the entry points name may have been left out.
+    """
+    try:
+        project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    entries = [
+        EntryPoint(name, value, group)
+        for group, lines in OWN_GROUPS.findall(project)
+        for name, value in OWN_ENTRY.findall(lines)
+    ]
+    return tuple(one for one in entries if (ROOT / one.module.split(".")[1]).is_dir())
 
 
 def _entries_of(package: Distribution) -> tuple[EntryPoint, ...] | None:

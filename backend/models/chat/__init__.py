@@ -10,7 +10,7 @@ from ...core.seams.adoption import adopt
 from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
 
 REGISTRY = {
-    "tinyworld": "...tinyworld.runtime.chat",
+    "tinyworld": "...tinyworld.chat",
     "transformers": ".chat.local.chat",
     "openai": ".chat.openai_chat",
     "llamacpp": ".chat.llamacpp_chat",

@@ -8,7 +8,7 @@ from ...core.seams.adoption import adopt
 from ...core.seams.generator import Generator
 
 REGISTRY = {
-    "tinyworld": "...tinyworld.runtime.generator",
+    "tinyworld": "...tinyworld.generator",
     "diffusers": ".generators.pipelines.opening",
     "http": ".generators.http_service",
     "images": ".generators.images_api",

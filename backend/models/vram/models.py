@@ -51,7 +51,7 @@ PARTS_OF_ONE_FILE = {
 Shipped = Callable[[str], Path]
 """Returns the folder of a checkpoint in the package (`planner`, `critic`, `generator`).
 
-tinyworld/runtime passes it in, since memory estimates do not depend on the demonstration.
+tinyworld passes it in, since memory estimates do not depend on the demonstration.
 """
 
 

@@ -112,7 +112,7 @@ def _append(pieces: list[Piece], piece: Piece) -> None:
         pieces.append(piece)
 
 
-NOTATIONS = ("....tinyworld.runtime.reasoning",)
+NOTATIONS = ("....tinyworld.reasoning",)
 """Modules with `as_english`. They are imported when there is a reasoning to show."""
 PASSED, FAILED, UNKNOWN = "✓", "✗", "?"
 

@@ -22,9 +22,9 @@ from ....backend.core.files.atomic import write_text
 from ....backend.core.pictures import Picture
 from ....backend.core.types import Plan, RunSettings, Step, Verdict
 from ....backend.story.journal.store import InMemoryStore
-from ....tinyworld.runtime.generator import TinyWorldGenerator
-from ....tinyworld.runtime.reading import read_image
-from ....tinyworld.runtime.scorer import faults
+from ....tinyworld.generator import TinyWorldGenerator
+from ....tinyworld.oracle import drawn_of, verdict_of
+from ....tinyworld.scorer import faults, read_image
 from ....training.rows.rl import CriticRlRow, read_rl_rows
 from ....training.statistics import share
 from ..batched import (
@@ -36,7 +36,7 @@ from ..batched import (
     SharedPlanner,
     drawing,
 )
-from ..data.critic_rows import RL_FILE, drawn_of, verdict_of
+from ..data.critic_rows import RL_FILE
 from ..stories import StoryOutcome, lost, request_of, run_story
 from ..world.requests import TinyStory, random_story
 from . import single_agent

@@ -24,9 +24,9 @@ from ....backend.story.journal.store import InMemoryStore
 from ....backend.story.loop.collaborators import Collaborators
 from ....backend.story.loop.events import Finished
 from ....backend.story.loop.loop import run
-from ....tinyworld.runtime.drawing import draw
-from ....tinyworld.runtime.scene import Edit, Scene, StartScene
-from ....tinyworld.runtime.wording import read_prompt
+from ....tinyworld.drawing import draw
+from ....tinyworld.scene import Edit, Scene, StartScene
+from ....tinyworld.wording import read_prompt
 from ....training.rows.sft import SftRow
 from ..data.critic_rows import PROMPT_SET, ImageFolder, row_of
 from ..world.requests import TinyStory, random_story

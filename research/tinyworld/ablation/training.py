@@ -26,9 +26,9 @@ from ....backend.core.files.atomic import writing_folder
 from ....backend.core.pictures import Picture
 from ....backend.core.seams.chat_model import Message
 from ....backend.models.checkpoints.model_folder import check_files, check_weights
-from ....tinyworld.runtime import checkpoint
-from ....tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
-from ....tinyworld.runtime.scorer import TinyWorldScorer
+from ....tinyworld import checkpoint
+from ....tinyworld.generator import TinyWorldGenerator, load_pipeline
+from ....tinyworld.scorer import TinyWorldScorer
 from ....training.reward.critic_reward import RewardSettings, RewardSetup
 from ....training.reward.redrawer import DrawingSettings
 from ....training.rows.rl import CriticRlRow, read_rl_rows
@@ -48,7 +48,7 @@ from .settings import AblationSettings
 from .single_agent import corpus, make_planning
 
 if TYPE_CHECKING:
-    from ....tinyworld.runtime.pipeline import TinyWorldPipeline
+    from ....tinyworld.pipeline import TinyWorldPipeline
 
 
 BATCH = 16

@@ -1,17 +1,9 @@
 """Training rows of the tiny critic: what it sees, what it should see, the verdict, and the next prompt.
 
-The reasoning lists every cell that contained, should contain or contains something as "was CELL THING want
-CELL THING see CELL THING: yes|no". Each thing follows the name of its cell, so that one look determines it.
-The earlier content comes before the expected one; otherwise the critic expected everything that it saw. The
-verdict then only depends on the words yes and no. Rows with rendered images and invented mistakes teach
-seeing and comparing; rows with generated images teach the generator's mistakes. The oracle's refined prompts
-are good but not perfect: each names one wrong cell, which leaves something for reinforcement learning.
-
-`OracleCritic` writes the same answers from the pixels and prompts of a run, so a critic trained on runs keeps
-the format of the shipped one. It answers only if the pixels agree with the given verdict, because a
-contradicting reasoning would teach nonsense. Rows for reinforcement learning have exact scores; half of their
-images are correct. Wrong ones were generated from the plain prompt or with clauses, so that refined prompts
-have something to add.
+Rows with rendered images and invented mistakes teach seeing and comparing; rows with generated images teach
+the generator's mistakes. The answers are the oracle's (tinyworld/oracle.py). Rows for reinforcement learning
+have exact scores; half of their images are correct. Wrong ones were generated from the plain prompt or with
+clauses, so that refined prompts have something to add.
 """
 
 from __future__ import annotations
@@ -26,18 +18,16 @@ from ....backend.core.errors import TrainingError
 from ....backend.core.files.atomic import writing
 from ....backend.core.pictures import Picture
 from ....backend.core.prompts.prompt_set import PromptSet, fill
-from ....backend.core.types import Verdict
-from ....tinyworld.runtime.reading import UNREADABLE, is_blank, read_image
-from ....tinyworld.runtime.scene import BACKDROPS, CELLS, EMPTY, StartScene, color_and_thing, name_of
-from ....tinyworld.runtime.scorer import TinyWorldScorer, faults
-from ....tinyworld.runtime.wording import Clause, clauses_of, edit_text, prompt_text, read_prompt
+from ....tinyworld.oracle import DrawnImage, seen_name, verdict_of
+from ....tinyworld.scene import BACKDROPS, CELLS, EMPTY, name_of
+from ....tinyworld.scorer import TinyWorldScorer
+from ....tinyworld.wording import edit_text, prompt_text
 from ....training.rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ....training.rows.sft import SftMessage, SftRow
-from ..world.judged_images import DrawnImage, balanced, mistaken, real, rendered
-from ..world.scenes import changed_cells
+from ..world.judged_images import balanced, mistaken, real, rendered
 
 if TYPE_CHECKING:
-    from ....tinyworld.runtime.pipeline import TinyWorldPipeline
+    from ....tinyworld.pipeline import TinyWorldPipeline
 
 PROMPT_SET = PromptSet(
     planner_text="Plan: {text_input}",
@@ -46,69 +36,8 @@ PROMPT_SET = PromptSet(
 )
 
 
-MAX_CLAUSES = 4
 MISTAKES_SEED = 500_000
 DESCRIBE = "Before: <image> After: <image> Describe."
-
-
-def _seen(identity: int) -> str:
-    return "smudge" if identity == UNREADABLE else name_of(identity)
-
-
-def compare(drawn: DrawnImage) -> str:
-    """Return the critic's reasoning: the backdrop, every cell that has content, and the conclusion."""
-    before, expected, seen = drawn.scene_before, drawn.expected, drawn.seen
-    was = BACKDROPS[before.backdrop] if before else "blank"
-    want, see = BACKDROPS[expected.backdrop], BACKDROPS[seen.backdrop]
-    parts = [f"was page {was} want page {want} see page {see} {'yes' if want == see else 'no'}"]
-    for cell, place in enumerate(CELLS):
-        held = before.cells[cell] if before else EMPTY
-        wanted, shown = expected.cells[cell], seen.cells[cell]
-        if (held, wanted, shown) != (EMPTY, EMPTY, EMPTY):
-            things = f"was {place} {name_of(held)} want {place} {name_of(wanted)} see {place} {_seen(shown)}"
-            parts.append(things + _match(wanted, shown))
-    return "; ".join(parts) + f"; so {'yes' if drawn.success else 'no'}"
-
-
-def _match(wanted: int, shown: int) -> str:
-    """Return whether a cell is correct. If both things exist, color and kind are compared separately.
-
-    A small model can learn this.
-    """
-    if EMPTY in (wanted, shown) or shown == UNREADABLE:
-        return " yes" if wanted == shown else " no"
-    pairs = zip(color_and_thing(wanted), color_and_thing(shown), strict=True)
-    return ":" + ",".join(f" {want} {see} {'yes' if want == see else 'no'}" for want, see in pairs)
-
-
-def refine(drawn: DrawnImage) -> list[Clause]:
-    """Return the oracle's clauses for the next attempt: those used and one more.
-
-    The new clause is about the first wrong cell that should contain a thing, else the first that should be
-    empty, else the backdrop. If all of these are already named, it is about the first unnamed cell of the
-    edit.
-    """
-    expected, named = drawn.expected, {clause.cell for clause in drawn.clauses}
-    wrong = faults(expected, drawn.seen)
-    cells = sorted(
-        (cell for cell in wrong if cell is not None), key=lambda cell: expected.cells[cell] == EMPTY
-    )
-    changed = changed_cells(drawn.scene_before, expected)
-    for cell in [*cells, *([None] if None in wrong else []), *changed]:
-        if cell not in named:
-            stated = clauses_of(expected, [] if cell is None else [cell], backdrop=cell is None)
-            return [*drawn.clauses, *stated][-MAX_CLAUSES:]
-    return list(drawn.clauses)
-
-
-def verdict_of(drawn: DrawnImage) -> Verdict:
-    """Return the correct verdict with the oracle's refined prompt."""
-    clauses = drawn.clauses if drawn.success else refine(drawn)
-    return Verdict(
-        success=drawn.success,
-        refined_prompt=prompt_text(drawn.edit, clauses),
-        reasoning=compare(drawn),
-    )
 
 
 def _description(drawn: DrawnImage) -> str:
@@ -119,7 +48,7 @@ def _description(drawn: DrawnImage) -> str:
     for cell, now in enumerate(drawn.seen.cells):
         held = before.cells[cell] if before else EMPTY
         if held != EMPTY or now != EMPTY:
-            parts.append(f"was {CELLS[cell]} {name_of(held)} see {CELLS[cell]} {_seen(now)}")
+            parts.append(f"was {CELLS[cell]} {name_of(held)} see {CELLS[cell]} {seen_name(now)}")
     return "; ".join(parts)
 
 
@@ -207,36 +136,6 @@ def make_mistakes(
     pages = ImageFolder(folder / "pages")
     drawn_images = balanced(pipeline, count, MISTAKES_SEED + seed, progress)
     return [judge_row(drawn, pages) for drawn in drawn_images]
-
-
-def drawn_of(
-    before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
-) -> DrawnImage | None:
-    """Convert an image of a run to the form of the row builders.
-
-    Returns `None` if a prompt is not of the tiny world or the image before cannot be read.
-    """
-    wish, used = read_prompt(original_prompt), read_prompt(prompt_used)
-    if wish is None:
-        return None
-    edit, _ = wish
-    page = None if before is None or is_blank(before) else before
-    scene = read_image(page).scene if page else None
-    if scene is None and (page is not None or not isinstance(edit, StartScene)):
-        return None
-    clauses = tuple(used[1]) if used else ()
-    return DrawnImage(page, scene, edit, clauses, after, read_image(after))
-
-
-class OracleCritic:
-    """Writes exact reasoning and correct refined prompts."""
-
-    def answer(
-        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
-    ) -> Verdict | None:
-        """Return the answer to learn; `None` if the images cannot be read or contradict `success`."""
-        drawn = drawn_of(before, after, original_prompt, prompt_used)
-        return verdict_of(drawn) if drawn is not None and drawn.success == success else None
 
 
 RL_SEED = 700_000

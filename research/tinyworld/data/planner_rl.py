@@ -21,9 +21,8 @@ from typing import Any, Literal
 from ....backend.core.errors import SettingsError
 from ....backend.core.pictures import Picture
 from ....backend.core.types import MAX_STEPS, Plan, Step
-from ....tinyworld.runtime.drawing import draw
-from ....tinyworld.runtime.reading import read_image
-from ....tinyworld.runtime.scene import (
+from ....tinyworld.drawing import draw
+from ....tinyworld.scene import (
     BACKDROPS,
     CELLS,
     Add,
@@ -38,7 +37,8 @@ from ....tinyworld.runtime.scene import (
     applies,
     name_of,
 )
-from ....tinyworld.runtime.wording import read_prompt
+from ....tinyworld.scorer import read_image
+from ....tinyworld.wording import read_prompt
 from ....training.reward.plan_judges import PlanJudge, PlanScore
 from ....training.rows.rl import PlannerRlRow, StepRange, write_rl_lines
 from ..world.requests import Split, TinyStory, random_story

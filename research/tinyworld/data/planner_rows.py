@@ -15,7 +15,7 @@ from ....backend.core.answers.reading import write_plan
 from ....backend.core.errors import SettingsError
 from ....backend.core.files.atomic import write_bytes, write_text
 from ....backend.core.prompts.prompt_set import fill
-from ....tinyworld.runtime.drawing import draw
+from ....tinyworld.drawing import draw
 from ....training.rows.sft import SftRow
 from ..world.requests import Split, TinyStory, random_story
 from .critic_rows import PROMPT_SET, ImageFolder, row_of

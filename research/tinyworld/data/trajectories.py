@@ -27,17 +27,16 @@ from ....backend.core.errors import SettingsError
 from ....backend.core.pictures import Picture
 from ....backend.core.prompts.prompt_set import fill
 from ....backend.core.types import Verdict
-from ....tinyworld.runtime.reading import ImageReading, read_images
-from ....tinyworld.runtime.scene import EMPTY, Edit, Scene, StartScene
-from ....tinyworld.runtime.scorer import faults, score_of
-from ....tinyworld.runtime.wording import Clause, clauses_of, edit_text, prompt_text
+from ....tinyworld.oracle import MAX_CLAUSES, DrawnImage, changed_cells, compare
+from ....tinyworld.scene import EMPTY, Edit, Scene, StartScene
+from ....tinyworld.scorer import ImageReading, faults, read_images, score_of
+from ....tinyworld.wording import Clause, clauses_of, edit_text, prompt_text
 from ....training.rows.sft import SftRow
-from ..world.judged_images import DrawnImage, ask, mistaken, rendered
-from ..world.scenes import changed_cells
-from .critic_rows import MAX_CLAUSES, PROMPT_SET, ImageFolder, compare, row_of
+from ..world.judged_images import ask, mistaken, rendered
+from .critic_rows import PROMPT_SET, ImageFolder, row_of
 
 if TYPE_CHECKING:
-    from ....tinyworld.runtime.pipeline import TinyWorldPipeline
+    from ....tinyworld.pipeline import TinyWorldPipeline
 
 MAX_ATTEMPTS = 3
 REMEDIES = {

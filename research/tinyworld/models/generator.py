@@ -28,15 +28,15 @@ from pydantic import BaseModel, Field
 from ....backend.core.errors import TrainingError
 from ....backend.core.files.atomic import writing_folder
 from ....backend.core.types.values import DIRECT
-from ....tinyworld.runtime.drawing import PAGE, draw_array
-from ....tinyworld.runtime.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene
-from ....tinyworld.runtime.wording import prompt_text
+from ....tinyworld.drawing import PAGE, draw_array
+from ....tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS, Scene
+from ....tinyworld.wording import prompt_text
 from ..world.scenes import Luck, misdraw, random_clauses, random_edit, random_scene, random_start
 
 if TYPE_CHECKING:
     import torch
 
-    from ....tinyworld.runtime.pipeline import TinyWorldPipeline
+    from ....tinyworld.pipeline import TinyWorldPipeline
 
 SPOIL = 0.15
 FIRST_SHIFT = 4.0
@@ -134,7 +134,7 @@ def batch_of(pipeline: TinyWorldPipeline, settings: GeneratorTraining, step: int
     import numpy as np
     import torch
 
-    from ....tinyworld.runtime.pipeline import CHANNELS, SHIFT
+    from ....tinyworld.pipeline import CHANNELS, SHIFT
 
     rng, noise = (
         Random(f"{settings.seed}/{step}"),
@@ -181,7 +181,7 @@ class _Run:
     def __init__(self, settings: GeneratorTraining) -> None:
         import torch
 
-        from ....tinyworld.runtime.pipeline import TinyWorldPipeline, untrained_parts
+        from ....tinyworld.pipeline import TinyWorldPipeline, untrained_parts
 
         torch.manual_seed(settings.seed)
         device = "cuda" if settings.device == "auto" and torch.cuda.is_available() else "cpu"

@@ -21,8 +21,8 @@ from pydantic import BaseModel, Field
 from ....backend.core.errors import SettingsError, TrainingError
 from ....backend.core.files.atomic import writing_folder
 from ....backend.core.types.values import DIRECT
-from ....tinyworld.runtime.generator import load_pipeline
-from ....tinyworld.runtime.scene import CELLS, IDENTITIES, name_of
+from ....tinyworld.generator import load_pipeline
+from ....tinyworld.scene import CELLS, IDENTITIES, name_of
 from ....training.rows.sft import RowSet, SftRow, read_rows, write_rows
 from ....training.stages.sft import SftData, SftTraining, train
 from ..data.critic_rows import PROMPT_SET, make_mistakes, make_real, make_rendered
@@ -32,7 +32,7 @@ from .small_checkpoint import ImageTokens, learn_processor, rotary, save_untrain
 if TYPE_CHECKING:
     import torch
 
-    from ....tinyworld.runtime.pipeline import TinyWorldPipeline
+    from ....tinyworld.pipeline import TinyWorldPipeline
 
 
 NAMES = [f" {name_of(identity)}" for identity in range(1, IDENTITIES)]
@@ -138,7 +138,7 @@ def _see_cells(embedding: torch.nn.Conv3d) -> None:
     """
     import torch
 
-    from ....tinyworld.runtime.drawing import atlas
+    from ....tinyworld.drawing import atlas
 
     tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).flatten(0, 2).float() / 255
     small = torch.nn.functional.interpolate(tiles, size=tuple(embedding.weight.shape[-2:]), mode="area")

@@ -8,16 +8,15 @@ does not fulfill.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 
 from ....backend.core.errors import SettingsError
 from ....backend.core.pictures import Picture
-from ....tinyworld.runtime.drawing import draw
-from ....tinyworld.runtime.reading import ImageReading, read_images
-from ....tinyworld.runtime.scene import (
+from ....tinyworld.drawing import draw
+from ....tinyworld.oracle import DrawnImage
+from ....tinyworld.scene import (
     BACKDROPS,
     COLORS,
     EMPTY,
@@ -33,49 +32,16 @@ from ....tinyworld.runtime.scene import (
     color_and_thing,
     identity_of,
 )
-from ....tinyworld.runtime.scorer import faults
-from ....tinyworld.runtime.wording import Clause, prompt_text
+from ....tinyworld.scorer import ImageReading, read_images
+from ....tinyworld.wording import Clause, prompt_text
 from .scenes import misdraw, random_clauses, random_edit, random_luck, random_scene, random_start
 
 if TYPE_CHECKING:
-    from ....tinyworld.runtime.pipeline import TinyWorldPipeline
+    from ....tinyworld.pipeline import TinyWorldPipeline
 
 
 BY_BIAS = 0.3
 """Share of rendered mistakes that may be biased ones. A critic that saw only these would guess."""
-
-
-@dataclass(frozen=True)
-class DrawnImage:
-    """An image to judge.
-
-    Attributes:
-        before: Source image; `None` if there was none.
-        scene_before: Scene of the source.
-        edit: The requested edit.
-        clauses: Clauses of the prompt.
-        after: The image.
-        seen: What it shows.
-        seed: Its seed; `None` if it was rendered.
-    """
-
-    before: Picture | None
-    scene_before: Scene | None
-    edit: Edit | StartScene
-    clauses: tuple[Clause, ...]
-    after: Picture
-    seen: ImageReading
-    seed: int | None = None
-
-    @property
-    def expected(self) -> Scene:
-        """Scene that the image should show."""
-        return self.edit.apply(self.scene_before)  # pyright: ignore[reportArgumentType]
-
-    @property
-    def success(self) -> bool:
-        """Whether the image shows the expected scene."""
-        return not faults(self.expected, self.seen)
 
 
 def rendered(rng: Random, mistakes: float = 0.55) -> DrawnImage:

@@ -15,7 +15,7 @@ from random import Random
 from typing import Literal
 
 from ....backend.core.types import Plan, Step
-from ....tinyworld.runtime.scene import (
+from ....tinyworld.scene import (
     BACKDROPS,
     CELLS,
     Add,
@@ -31,7 +31,7 @@ from ....tinyworld.runtime.scene import (
     name_of,
     thing_of,
 )
-from ....tinyworld.runtime.wording import edit_text
+from ....tinyworld.wording import edit_text
 from .scenes import GROUPS, random_edit, random_scene, random_start
 
 _PLACES = {

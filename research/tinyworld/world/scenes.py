@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from ....tinyworld.runtime.scene import (
+from ....tinyworld.oracle import changed_cells
+from ....tinyworld.scene import (
     BACKDROPS,
     COLORS,
     EMPTY,
@@ -38,7 +39,7 @@ from ....tinyworld.runtime.scene import (
     identity_of,
     thing_of,
 )
-from ....tinyworld.runtime.wording import Clause, clauses_of
+from ....tinyworld.wording import Clause, clauses_of
 
 USUAL_COLORS = {
     ("blue", "sun"): "yellow",
@@ -327,13 +328,6 @@ def _edit(rng: Random, scene: Scene, kind: str) -> Edit:
             return Move(thing, rng.choice(scene.free))
         case _:
             return Replace(thing, identity_of(rng.choice(COLORS), absent_thing(rng, scene)))
-
-
-def changed_cells(before: Scene | None, after: Scene) -> list[int]:
-    """Return the cells that an edit changes; for a first image, its things."""
-    if before is None:
-        return after.occupied
-    return [cell for cell in range(9) if before.cells[cell] != after.cells[cell]]
 
 
 def random_clauses(rng: Random, before: Scene | None, after: Scene) -> list[Clause]:

@@ -28,7 +28,7 @@ from .klein import Graph
 
 BUILT_IN = ("tiny_world_story", "plan_by_hand", "judge_only", "feedback_round_trip")
 TWINS = Path(__file__).parent / "api"
-CHECKPOINTS = ROOT / "tinyworld" / "runtime" / "checkpoints"
+CHECKPOINTS = ROOT / "tinyworld" / "checkpoints"
 KLEIN_AGENT = "Qwen3-VL-4B-Instruct"
 AGENTS = {
     KLEIN_AGENT: "planner",

@@ -35,7 +35,7 @@ from interleave_thinker.nodes.host import memory as ours
 
 SHORT = ReplySettings(max_tokens=3)
 ASK = [Message(role="user", content=("A boat?",))]
-TINY = Path(host_modules.ROOT) / "tinyworld" / "runtime" / "checkpoints"
+TINY = Path(host_modules.ROOT) / "tinyworld" / "checkpoints"
 
 
 def agent(role: str, on: bool = True) -> tuple[ManagedChat, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from PIL import Image, ImageDraw
+from support.cli_calls import call
 from support.made_runs import accepted_story, made_run
 from support.stories import drawing
-from typer.testing import CliRunner
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
@@ -22,7 +22,6 @@ from interleave_thinker.backend.story.journal.copy import save_trajectory
 pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")
 
-from interleave_thinker.research.commands.data import app
 from interleave_thinker.research.data.decontamination.benchmark_index import (
     FRAME_ITEMS,
     BenchmarkIndex,
@@ -213,13 +212,11 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     source, rows, index = tmp_path / "w.json", tmp_path / "rows.jsonl", tmp_path / "g.sqlite"
     source.write_text(json.dumps([ROWS["wise"]]))
     rows.write_text(json.dumps({"id": "a", "user_input": PROMPT}) + "\n")
-    run = CliRunner()
     for said in ("1 items, 0 images", "already in the index"):
-        result = run.invoke(app, ["guard", "add", "wise", str(source), "--index", str(index)])
+        result = call("data", "guard", "add", "wise", source, "--index", index)
         assert (result.exit_code, said in result.output) == (0, True), result.output
     report = tmp_path / "report.json"
-    checking = ["guard", "check", str(rows), "--index", str(index), "--report", str(report)]
-    result = run.invoke(app, checking)
+    result = call("data", "guard", "check", rows, "--index", index, "--report", report)
     assert result.exit_code == 3 and "wise 1" in result.output
     assert json.loads(report.read_text())[str(rows)]["found"][0]["benchmark"] == "wise"
 
@@ -240,9 +237,9 @@ def test_the_filter_and_packing_leave_out_benchmark_content(wise: Path, tmp_path
     runs = tmp_path / "runs"
     for name, prompt in (("known", KNOWN), ("other", OTHER)):
         made_run(runs / name, [(20, False, 4.0), (90, True, 6.0)], prompt=prompt)
-    told = ["filter", str(runs), "--set", "balance=0", "--set", "rl_share=0", "--set", "held_out_runs=0"]
+    told = ["data", "filter", runs, "--set", "balance=0", "--set", "rl_share=0", "--set", "held_out_runs=0"]
     for name, more in (("all", []), ("guarded", ["--guard", str(wise)])):
-        result = CliRunner().invoke(app, [*told, "--out", str(tmp_path / name), *more])
+        result = call(*told, "--out", tmp_path / name, *more)
         assert result.exit_code == 0, result.output
     assert findings(wise, tmp_path / "all" / "critic_sft.json") == 2
     rows = tmp_path / "guarded" / "critic_sft.json"

@@ -25,7 +25,7 @@ from interleave_thinker.research.tinyworld.ablation.settings import AblationSett
 from interleave_thinker.research.tinyworld.ablation.training import agent_in
 from interleave_thinker.research.tinyworld.data.planner_rows import make_repeats
 from interleave_thinker.research.tinyworld.world.judged_images import rendered
-from interleave_thinker.tinyworld.runtime.wording import prompt_text
+from interleave_thinker.tinyworld.wording import prompt_text
 
 AGENTS = Path(__file__).parents[2] / "data" / "agents"
 MINIATURE = AblationSettings(

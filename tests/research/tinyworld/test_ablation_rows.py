@@ -26,14 +26,14 @@ from interleave_thinker.research.tinyworld.data.trajectories import (
     trajectories,
 )
 from interleave_thinker.research.tinyworld.stories import request_of
-from interleave_thinker.research.tinyworld.world.judged_images import DrawnImage, rendered
+from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.research.tinyworld.world.requests import random_story
-from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
-from interleave_thinker.tinyworld.runtime.reading import ImageReading, read_image
-from interleave_thinker.tinyworld.runtime.scorer import faults
-from interleave_thinker.tinyworld.runtime.wording import prompt_text, read_prompt
+from interleave_thinker.tinyworld import checkpoint
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.generator import TinyWorldGenerator, load_pipeline
+from interleave_thinker.tinyworld.oracle import DrawnImage
+from interleave_thinker.tinyworld.scorer import ImageReading, faults, read_image
+from interleave_thinker.tinyworld.wording import prompt_text, read_prompt
 
 
 def failed_page(rng: Random) -> DrawnImage:

@@ -17,9 +17,9 @@ from interleave_thinker.research.tinyworld.batched import BatchedTasks, Judging,
 from interleave_thinker.research.tinyworld.stories import lost, run_story
 from interleave_thinker.research.tinyworld.world.requests import random_story
 from interleave_thinker.research.tinyworld.world.scenes import misdraw, random_luck
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.reading import read_image
-from interleave_thinker.tinyworld.runtime.wording import read_prompt
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.scorer import read_image
+from interleave_thinker.tinyworld.wording import read_prompt
 
 STORIES = [random_story(Random(number), "evaluate") for number in range(12)]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from interleave_thinker.research.tinyworld.world.scenes import RULES, biased, slips
-from interleave_thinker.tinyworld.runtime.scene import Scene
-from interleave_thinker.tinyworld.runtime.wording import Clause, clauses_of, read_prompt
+from interleave_thinker.tinyworld.scene import Scene
+from interleave_thinker.tinyworld.wording import Clause, clauses_of, read_prompt
 
 
 def page(prompt: str) -> Scene:

@@ -8,9 +8,9 @@ from random import Random
 from interleave_thinker.backend.core.answers.reading import read_plan, read_verdict, write_plan
 from interleave_thinker.research.tinyworld.data import critic_rows as critic_data
 from interleave_thinker.research.tinyworld.world.requests import random_story
-from interleave_thinker.tinyworld.runtime.reading import read_image
-from interleave_thinker.tinyworld.runtime.vocabulary import KNOWN, WORD
-from interleave_thinker.tinyworld.runtime.wording import read_prompt
+from interleave_thinker.tinyworld.scorer import read_image
+from interleave_thinker.tinyworld.vocabulary import KNOWN, WORD
+from interleave_thinker.tinyworld.wording import read_prompt
 
 
 def test_a_storys_plan_produces_its_pages() -> None:

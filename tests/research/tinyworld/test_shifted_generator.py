@@ -17,15 +17,15 @@ from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.research.tinyworld.data.critic_rows import PROMPT_SET, OracleCritic
+from interleave_thinker.research.tinyworld.data.critic_rows import PROMPT_SET
 from interleave_thinker.research.tinyworld.shifted_generator import feedback_on, shifted_generator
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator
-from interleave_thinker.tinyworld.runtime.generator import open as open_world
-from interleave_thinker.tinyworld.runtime.reading import UNREADABLE, read_image
-from interleave_thinker.tinyworld.runtime.scene import Scene, identity_of
-from interleave_thinker.tinyworld.runtime.scorer import TinyWorldScorer
-from interleave_thinker.tinyworld.runtime.wording import read_prompt
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.generator import TinyWorldGenerator
+from interleave_thinker.tinyworld.generator import open as open_world
+from interleave_thinker.tinyworld.oracle import OracleCritic
+from interleave_thinker.tinyworld.scene import Scene, identity_of
+from interleave_thinker.tinyworld.scorer import UNREADABLE, TinyWorldScorer, read_image
+from interleave_thinker.tinyworld.wording import read_prompt
 from interleave_thinker.training.from_runs.convert import RunConverter
 from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.rows.sft import check_rows

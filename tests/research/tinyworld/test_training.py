@@ -14,9 +14,9 @@ from interleave_thinker.backend.models.chat import Message, ReplySettings, open_
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.agents.planner import Planner
-from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.scene import Scene, identity_of
+from interleave_thinker.tinyworld import checkpoint
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.scene import Scene, identity_of
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 

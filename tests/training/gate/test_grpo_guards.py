@@ -18,7 +18,7 @@ from support.small_grpo import SMALL, make_data, run, weights
 from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.backend.core.seams.generator import GeneratorWrapper
 from interleave_thinker.backend.models.generators import open_generator
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.rl import CriticRlRow, read_rl_rows
 from interleave_thinker.training.stages.grpo_settings import split_held_out

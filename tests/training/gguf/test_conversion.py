@@ -19,7 +19,7 @@ from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard
 from interleave_thinker.backend.core.prompts.trained_with import trained_with
 from interleave_thinker.backend.models.chat.llamacpp_chat import find_gguf
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.trainer.gguf import CONVERTER, QUANTIZER, find_program, run_program
 
 SECONDS = 60

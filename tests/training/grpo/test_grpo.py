@@ -13,7 +13,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from support.small_grpo import SMALL, make_data, recipe_settings, run, weights
 
 from interleave_thinker.backend.core.errors import TrainingError
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint
 from interleave_thinker.training.trainer.saving import merge

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.cli_calls import call
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.research.tinyworld.data.planner_rl import SimulatedWorld, StoryKind, make_planner_rl
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.reward.plan_judges import JudgingSettings
 from interleave_thinker.training.reward.plan_reward import PlanRewardSettings
 from interleave_thinker.training.rows.rl import read_planner_rl
@@ -120,11 +121,9 @@ def test_one_command_trains_a_planner_from_data(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from interleave_thinker.cli.train.command import app
-    from interleave_thinker.research.commands.data import app as data_app
 
     made = tmp_path / "rows"
-    given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1"]
-    assert CliRunner().invoke(data_app, given).exit_code == 0
+    assert call("data", "tinyworld-planner-rl", "--out", made, "--rows", 10, "--most", 1).exit_code == 0
     told = (
         "--config tiny --set rollouts=1 --set prompts=2 --num-generations 2 --set updates=1 "
         "--set per_device_train_batch_size=4 --set check_rows=2"

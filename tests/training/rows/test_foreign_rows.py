@@ -157,7 +157,7 @@ def test_conversations_of_sharegpt_are_read(tmp_path: Path) -> None:
 def test_parquet_is_rejected_and_the_documents_explain_the_conversion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    datasets = pytest.importorskip("datasets", reason='needs: pip install "interleave-thinker[data]"')
+    datasets = pytest.importorskip("datasets", reason='needs: pip install "interleave-thinker[research]"')
     file = tmp_path / "FILE.parquet"
     columns = datasets.Features(
         {

@@ -22,7 +22,7 @@ from interleave_thinker.backend.core.answers.reading import write_plan, write_ve
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.types import Plan, Step, Verdict
 from interleave_thinker.cli.train.command import app
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.rows.lengths import row_lengths
 from interleave_thinker.training.rows.rl import CriticRlRow, read_planner_rl, read_rl_rows, shown_of
 from interleave_thinker.training.rows.sft import check_rows

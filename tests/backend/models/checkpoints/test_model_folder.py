@@ -20,7 +20,7 @@ from interleave_thinker.backend.models.checkpoints.checkpoint import check_adapt
 from interleave_thinker.backend.models.checkpoints.model_folder import check_files, check_weights
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.pipelines.folder import pipeline_class
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from interleave_thinker.backend.core.errors import ScorerError, SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.models.scorers import REGISTRY, Scorer, open_scorer
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.wording import read_prompt
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.wording import read_prompt
 
 PROMPTS = {
     "before": "a sea page with a red boat at the middle",

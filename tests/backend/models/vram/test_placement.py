@@ -29,7 +29,7 @@ from interleave_thinker.backend.models.vram.shapes import (
     published_fields,
 )
 from interleave_thinker.cli import app
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 
 ORDER = [*WHAT_MOVES, None]
 CRITIC_8B = agent_shape(published_fields("Qwen/Qwen3-VL-8B-Instruct"))

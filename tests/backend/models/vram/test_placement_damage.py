@@ -15,7 +15,7 @@ from interleave_thinker.backend.core.errors import ChatError, SettingsError
 from interleave_thinker.backend.models.checkpoints.checkpoint import check_safetensors, read_json
 from interleave_thinker.backend.models.vram.models import named_agent, named_image_model
 from interleave_thinker.cli import app
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 
 
 def doctor(*arguments: str) -> Any:

@@ -22,7 +22,7 @@ from interleave_thinker.backend.core.seams.chat_model import Reply
 from interleave_thinker.backend.core.types import Plan, Step
 from interleave_thinker.research.tinyworld.data.planner_rl import SimulatedWorld
 from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
-from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.tinyworld.drawing import draw
 from interleave_thinker.training.gate.held_out import PlanCheck, plan_check
 from interleave_thinker.training.reward import bounded_calls as failures
 from interleave_thinker.training.reward.plan_judges import (

@@ -17,8 +17,8 @@ from huggingface_hub import ModelCard, metadata_load, metadata_save
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard, KindReliability, MeasuredStrictness
 from interleave_thinker.backend.core.prompts.trained_with import trained_with
 from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest
-from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.tinyworld.runtime.vocabulary import check_request
+from interleave_thinker.tinyworld import checkpoint
+from interleave_thinker.tinyworld.vocabulary import check_request
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.gate.regression_gate import compare, measured, publish
 from interleave_thinker.training.trainer.model_card import (

@@ -18,7 +18,7 @@ from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.scorers import open_scorer
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings, RewardSetup

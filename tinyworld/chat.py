@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...backend.core.errors import SettingsError
-from ...backend.core.machine.environment import one_thread
-from ...backend.core.seams.chat_model import Message, Reply, ReplySettings
-from ...backend.core.types import Plan
-from ...backend.models.chat.local import chat as transformers
-from ...backend.models.chat.local.base_model import EngineSettings
-from ...backend.models.chat.local.chat import TransformersChat
+from ..backend.core.errors import SettingsError
+from ..backend.core.machine.environment import one_thread
+from ..backend.core.seams.chat_model import Message, Reply, ReplySettings
+from ..backend.core.types import Plan
+from ..backend.models.chat.local import chat as transformers
+from ..backend.models.chat.local.base_model import EngineSettings
+from ..backend.models.chat.local.chat import TransformersChat
 from . import checkpoint, vocabulary
 
 ROLES = ("planner", "critic")

@@ -11,8 +11,8 @@ from interleave_thinker.backend.core.types import Request
 from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.backend.story.agents.plan_constraints import CaptionStyle, PlanConstraints, worded
 from interleave_thinker.backend.story.agents.planner import Planner
-from interleave_thinker.tinyworld.runtime import DEMO_REQUEST
-from interleave_thinker.tinyworld.runtime.vocabulary import EXAMPLE, check_request, unknown_words
+from interleave_thinker.tinyworld import DEMO_REQUEST
+from interleave_thinker.tinyworld.vocabulary import EXAMPLE, check_request, unknown_words
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...backend.core.errors import SettingsError
-from ...backend.core.types import Plan
+from ..backend.core.errors import SettingsError
+from ..backend.core.types import Plan
 from .scene import BACKDROPS, CELLS, COLORS, THINGS
 
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")

@@ -12,9 +12,8 @@ from PIL import Image, ImageFilter
 
 from interleave_thinker.backend.core.errors import ScorerError
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.reading import UNREADABLE, read_image
-from interleave_thinker.tinyworld.runtime.scene import (
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.scene import (
     BACKDROPS,
     CELLS,
     COLORS,
@@ -31,8 +30,8 @@ from interleave_thinker.tinyworld.runtime.scene import (
     applies,
     identity_of,
 )
-from interleave_thinker.tinyworld.runtime.scorer import TinyWorldScorer
-from interleave_thinker.tinyworld.runtime.wording import Clause, edit_text, prompt_text, read_prompt
+from interleave_thinker.tinyworld.scorer import UNREADABLE, TinyWorldScorer, read_image
+from interleave_thinker.tinyworld.wording import Clause, edit_text, prompt_text, read_prompt
 
 scenes = st.builds(
     lambda backdrop, cells: Scene(backdrop, tuple(cells)),

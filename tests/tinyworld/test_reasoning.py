@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from interleave_thinker.research.tinyworld.data.critic_rows import compare
 from interleave_thinker.research.tinyworld.world.judged_images import rendered
-from interleave_thinker.tinyworld.runtime.reasoning import as_english
+from interleave_thinker.tinyworld.oracle import compare
+from interleave_thinker.tinyworld.reasoning import as_english
 
 RIGHT_PAGE = "was page blank want page sea see page sea yes"
 RIGHT_SUN = (

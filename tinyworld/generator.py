@@ -13,12 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...backend.core.errors import GeneratorError, boundary
-from ...backend.core.machine.environment import one_thread
-from ...backend.core.pictures import Picture
-from ...backend.core.seams.generator import Generator
-from ...backend.models.checkpoints.checkpoint import READING
-from ...backend.models.generators.pipelines.folder import content_digest
+from ..backend.core.errors import GeneratorError, boundary
+from ..backend.core.machine.environment import one_thread
+from ..backend.core.pictures import Picture
+from ..backend.core.seams.generator import Generator
+from ..backend.models.checkpoints.checkpoint import READING
+from ..backend.models.generators.pipelines.folder import content_digest
 from . import checkpoint
 
 if TYPE_CHECKING:

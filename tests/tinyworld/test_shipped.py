@@ -22,13 +22,13 @@ from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.research.tinyworld.stories import request_of
 from interleave_thinker.research.tinyworld.world.judged_images import balanced
 from interleave_thinker.research.tinyworld.world.requests import random_story
-from interleave_thinker.research.tinyworld.world.scenes import changed_cells, random_edit, random_scene
-from interleave_thinker.tinyworld.runtime import CHECKPOINTS, DEMO_REQUEST, DEMO_SEED
-from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator
-from interleave_thinker.tinyworld.runtime.reading import read_image
-from interleave_thinker.tinyworld.runtime.scorer import faults
-from interleave_thinker.tinyworld.runtime.wording import clauses_of, edit_text, prompt_text
+from interleave_thinker.research.tinyworld.world.scenes import random_edit, random_scene
+from interleave_thinker.tinyworld import CHECKPOINTS, DEMO_REQUEST, DEMO_SEED
+from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.generator import TinyWorldGenerator
+from interleave_thinker.tinyworld.oracle import changed_cells
+from interleave_thinker.tinyworld.scorer import faults, read_image
+from interleave_thinker.tinyworld.wording import clauses_of, edit_text, prompt_text
 
 MEGABYTE = 1024 * 1024
 

@@ -7,7 +7,7 @@ from random import Random
 from interleave_thinker.backend.core.types import Plan, Step
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, worded
 from interleave_thinker.research.tinyworld.world.requests import random_story
-from interleave_thinker.tinyworld.runtime.vocabulary import plan_warning
+from interleave_thinker.tinyworld.vocabulary import plan_warning
 
 BOAT = "a sea page with a red boat at the middle"
 REQUEST = "Draw a sea page with a red boat in the middle. Make it blue. Add a bird. Change it to night."

@@ -1,0 +1,145 @@
+"""`data tinyworld-*` and `train tinyworld-*`: the rows and checkpoints of the tiny world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ...cli.settings import with_settings
+from ...cli.shared_options import Out, log
+from ..tinyworld.models.generator import GeneratorTraining
+from ..tinyworld.models.recipes import CriticRecipe, PlannerRecipe
+
+PageRows = Annotated[int, typer.Option(min=2, help="Number of rows; half of them are about correct pages.")]
+PagesOf = Annotated[
+    Path | None, typer.Option(help="Pipeline folder of the generator. Default: the built-in one.")
+]
+PageSeed = Annotated[int, typer.Option(min=0, help="Random seed of the pages.")]
+OLD_SEED = 40_000
+"""First seed of tiny-world rows; far from the seeds that the built-in critic was trained on."""
+WorldRows = Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of requests, all different.")]
+WorldSeed = Annotated[int, typer.Option(min=0, help="Random seed of the requests.")]
+WorldSplit = Annotated[
+    Literal["train", "evaluate"],
+    typer.Option(help="Training requests (train) or held-out requests (evaluate)."),
+]
+WorldOut = Annotated[Path, typer.Option(help="Output folder for the file and the images of its requests.")]
+
+
+def make_prompts(
+    *, out: WorldOut, rows: WorldRows = 400, seed: WorldSeed = 0, split: WorldSplit = "train"
+) -> None:
+    """Make requests that the tiny world's planner understands."""
+    from ..tinyworld.data import planner_rows
+
+    typer.echo(f"prompts: {planner_rows.make_prompts(out, rows, seed, split)}")
+
+
+def make_planner_rows(*, out: WorldOut, rows: WorldRows = 2000, seed: WorldSeed = 0) -> None:
+    """Make rows like those that the tiny world's planner was trained on."""
+    from ...training.rows.sft import write_rows
+    from ..tinyworld.data.planner_rows import make
+
+    write_rows(out / "planner_sft.json", make(out, rows, seed))
+    typer.echo(f"data: {out / 'planner_sft.json'}")
+
+
+def make_planner_rl_rows(
+    *,
+    out: WorldOut,
+    rows: WorldRows = 500,
+    least: Annotated[int, typer.Option(min=1, max=20, help="Least number of steps of a story.")] = 1,
+    most: Annotated[int, typer.Option(min=1, max=20, help="Greatest number of steps of a story.")] = 6,
+    wording: Annotated[
+        Literal["usual", "other"],
+        typer.Option(help="Phrases that the built-in planner was trained on (usual), or others."),
+    ] = "usual",
+    seed: WorldSeed = 0,
+    split: WorldSplit = "train",
+) -> None:
+    """Make planner-grpo rows of the tiny world: requests with exact plans, which need no judge."""
+    from ..tinyworld.data.planner_rl import StoryKind, make_planner_rl
+
+    typer.echo(f"data: {make_planner_rl(out, rows, seed, StoryKind(least, most, wording), split)}")
+
+
+def make_critic_rows(
+    *, out: WorldOut, rows: PageRows = 2000, generator: PagesOf = None, seed: PageSeed = 0
+) -> None:
+    """Generate tiny-world critic rows to mix into training, which prevents forgetting."""
+    from ...tinyworld import checkpoint
+    from ...tinyworld.generator import load_pipeline
+    from ...training.from_runs.convert import SFT_FILE
+    from ...training.rows.sft import write_rows
+    from ...training.trainer.progress import TimeLeft
+    from ..tinyworld.data.critic_rows import make_mistakes
+
+    pipeline = load_pipeline(generator or checkpoint("generator"))
+    made = make_mistakes(out, pipeline, rows, OLD_SEED + seed, TimeLeft("rows", typer.echo))
+    write_rows(out / SFT_FILE, made)
+    typer.echo(f"data: {out / SFT_FILE}")
+
+
+@with_settings
+def train_generator(*, out: Out, settings: GeneratorTraining) -> None:
+    """Train the tiny world's generator from scratch."""
+    from ..tinyworld.models.generator import train
+
+    typer.echo(f"pipeline: {train(settings, out, log)}")
+
+
+@with_settings
+def train_planner(
+    *,
+    out: Out,
+    start: Annotated[
+        Path | None, typer.Option(help="Planner to start from (folder). Default: random weights.")
+    ] = None,
+    recipe: PlannerRecipe,
+) -> None:
+    """Train the tiny world's planner."""
+    from ...backend.core.machine.libraries import TRAINERS, require
+
+    require(*TRAINERS)
+    from ..tinyworld.models import recipes
+
+    typer.echo(f"checkpoint: {recipes.train_planner(out, recipe, start, log)}")
+
+
+@with_settings
+def train_critic(
+    *,
+    out: Out,
+    generator: Annotated[
+        Path | None,
+        typer.Option(
+            help="Pipeline folder of the generator whose mistakes it learns. Default: the built-in one."
+        ),
+    ] = None,
+    recipe: CriticRecipe,
+) -> None:
+    """Train the tiny world's critic on pages of a generator."""
+    from ...backend.core.machine.libraries import TRAINERS, require
+    from ...tinyworld import checkpoint
+
+    require(*TRAINERS)
+    from ..tinyworld.models import recipes
+
+    typer.echo(f"checkpoint: {recipes.train_critic(out, generator or checkpoint('generator'), recipe, log)}")
+
+
+def make_rl_rows(
+    *,
+    out: Annotated[Path, typer.Option(help="Output folder for critic_rl.jsonl and its pages.")],
+    rows: PageRows = 1000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
+) -> None:
+    """Make reinforcement learning rows (critic_rl.jsonl) for the tiny critic from pages of a generator."""
+    from ...backend.models.generators import open_generator
+    from ..tinyworld.data.critic_rows import make_rl
+
+    opened = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
+    typer.echo(f"data: {make_rl(out, opened.pipeline, rows, seed, opened.identity)}")  # type: ignore[attr-defined]
