@@ -60,7 +60,7 @@ def test_the_demo_runs(folder: Path) -> None:
 
 
 def test_every_node_is_imported(folder: Path) -> None:
-    done = python(folder, "-c", NODES, str(ROOT / "tests"))
+    done = python(folder, "-c", NODES, str(ROOT / "docs"))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 20
 
