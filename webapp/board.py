@@ -28,13 +28,9 @@ from ..backend.story.loop.collaborators import Collaborators
 from ..backend.story.loop.events import PlanReady
 from ..backend.story.loop.policy import max_attempts_in
 from .models import Chosen, Models, OpenedModels
-from .requests import FORM, AskAgain, AskBoard, AskCancel, AskStory, BoardShown
+from .requests import FORM, AskAgain, AskBoard, AskCancel, AskStory, BoardShown, Refused
 
 MODELS = "webapp.json"
-
-
-class StoryUnderWay(InterleaveError):
-    """Another story is being generated."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ class Board:
         """Start a story. A request whose story exists continues it.
 
         Raises:
-            StoryUnderWay: Another story is being generated.
+            Refused: Another story is being generated.
             SettingsError: The request or a model cannot be used.
             JournalError: The folder of the story cannot be used.
         """
@@ -135,7 +131,7 @@ class Board:
         """Continue a story with its own models.
 
         Raises:
-            StoryUnderWay: Another story is being generated.
+            Refused: Another story is being generated.
             SettingsError: The run was not found, was not started in the web app, or its models are not
                 offered now.
             JournalError: It cannot be read.
@@ -173,10 +169,10 @@ class Board:
     def _begin(self, job: Job) -> BoardShown:
         with self._lock:
             if self.closing:
-                raise StoryUnderWay("The app ends.", "Start it again.")
+                raise Refused(409, "The app ends.", "Start it again.")
             if self.busy:
-                raise StoryUnderWay(
-                    "Another story is being generated.", "Cancel it, or wait until it is finished."
+                raise Refused(
+                    409, "Another story is being generated.", "Cancel it, or wait until it is finished."
                 )
             self._cancelled.clear()
             self._run, self._error, self._live = job.folder.name, "", None

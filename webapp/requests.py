@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import Field, create_model
 
+from ..backend.core.errors import InterleaveError
 from ..backend.core.pictures import DIGEST
 from ..backend.core.types import MAX_TEXT, RunSettings
 from ..backend.core.types.run_settings import Pause
@@ -14,10 +15,25 @@ from ..backend.output.feedback.live_messages import MessagePart, State
 from .models import Chosen, Example, Offer, Role
 
 ExportName = Literal["page", "pdf", "zip", "markdown", "mp4"]
-EXPORT_NAMES: tuple[ExportName, ...] = get_args(ExportName)
+EXPORTS: dict[ExportName, tuple[str, str]] = {
+    "page": ("index.html", "text/html"),
+    "pdf": ("story.pdf", "application/pdf"),
+    "zip": ("story.zip", "application/zip"),
+    "markdown": ("story-markdown.zip", "application/zip"),
+    "mp4": ("story.mp4", "video/mp4"),
+}
+"""File in the run folder, and its media type."""
 FORM = ("pause", "max_attempts", "seed")
 """Settings of a run that the form has. Their defaults and limits are those of `RunSettings`."""
 MAX_WAIT = 25.0
+
+
+class Refused(InterleaveError):
+    """A request that cannot be read, or not be answered now. `status` is its HTTP status."""
+
+    def __init__(self, status: int, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.status = status
 
 
 class AskPage(BrowserRequest):
@@ -88,17 +104,15 @@ class FormField(MessagePart):
 
 def form_fields(settings: RunSettings) -> dict[str, FormField]:
     """Return the settings of the form, with the limits of `RunSettings`."""
-    return {name: FormField(value=getattr(settings, name), **_limits(name)) for name in FORM}
-
-
-def _limits(name: str) -> dict[str, int]:
-    marks = RunSettings.model_fields[name].metadata
-    return {
-        "least" if limit == "ge" else "most": getattr(mark, limit)
-        for mark in marks
-        for limit in ("ge", "le")
-        if hasattr(mark, limit)
-    }
+    found = {}
+    for name in FORM:
+        marks = RunSettings.model_fields[name].metadata
+        least, most = (
+            next((getattr(mark, limit) for mark in marks if hasattr(mark, limit)), None)
+            for limit in ("ge", "le")
+        )
+        found[name] = FormField(value=getattr(settings, name), least=least, most=most)
+    return found
 
 
 class PageShown(MessagePart):

@@ -1,16 +1,19 @@
 """The routes of the page: JSON in and out through pydantic models, bounded in size and time.
 
-Those of the live view are the functions that answer it in ComfyUI. SECURITY.md lists every route with its
-reason.
+Those of the live view are answered as in ComfyUI. Stories are exported into their run folders, and always
+sent as files to save: a page that is opened in the browser would run with the rights of the app. SECURITY.md
+lists every route with its reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +22,26 @@ from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from ..backend.core.errors import InterleaveError, SettingsError, first_fault
+from ..backend.output.exporters import export_by_name
+from ..backend.output.exporters.export_files import write_whole, zipped
 from ..backend.output.feedback import browser_requests as requests
 from ..backend.output.feedback.browser_requests import known_run
 from ..backend.output.feedback.live_messages import EVENT
 from ..backend.story.journal.run_files import RunFiles
-from .board import Board, StoryUnderWay
-from .exports import FILES, Exports, ExportUnderWay
+from ..backend.story.loop.replay import load_trajectory
+from .board import Board
 from .requests import (
+    EXPORTS,
     AskAgain,
     AskBoard,
     AskCancel,
     AskExport,
     AskPage,
     AskPicture,
+    Exported,
+    ExportName,
     PageShown,
+    Refused,
     StoryForm,
     form_fields,
 )
@@ -46,20 +55,12 @@ LOOKED_EVERY = 0.1
 KEPT = "private, max-age=31536000, immutable"
 
 
-class BadRequest(InterleaveError):
-    """A request that cannot be read. `status` is its HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 @dataclass(frozen=True)
 class Route:
     """A route: `answer` receives the validated query (GET) or body (POST) in a thread."""
 
     method: str
-    path: str
+    name: str
     model: type[BaseModel]
     answer: Callable[[Any], BaseModel | Response]
     seconds: float = ANSWER_SECONDS
@@ -67,8 +68,8 @@ class Route:
 
 def add_routes(app: FastAPI, board: Board) -> None:
     """Add the routes of the page to the app."""
-    for route in _table(board, Exports(board.runs)):
-        app.add_api_route(route.path, _handler(route), methods=[route.method])
+    for route in _table(board):
+        app.add_api_route(f"{PREFIX}/{route.name}", _handler(route), methods=[route.method])
 
     async def shown(request: Request) -> Response:
         asked = await _given(request, AskBoard)
@@ -80,22 +81,19 @@ def add_routes(app: FastAPI, board: Board) -> None:
     app.add_api_route(f"{PREFIX}/board", _refusing(shown), methods=["GET"])
 
 
-def _table(board: Board, exports: Exports) -> list[Route]:
-    runs = board.runs
-
-    def of_runs(answer: Callable[[Path, Any], BaseModel]) -> Callable[[Any], BaseModel]:
-        return partial(answer, runs)
+def _table(board: Board) -> list[Route]:
+    runs, exporting = board.runs, threading.Lock()
 
     def page(asked: AskPage) -> PageShown:
         return PageShown(
             models=board.models.offered(),
-            exports=exports.offered(),
+            exports=[name for name in EXPORTS if name != "mp4" or find_spec("av") is not None],
             settings=form_fields(board.settings),
             example=board.models.example,
         )
 
     def thumbnail(asked: requests.AskThumbnail) -> Response:
-        return _kept(requests.thumbnail_of(runs, asked), "image/webp")
+        return _kept(asked.webp(runs), "image/webp")
 
     def picture(asked: AskPicture) -> Response:
         found = RunFiles(known_run(runs, asked.run)).read_picture(asked.picture)
@@ -103,27 +101,46 @@ def _table(board: Board, exports: Exports) -> list[Route]:
             raise SettingsError(f"The image {asked.picture!r} was not found.", "Run the story again.")
         return _kept(found.png(), "image/png")
 
+    def export(asked: AskExport) -> Exported:
+        folder = known_run(runs, asked.run)
+        if not exporting.acquire(blocking=False):
+            raise Refused(409, "Another export is being written. Wait until it is finished.")
+        try:
+            path = _exported(folder, asked.to)
+            return Exported(name=path.name, bytes=path.stat().st_size)
+        finally:
+            exporting.release()
+
     def file(asked: AskExport) -> Response:
-        path, kind = exports.file(asked), FILES[asked.to][1]
-        return FileResponse(path, media_type=kind, filename=path.name)
+        name, kind = EXPORTS[asked.to]
+        path = known_run(runs, asked.run) / name
+        if path.is_symlink() or not path.is_file():
+            raise SettingsError(f"{name} of the run {asked.run!r} does not exist.", "Export it first.")
+        return FileResponse(path, media_type=kind, filename=name)
 
     return [
-        Route("GET", f"{PREFIX}/page", AskPage, page),
-        Route("POST", f"{PREFIX}/story", StoryForm, board.start),
-        Route("POST", f"{PREFIX}/again", AskAgain, board.resume),
-        Route("POST", f"{PREFIX}/cancel", AskCancel, board.cancel),
-        Route("GET", f"{PREFIX}/picture", AskPicture, picture),
-        Route("POST", f"{PREFIX}/export", AskExport, exports.write, EXPORT_SECONDS),
-        Route("GET", f"{PREFIX}/export", AskExport, file),
-        Route("GET", f"{PREFIX}/run", requests.AskRun, of_runs(requests.run_state)),
-        Route("GET", f"{PREFIX}/stories", requests.AskStories, of_runs(requests.stories)),
-        Route("POST", f"{PREFIX}/delete-story", requests.AskDelete, of_runs(requests.delete_story)),
-        Route("GET", f"{PREFIX}/thumbnail", requests.AskThumbnail, thumbnail),
-        Route("POST", f"{PREFIX}/choice", requests.AskChoice, of_runs(requests.note_choice)),
-        Route("POST", f"{PREFIX}/redraw", requests.AskRedraw, of_runs(requests.note_redraw)),
-        Route("POST", f"{PREFIX}/decision", requests.AskDecision, of_runs(requests.note_decision)),
-        Route("POST", f"{PREFIX}/feedback", requests.AskFeedback, of_runs(requests.note_feedback)),
+        Route("GET", "page", AskPage, page),
+        Route("POST", "story", StoryForm, board.start),
+        Route("POST", "again", AskAgain, board.resume),
+        Route("POST", "cancel", AskCancel, board.cancel),
+        Route("GET", "picture", AskPicture, picture),
+        Route("POST", "export", AskExport, export, EXPORT_SECONDS),
+        Route("GET", "export", AskExport, file),
+        Route("GET", "thumbnail", requests.AskThumbnail, thumbnail),
+        *(Route(*one, lambda asked: asked.answer(runs)) for one in requests.RUN_ROUTES),
     ]
+
+
+def _exported(folder: Path, name: ExportName) -> Path:
+    """Export a run into its folder, Markdown with its images as one archive, and return the file."""
+    trajectory = load_trajectory(folder)
+    if name != "markdown":
+        return export_by_name(name, trajectory, folder)
+    with tempfile.TemporaryDirectory() as made:
+        export_by_name(name, trajectory, made)
+        paths = [path for path in sorted(Path(made).rglob("*")) if path.is_file()]
+        packed = zipped({path.relative_to(made).as_posix(): path.read_bytes() for path in paths})
+    return write_whole(folder / EXPORTS[name][0], packed)
 
 
 def _handler(route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -146,10 +163,8 @@ def _refusing(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Req
             return refused(400, f"{fault.place or 'request'}: {fault.reason}")
         except asyncio.TimeoutError:
             return refused(504, "The answer took too long. Try again.")
-        except BadRequest as error:
+        except Refused as error:
             return refused(error.status, str(error))
-        except (StoryUnderWay, ExportUnderWay) as error:
-            return refused(409, str(error))
         except InterleaveError as error:
             return refused(404 if request.method == "GET" else 400, str(error))
 
@@ -160,11 +175,11 @@ async def _given(request: Request, model: type[Any]) -> Any:
     if request.method == "GET":
         return model.model_validate(dict(request.query_params))
     if request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
-        raise BadRequest(415, "The body must be application/json.")
+        raise Refused(415, "The body must be application/json.")
     try:
         body = await asyncio.wait_for(_body(request), BODY_SECONDS)
     except asyncio.TimeoutError as error:
-        raise BadRequest(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from error
+        raise Refused(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from error
     return model.model_validate_json(body)
 
 
@@ -173,7 +188,7 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > MAX_BODY:
-            raise BadRequest(413, f"The body is larger than {MAX_BODY // 1024} KB, the maximum.")
+            raise Refused(413, f"The body is larger than {MAX_BODY // 1024} KB, the maximum.")
     return body
 
 

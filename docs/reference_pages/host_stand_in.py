@@ -33,17 +33,13 @@ class Kind:
     """A type of sockets or widgets."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.Input = type("Input", (Recorded,), {"kind": name})
-        self.Output = type("Output", (Recorded,), {"kind": name})
+        self.Input = self.Output = type(name, (Recorded,), {"kind": name})
 
 
 class Template:
     """How many inputs grow out of one, and of which kind."""
 
-    def __init__(
-        self, input: Recorded, names: list[str] | None = None, prefix: str = "", **bounds: int
-    ) -> None:
+    def __init__(self, input: Recorded, names: list[str] | None = None, **bounds: Any) -> None:
         self.input = input
         self.most = len(names) if names else bounds["max"]
 
@@ -57,14 +53,6 @@ class Schema:
         self.outputs: list[Recorded] = declared.get("outputs") or []
 
 
-class ComfyNode:
-    """Base of all nodes."""
-
-
-class ComfyExtension:
-    """Base of the pack's entry."""
-
-
 class Anything(ModuleType):
     """A module of the host in which every name exists."""
 
@@ -72,6 +60,21 @@ class Anything(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         return type(name, (), {})
+
+
+class Io(ModuleType):
+    """`comfy_api.latest.io`: every other name in it is a type."""
+
+    AnyType, Autogrow = Kind("*"), Kind("AUTOGROW")
+    Autogrow.TemplatePrefix = Autogrow.TemplateNames = Template  # type: ignore[attr-defined]
+    ComfyNode = HiddenHolder = NodeOutput = type("ComfyNode", (), {})
+    ControlAfterGenerate = Enum("ControlAfterGenerate", "fixed increment decrement randomize")
+    Hidden = Enum("Hidden", "unique_id prompt extra_pnginfo dynprompt")
+    Custom, Schema = Kind, Schema
+    Input = Output = Recorded
+
+    def __getattr__(self, name: str) -> Kind:
+        return Kind(name.upper())
 
 
 def install() -> None:
@@ -83,10 +86,7 @@ def install() -> None:
         if parent:
             setattr(modules[parent], child, module)
     sys.modules.update(modules)
-    io = _io()
-    modules["comfy_api.latest"].__dict__.update(
-        io=io, ui=Anything("comfy_api.latest.ui"), ComfyExtension=ComfyExtension
-    )
+    modules["comfy_api.latest"].__dict__.update(io=Io("io"), ui=Anything("ui"))
     modules["comfy.samplers"].__dict__.update(SAMPLER_NAMES=[FROM_COMFYUI], SCHEDULER_NAMES=[FROM_COMFYUI])
     modules["folder_paths"].__dict__.update(
         models_dir="ComfyUI/models",
@@ -96,29 +96,3 @@ def install() -> None:
         get_output_directory=lambda: "ComfyUI/output",
         get_input_directory=lambda: "ComfyUI/input",
     )
-
-
-def _io() -> Any:
-    plain = {
-        "AnyType": "*", "Boolean": "BOOLEAN", "Clip": "CLIP", "Combo": "COMBO",
-        "Conditioning": "CONDITIONING", "Float": "FLOAT", "Guider": "GUIDER", "Image": "IMAGE",
-        "Int": "INT", "Mask": "MASK", "Model": "MODEL", "Noise": "NOISE", "Sampler": "SAMPLER",
-        "Sigmas": "SIGMAS", "String": "STRING", "Vae": "VAE", "Video": "VIDEO",
-    }  # fmt: skip
-    io = Anything("comfy_api.latest.io")
-    io.__dict__.update({name: Kind(kind) for name, kind in plain.items()})
-    grown: Any = Kind("AUTOGROW")
-    grown.TemplatePrefix = grown.TemplateNames = Template
-    io.__dict__.update(
-        Autogrow=grown,
-        ComfyNode=ComfyNode,
-        ControlAfterGenerate=Enum("ControlAfterGenerate", "fixed increment decrement randomize"),
-        Custom=Kind,
-        Hidden=Enum("Hidden", "unique_id prompt extra_pnginfo dynprompt"),
-        HiddenHolder=ComfyNode,
-        Input=Recorded,
-        Output=Recorded,
-        NodeOutput=ComfyNode,
-        Schema=Schema,
-    )
-    return io

@@ -13,30 +13,20 @@ def main(folder: Path) -> None:
     sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
     import conftest  # noqa: F401 - it registers the package
 
-    from reference_pages import (
-        command_pages,
-        error_pages,
-        family_pages,
-        http_pages,
-        node_pages,
-        python_pages,
-        setting_pages,
-        template_pages,
-    )
+    from reference_pages import command_pages, node_pages, python_pages, service_pages
 
-    makers = (
-        command_pages,
-        setting_pages,
-        python_pages,
-        http_pages,
-        error_pages,
-        family_pages,
-        template_pages,
-        node_pages,  # the last one, as it replaces modules of ComfyUI
-    )
-    for maker in makers:
-        for name, content in maker.pages(ROOT).items():
-            (folder / name).write_text(content, encoding="utf-8", newline="\n")
+    pages = {
+        **dict(command_pages.command_pages()),
+        "settings-and-recipes.md": command_pages.settings_page(),
+        "python.md": python_pages.python_page(ROOT),
+        "http.md": service_pages.http_page(),
+        "errors.md": service_pages.errors_page(),
+        "image-models.md": node_pages.models_page(),
+        "templates.md": node_pages.templates_page(ROOT),
+        "nodes.md": node_pages.nodes_page(ROOT),  # the last one, as it replaces modules of ComfyUI
+    }
+    for name, content in pages.items():
+        (folder / name).write_text(content, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

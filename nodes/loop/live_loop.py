@@ -7,7 +7,7 @@ output/interleave-thinker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,35 +144,21 @@ def live_state(asked: AskLive) -> State:
     return requests.state_of(_runs() / live.run, live.state())
 
 
-def thumbnail_of(asked: requests.AskThumbnail) -> host.Content:
-    """Return a small WebP copy of an image.
-
-    Raises:
-        SettingsError: The run or image was not found.
-        JournalError: The image is damaged.
-    """
-    return host.Content(requests.thumbnail_of(_runs(), asked), "image/webp")
-
-
 def _runs() -> Path:
     return host.output_folder() / PARENT
 
 
-def _of_runs(answer: Callable[[Path, Any], Any]) -> Callable[[Any], Any]:
-    """Return a function of the request only, for the folder of all runs."""
-    return lambda asked: answer(_runs(), asked)
-
-
 def routes() -> list[host.Route]:
     """Return the routes of the live view."""
+
+    def thumbnail(asked: requests.AskThumbnail) -> host.Content:
+        return host.Content(asked.webp(_runs()), "image/webp")
+
     return [
         host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
-        host.Route("GET", f"{PREFIX}/run", requests.AskRun, _of_runs(requests.run_state)),
-        host.Route("GET", f"{PREFIX}/stories", requests.AskStories, _of_runs(requests.stories)),
-        host.Route("POST", f"{PREFIX}/delete-story", requests.AskDelete, _of_runs(requests.delete_story)),
-        host.Route("GET", f"{PREFIX}/thumbnail", requests.AskThumbnail, thumbnail_of),
-        host.Route("POST", f"{PREFIX}/choice", requests.AskChoice, _of_runs(requests.note_choice)),
-        host.Route("POST", f"{PREFIX}/redraw", requests.AskRedraw, _of_runs(requests.note_redraw)),
-        host.Route("POST", f"{PREFIX}/decision", requests.AskDecision, _of_runs(requests.note_decision)),
-        host.Route("POST", f"{PREFIX}/feedback", requests.AskFeedback, _of_runs(requests.note_feedback)),
+        host.Route("GET", f"{PREFIX}/thumbnail", requests.AskThumbnail, thumbnail),
+        *(
+            host.Route(method, f"{PREFIX}/{name}", model, lambda asked: asked.answer(_runs()))
+            for method, name, model in requests.RUN_ROUTES
+        ),
     ]

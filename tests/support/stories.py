@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
@@ -83,6 +85,13 @@ def drawing(stage: int, fault: int = 0, size: int = 96) -> Picture:
         draw.ellipse([side * 0.4, side * (y - 0.05), side * 0.6, side * (y + 0.05)], fill=fish)
         draw.polygon([(side * 0.41, side * y), (side * 0.32, side * (y - 0.05)), (side * 0.32, side * (y + 0.05))], fill=fish)  # fmt: skip
     return Picture(image.resize((size, size), Image.Resampling.LANCZOS))
+
+
+def assert_apart(size: tuple[int, int], boxes: Sequence[tuple[int, int, int, int]]) -> None:
+    """Assert that the boxes (left, top, right, bottom) are on a page of this size and do not overlap."""
+    assert all(0 <= one[0] < one[2] <= size[0] and 0 <= one[1] < one[3] <= size[1] for one in boxes)
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
 def make_trajectory(

@@ -103,6 +103,13 @@ class Client:
         assert answer.status_code == 200, answer.text
         return answer.json()["run"]
 
+    def wait_for_an_image(self, models: SmallModels) -> None:
+        """Return when the first image was generated."""
+        until = time.monotonic() + SECONDS
+        while not models.drawn:
+            assert time.monotonic() < until, self.get("board").json()
+            time.sleep(0.02)
+
     def ended(self) -> dict[str, Any]:
         """Return the board when no story is being generated."""
         until = time.monotonic() + SECONDS

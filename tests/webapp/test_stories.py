@@ -102,8 +102,7 @@ def test_the_board_answers_when_something_changes_or_after_the_wait(
 def test_the_end_of_the_app_stops_the_story_and_the_wait(client: Client, models: SmallModels) -> None:
     models.seconds = 0.3
     run = client.start()
-    while not models.drawn:
-        time.sleep(0.02)
+    client.wait_for_an_image(models)
     board = client.http.app.state.board
     board.close()
     begun = time.monotonic()
@@ -120,10 +119,7 @@ def test_one_story_at_a_time_and_cancel_loses_nothing(client: Client, models: Sm
     busy = client.post("story", request="Another one.", models=CHOSEN)
     assert busy.status_code == 409 and "Another story is being generated." in busy.json()["error"]
     assert client.post("again", run=run).status_code in (404, 400, 409)
-    while not models.drawn:
-        time.sleep(0.02)
-    client.post("cancel", run="another run")
-    assert client.get("board").json()["busy"]
+    client.wait_for_an_image(models)
     client.post("cancel", run=run)
     assert client.about()["status"] == "cancelled"
     before = models.drawn
@@ -132,6 +128,14 @@ def test_one_story_at_a_time_and_cancel_loses_nothing(client: Client, models: Sm
     assert client.post("again", run=run).status_code == 200
     assert client.about()["status"] == "finished"
     assert models.drawn[: len(before)] == before and len(set(models.drawn)) == len(models.drawn)
+
+
+def test_cancelling_another_story_leaves_this_one_running(client: Client, models: SmallModels) -> None:
+    models.seconds = 0.1
+    client.start()
+    client.wait_for_an_image(models)
+    client.post("cancel", run="another run")
+    assert client.about()["status"] == "finished" and len(models.drawn) == IMAGES + 1
 
 
 def test_every_step_waits_for_the_user_who_decides_otherwise(
@@ -277,24 +281,22 @@ def test_an_export_that_fails_leaves_the_one_before(
     def full(*given: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(zipfile.ZipFile, "write", full)
+    monkeypatch.setattr("os.replace", full)
     assert "No space left" in client.post("export", run=run, to="markdown").json()["error"]
     assert client.get("export", run=run, to="markdown").content == before
     assert {path.name for path in (tmp_path / "runs" / run).iterdir()} == files
 
 
 def test_one_export_at_a_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.webapp import exports
-
     run = client.start()
     client.ended()
     answers = []
 
     def slow(*given: object) -> Path:
         answers.append(client.post("export", run=run, to="pdf"))
-        raise exports.JournalError("stopped")
+        raise boards.InterleaveError("stopped")
 
-    monkeypatch.setattr(exports, "export_by_name", slow)
+    monkeypatch.setattr(routes, "export_by_name", slow)
     assert client.post("export", run=run, to="pdf").status_code == 400
     assert [one.status_code for one in answers] == [409]
     monkeypatch.undo()
@@ -304,20 +306,15 @@ def test_one_export_at_a_time(client: Client, monkeypatch: pytest.MonkeyPatch) -
 def test_a_story_is_deleted_but_not_while_it_is_generated(client: Client, models: SmallModels) -> None:
     models.seconds = 0.4
     run = client.start()
-    while not models.drawn:
-        time.sleep(0.02)
+    client.wait_for_an_image(models)
     assert client.post("delete-story", run=run).status_code == 400
     models.seconds = 0.0
     client.ended()
     assert client.post("delete-story", run=run).json()["stories"] == []
 
 
-def test_a_late_answer_is_an_error(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(routes.requests, "stories", lambda *given: time.sleep(0.5))
-    monkeypatch.setattr(routes, "ANSWER_SECONDS", 0.1)
-    table = routes._table(client.http.app.state.board, routes.Exports(tmp_path))
-    late = next(one for one in table if one.path.endswith("/stories"))
-    handle = routes._handler(routes.Route("GET", late.path, late.model, late.answer, 0.1))
-    client.http.app.add_api_route("/late", handle, methods=["GET"])
+def test_a_late_answer_is_an_error(client: Client) -> None:
+    late = routes.Route("GET", "late", routes.AskPage, lambda asked: time.sleep(0.5), 0.1)
+    client.http.app.add_api_route("/late", routes._handler(late), methods=[late.method])
     answer = client.http.get("/late")
     assert answer.status_code == 504 and "took too long" in json.loads(answer.content)["error"]

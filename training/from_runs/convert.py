@@ -17,13 +17,11 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ...backend.core.answers.reading import write_verdict
 from ...backend.core.errors import AnswerError, SettingsError, first_fault
 from ...backend.core.pictures import Picture
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.models.scorers import Scorer
-from ...backend.output.feedback.sft_rows import MARK, CorrectionSource, SftMessage, SftRow, refined_range
-from ...backend.story.agents.critic import critic_message
+from ...backend.output.feedback.sft_rows import CorrectionSource, SftRow, critic_row
 from ..content_cache import ContentCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RARE, write_rows
@@ -383,14 +381,9 @@ def sft_row(one: JudgedImage, prompt_set: PromptSet) -> SftRow:
         SettingsError: The question's text is not allowed in a row.
     """
     assert one.answer is not None
-    blank = Picture.white((1, 1))
-    message = critic_message(prompt_set, (blank, blank), one.original, one.used)
-    question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
-    answer = write_verdict(one.answer, prompt_set.verdict_first)
-    turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
-    unknown = [refined_range(answer)] if one.remedy == "none" else []
+    asked, learned = (one.original, one.used), one.remedy != "none"
     try:
-        return SftRow(messages=turns, images=list(image_names(one)), not_learned=unknown)
+        return critic_row(prompt_set, asked, one.answer, image_names(one), learned)
     except ValidationError as error:
         raise _no_row(one, error) from error
 

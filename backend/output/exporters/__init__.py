@@ -7,7 +7,7 @@ calls an agent or a generator, so every readable run can be exported again in an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from inspect import Parameter
 from pathlib import Path
 from typing import Any
@@ -70,27 +70,21 @@ def options_of(name: str) -> frozenset[str]:
     Raises:
         SettingsError: The name is unknown.
     """
-    return _option_names(_option_parameters(name, open_exporter(name)))
+    return _options(name, open_exporter(name))[0]
 
 
-def _option_parameters(name: str, exporter: Exporter) -> dict[str, Parameter]:
-    """Return the parameters after the trajectory and the folder."""
-    return {parameter.name: parameter for parameter in EXPORTERS.parameters(name, exporter)[2:]}
+def _options(name: str, exporter: Exporter) -> tuple[frozenset[str], bool, bool]:
+    """Return the names of an exporter's options, whether it takes any others, and takes `ExportOptions`.
 
-
-def _option_names(parameters: Mapping[str, Parameter]) -> frozenset[str]:
-    named = frozenset(name for name, taken in parameters.items() if taken.kind is not Parameter.VAR_KEYWORD)
-    if _takes_export_options(parameters):
-        return (named - {OPTIONS}) | frozenset(ExportOptions.model_fields)
-    return named
-
-
-def _takes_export_options(parameters: Mapping[str, Parameter]) -> bool:
-    """Return whether the export has the parameter `options`.
-
-    The `**options` of a plug-in are other options.
+    Options are the parameters after the trajectory and the folder. The `**options` of a plug-in are others.
     """
-    return OPTIONS in parameters and parameters[OPTIONS].kind is not Parameter.VAR_KEYWORD
+    parameters = EXPORTERS.parameters(name, exporter)[2:]
+    named = {one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD}
+    shared = OPTIONS in named
+    if shared:
+        named = (named - {OPTIONS}) | set(ExportOptions.model_fields)
+    others = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+    return frozenset(named), others, shared
 
 
 def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
@@ -110,15 +104,14 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
         JournalError: The folder cannot be written.
     """
     exporter = open_exporter(name)
-    parameters = _option_parameters(name, exporter)
-    known = _option_names(parameters)
+    known, takes_others, shared = _options(name, exporter)
     unknown = sorted(options.keys() - known)
-    if unknown and not any(taken.kind is Parameter.VAR_KEYWORD for taken in parameters.values()):
+    if unknown and not takes_others:
         raise SettingsError(
             f"Export {name!r} does not accept the option {unknown[0]!r}.",
             f"Known options: {', '.join(sorted(known)) or 'none'}.",
         )
-    if _takes_export_options(parameters):
+    if shared:
         given = {field: options.pop(field) for field in ExportOptions.model_fields if field in options}
         try:
             options[OPTIONS] = ExportOptions(**given)

@@ -10,22 +10,20 @@ pixels and smaller files. It is lossy, at a quality at which drawings show no ri
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from PIL import Image, ImageDraw, features
 
 from ...core.errors import SettingsError
 from ...core.pictures import Picture
-from ...core.types import StopReason, Trajectory
+from ...core.types import StepResult, StopReason, Trajectory
 from ...story.outcomes import kept_word, outcome, stop_sentence, story_steps
-from ..report.export_options import PLAIN, ExportOptions, Panel, Words, given_panels, panels_of
-from .export_files import exif_of, gif_comment, write_whole
-from .pdf import INK, PAPER, SOFT, Color
-from .typesetting import Block, drawable, wrap
+from ..report.export_options import PLAIN, ExportOptions, Words, given_panels, story_panels
+from .export_files import encoded, exif_of, gif_comment, write_whole
+from .typesetting import INK, PAPER, SOFT, Block, drawable, wrap
 
 MIN_SECONDS, MAX_SECONDS = 0.1, 60.0
 MIN_SIDE = 256
@@ -33,23 +31,8 @@ Box = tuple[int, int, int, int]
 """Left, top, width and height in pixels."""
 CAPTION_LINES = 3
 TEXT_LINES = 16
-
-
-@dataclass(frozen=True)
-class Film:
-    """Content of an animation.
-
-    Attributes:
-        seconds: Duration of a step, 0.1 to 60.
-        attempts: Whether to show every attempt, or only the chosen ones.
-        captions: Whether to show the texts.
-        options: Title, language and audience.
-    """
-
-    seconds: float = 2.0
-    attempts: bool = False
-    captions: bool = True
-    options: ExportOptions = PLAIN
+COLORS = 256
+WEBP_QUALITY = 90
 
 
 @dataclass(frozen=True)
@@ -61,102 +44,69 @@ class Frame:
 
     picture: Picture | None
     words: str
-    mark: str
-    share: float
+    mark: str = ""
+    share: float = 1.0
     step: int | None = None
 
 
-def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Image.Image], list[int]]:
-    """Render the frames of an animation.
+def frames_of(trajectory: Trajectory, options: ExportOptions = PLAIN, attempts: bool = False) -> list[Frame]:
+    """Return what the frames of a film show, in order.
 
     Args:
         trajectory: A run, finished or not.
-        side: Maximum side of an image in pixels.
-        film: Content of the animation.
-
-    Returns:
-        The frames, and the duration of each in milliseconds. An attempt that was not kept has half the
-        duration of a step.
-
-    Raises:
-        SettingsError: `film.seconds` is out of range.
+        options: Title, language and audience. A given title gets a frame of its own.
+        attempts: Whether to show every attempt, or only the chosen ones.
     """
-    if not MIN_SECONDS <= film.seconds <= MAX_SECONDS:
-        raise SettingsError(f"seconds must be {MIN_SECONDS:g} to {MAX_SECONDS:g}, not {film.seconds:g}.")
-    frames = frames_of(trajectory, film)
-    times = [round(1000 * film.seconds * frame.share) for frame in frames]
-    return render(frames, side, film.captions), times
-
-
-def frames_of(trajectory: Trajectory, film: Film) -> list[Frame]:
-    """Return what the frames of a film show, in order."""
-    if film.options.audience:
-        panels = panels_of(trajectory) or (Panel(number=1, text=film.options.title_of(trajectory)),)
-        frames = [Frame(panel.picture, panel.text, "", 1.0, panel.number) for panel in panels]
+    if options.audience:
+        panels = story_panels(trajectory, options)
+        frames = [Frame(panel.picture, panel.text, step=panel.number) for panel in panels]
     else:
-        frames = _frames(trajectory, film.attempts, drawable(film.options.words))
-    if title := film.options.title.strip():
-        frames.insert(0, Frame(None, title, "", 1.0))
-    return frames
+        frames = _run_frames(trajectory, attempts, drawable(options.words))
+    title = options.title.strip()
+    return [Frame(None, title), *frames] if title else frames
 
 
-def render(frames: list[Frame], side: int, captions: bool) -> list[Image.Image]:
+def render(frames: list[Frame], side: int, captions: bool) -> list[tuple[Image.Image, Box | None]]:
     """Render frames as RGB images of one size.
 
     Args:
         frames: What they show.
         side: Maximum side of an image in pixels.
         captions: Whether to write the texts below the images.
+
+    Returns:
+        Each frame, and the place of its image; `None` for a frame without one.
     """
     layout = _Layout(frames, side, captions)
     return [layout.draw(frame) for frame in frames]
 
 
-def picture_boxes(frames: list[Frame], side: int, captions: bool) -> list[Box | None]:
-    """Return where `render` puts the image of each frame; `None` for a frame without one."""
-    layout = _Layout(frames, side, captions)
-    return [layout.box(frame.picture) if frame.picture else None for frame in frames]
+def _run_frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]:
+    def mark(result: StepResult, index: int) -> str:
+        name = words.say("attempt {number}", number=index + 1)
+        what = words.heard(outcome(result.attempts[index], trajectory.settings).label)
+        kept = words.say(kept_word(result, index))
+        return f"{name}: {what}, {kept}" if kept else f"{name}: {what}"
 
-
-def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: Any) -> Path:
-    """Write the frames as one file that repeats endlessly.
-
-    Raises:
-        JournalError: The file cannot be written.
-    """
-    buffer = io.BytesIO()
-    frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], duration=times, loop=0, **options)
-    write_whole(path, buffer.getvalue())
-    return path
-
-
-def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]:
-    frames = [Frame(panel.picture, "", "", 1.0) for panel in given_panels(trajectory)]
-    missing = 0
-    for shown in story_steps(trajectory):
-        step, result = shown.step, shown.result
-        story = step.auxiliary_text or step.instruction or step.name
+    frames = [Frame(panel.picture, "") for panel in given_panels(trajectory)]
+    steps = story_steps(trajectory)
+    for step, result in ((shown.step, shown.result) for shown in steps):
         if result is None:
-            missing += 1
             continue
-        if attempts:
-            for number, attempt in enumerate(result.attempts):
-                if number != result.chosen and attempt.image:
-                    what = words.heard(outcome(attempt, trajectory.settings).label)
-                    mark = f"{words.say('attempt {number}', number=number + 1)}: {what}"
-                    frames.append(Frame(attempt.image, story, mark, 0.5, step.number))
+        story = step.auxiliary_text or step.instruction or step.name
+        for index, attempt in enumerate(result.attempts if attempts else ()):
+            if index != result.chosen and attempt.image:
+                frames.append(Frame(attempt.image, story, mark(result, index), 0.5, step.number))
         quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only, StopReason.skipped)
-        mark = "" if quiet else words.heard(stop_sentence(result))
+        end = "" if quiet else words.heard(stop_sentence(result))
         if attempts and result.chosen is not None:
-            what = words.heard(outcome(result.attempts[result.chosen], trajectory.settings).label)
-            kept = words.say(kept_word(result, result.chosen))
-            mark = f"{words.say('attempt {number}', number=result.chosen + 1)}: {what}, {kept}"
+            end = mark(result, result.chosen)
         if result.image or story:
-            frames.append(Frame(result.image, story, mark, 1.0, step.number))
+            frames.append(Frame(result.image, story, end, step=step.number))
+    missing = sum(shown.result is None for shown in steps)
     if missing or not frames:
-        steps = len(story_steps(trajectory))
-        text = words.say("Not reached: {missing} of {steps} steps.", missing=missing, steps=steps)
-        frames.append(Frame(None, text, "", 1.0))
+        text = words.say("Not reached: {missing} of {steps} steps.", missing=missing, steps=len(steps))
+        frames.append(Frame(None, text))
     return frames
 
 
@@ -173,51 +123,30 @@ class _Layout:
         self.letters = max(12, min(self.width, 640) // 26)
         self.small, self.gap = max(10, self.letters * 3 // 4), self.letters // 2
         self.captions = captions
-        words = [self._words(frame).height + self._mark(frame).height for frame in frames if frame.picture]
+        words = [sum(block.height for block in self._caption(frame)) for frame in frames if frame.picture]
         self.below = 2 * self.gap + max(words, default=0) if captions else 0
 
-    def draw(self, frame: Frame) -> Image.Image:
+    def draw(self, frame: Frame) -> tuple[Image.Image, Box | None]:
         """Render a frame as an RGB image of `width` by `height` + `below` pixels."""
         image = Image.new("RGB", (self.width, self.height + self.below), PAPER)
         canvas = ImageDraw.Draw(image)
+        block, mark = self._caption(frame)
         if frame.picture is None:
-            lines = max(1, (self.height + self.below) // round(self.letters * 1.35) - 2)
+            lines = max(1, image.height // round(self.letters * 1.35) - 2)
             block = wrap(frame.words, self.letters, self.width - 4 * self.gap, min(TEXT_LINES, lines))
-            top = (self.height + self.below - block.height - self._mark(frame).height) // 2
-            top = self._write(canvas, block, 2 * self.gap, top, INK)
-            self._write(canvas, self._mark(frame), 2 * self.gap, top, SOFT)
-            return image
-        left, top, width, height = self.box(frame.picture)
-        fitted = frame.picture.image.resize((width, height), Image.Resampling.LANCZOS)
-        image.paste(fitted, (left, top))
+            left, top = 2 * self.gap, (image.height - block.height - mark.height) // 2
+            mark.draw(canvas, left, block.draw(canvas, left, top, INK), SOFT)
+            return image, None
+        width, height = (max(1, round(length * self._scale)) for length in frame.picture.size)
+        left, top = (self.width - width) // 2, (self.height - height) // 2
+        image.paste(frame.picture.image.resize((width, height), Image.Resampling.LANCZOS), (left, top))
         if self.captions:
-            top = self._write(canvas, self._words(frame), self.gap, self.height + self.gap, INK)
-            self._write(canvas, self._mark(frame), self.gap, top, SOFT)
-        return image
+            mark.draw(canvas, self.gap, block.draw(canvas, self.gap, self.height + self.gap, INK), SOFT)
+        return image, (left, top, width, height)
 
-    def box(self, picture: Picture) -> Box:
-        """Return where an image is, in pixels."""
-        width, height = (max(1, round(length * self._scale)) for length in picture.size)
-        return (self.width - width) // 2, (self.height - height) // 2, width, height
-
-    def _words(self, frame: Frame) -> Block:
-        return wrap(frame.words, self.letters, self.width - 2 * self.gap, CAPTION_LINES)
-
-    def _mark(self, frame: Frame) -> Block:
-        return wrap(frame.mark, self.small, self.width - 2 * self.gap, 1)
-
-    @staticmethod
-    def _write(canvas: ImageDraw.ImageDraw, block: Block, left: int, top: int, color: Color) -> int:
-        for line in block.lines:
-            canvas.text((left, top), line, font=block.font, fill=color)
-            top += block.pitch
-        return top
-
-
-COLORS = 256
-WEBP_QUALITY = 90
-
-Frames = list[Image.Image]
+    def _caption(self, frame: Frame) -> tuple[Block, Block]:
+        width = self.width - 2 * self.gap
+        return wrap(frame.words, self.letters, width, CAPTION_LINES), wrap(frame.mark, self.small, width, 1)
 
 
 @dataclass(frozen=True)
@@ -225,15 +154,12 @@ class AnimationExporter:
     """Writes an animated image.
 
     Attributes:
-        file_name: Name of the file.
+        kind: Its format.
         side: Maximum side of an image in pixels.
-        write: Encodes the frames. Its arguments are the frames, their durations in milliseconds, the path,
-            and the texts to embed by name.
     """
 
-    file_name: str
+    kind: Literal["GIF", "WEBP"]
     side: int
-    write: Callable[[Frames, list[int], Path, Mapping[str, str]], Path]
 
     def __call__(
         self,
@@ -244,12 +170,12 @@ class AnimationExporter:
         options: ExportOptions = PLAIN,
         metadata: Mapping[str, str] | None = None,
     ) -> Path:
-        """Write the animation and return its path.
+        """Write the animation, which repeats endlessly, and return its path.
 
         Args:
             trajectory: A run, finished or not.
             folder: Folder to write into.
-            seconds: Duration of a step, 0.1 to 60.
+            seconds: Duration of a step, 0.1 to 60. An attempt that was not kept has half of it.
             attempts: Whether to show every attempt.
             options: Title, language and audience. A given title gets a frame of its own.
             metadata: Texts to embed in the file by name, such as the workflow.
@@ -258,13 +184,20 @@ class AnimationExporter:
             SettingsError: A value is out of range, or WebP is not supported.
             JournalError: The folder cannot be written.
         """
-        frames, times = film_frames(trajectory, self.side, Film(seconds, attempts, options=options))
-        return self.write(frames, times, Path(folder) / self.file_name, metadata or {})
-
-
-def _write_gif(frames: Frames, times: list[int], path: Path, metadata: Mapping[str, str]) -> Path:
-    few = [_few_colors(frame) for frame in frames]
-    return write_film(few, times, path, "GIF", disposal=1, **gif_comment(metadata))
+        if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+            raise SettingsError(f"seconds must be {MIN_SECONDS:g} to {MAX_SECONDS:g}, not {seconds:g}.")
+        frames = frames_of(trajectory, options, attempts)
+        images = [image for image, _ in render(frames, self.side, captions=True)]
+        more: dict[str, Any] = {"duration": [round(1000 * seconds * frame.share) for frame in frames]}
+        if self.kind == "GIF":
+            images = [_few_colors(image) for image in images]
+            more |= {"disposal": 1, **gif_comment(metadata or {})}
+        elif features.check("webp"):
+            more |= {"quality": WEBP_QUALITY, "method": 4, **exif_of(metadata or {})}
+        else:
+            raise SettingsError("This Pillow cannot write WebP.", "Run: pip install --upgrade pillow")
+        data = encoded(images[0], self.kind, save_all=True, append_images=images[1:], loop=0, **more)
+        return write_whole(Path(folder) / f"story.{self.kind.lower()}", data)
 
 
 def _few_colors(image: Image.Image) -> Image.Image:
@@ -272,13 +205,5 @@ def _few_colors(image: Image.Image) -> Image.Image:
     return image.quantize(COLORS, palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
 
 
-def _write_webp(frames: Frames, times: list[int], path: Path, metadata: Mapping[str, str]) -> Path:
-    if not features.check("webp"):
-        raise SettingsError(
-            "This installation of Pillow cannot write WebP.", "Run: pip install --upgrade pillow"
-        )
-    return write_film(frames, times, path, "WEBP", quality=WEBP_QUALITY, method=4, **exif_of(metadata))
-
-
-export_gif = AnimationExporter("story.gif", 640, _write_gif)
-export_webp = AnimationExporter("story.webp", 1024, _write_webp)
+export_gif = AnimationExporter("GIF", 640)
+export_webp = AnimationExporter("WEBP", 1024)

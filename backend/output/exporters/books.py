@@ -11,12 +11,10 @@ are fixed by the content, so the same run gives the same file.
 
 from __future__ import annotations
 
-import io
 import re
 import uuid
-import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,51 +23,32 @@ from ...core.shown_text import is_right_to_left, xml_text
 from ...core.types import Trajectory
 from ...story.outcomes import story_steps, summarize
 from ..report.export_options import PLAIN, ExportOptions, Words, panels_of
-from .export_files import add_file, write_whole
-from .page import TEMPLATES, scaled_image, templates_in
+from .export_files import fitted, smaller_file, write_whole, zipped
+from .page import TEMPLATES, environment, scaled_image
 from .pdf import (
+    COVER,
     DATE,
-    HIGHEST,
-    INK,
     LOWEST,
-    MAX_STORY_LENGTH,
-    SOFT,
     WHOLE,
     WIDTH,
-    Color,
+    BookLayout,
+    Box,
+    Leaf,
     Page,
-    TextBlock,
+    aligned,
     mark_of,
     pages_pdf,
-    smaller_file,
 )
-from .typesetting import Block, drawable, wrap
+from .typesetting import SOFT, Block, drawable, wrap
 
 PARAGRAPHS = "\n\n"
 
 
-@dataclass(frozen=True)
-class BookPart:
-    """An image with its text.
-
-    Attributes:
-        name: Name of the step; empty in exports for an audience.
-        text: Text, empty if there is none.
-        picture: Image; `None` for a text at the end of the story.
-        mark: Verdict on the image; empty in exports for an audience.
-    """
-
-    name: str
-    text: str
-    picture: Picture | None
-    mark: str
-
-
-def book_parts(trajectory: Trajectory, options: ExportOptions, words: Words) -> list[BookPart]:
+def book_leaves(trajectory: Trajectory, options: ExportOptions, words: Words) -> list[Leaf]:
     """Return the parts of a story. The texts of text-only steps go before that of the next image."""
     steps = () if options.audience else story_steps(trajectory)
     marks = {shown.step.number: mark_of(shown, words) for shown in steps}
-    parts: list[BookPart] = []
+    leaves: list[Leaf] = []
     names: list[str] = []
     texts: list[str] = []
     for panel in panels_of(trajectory):
@@ -77,16 +56,16 @@ def book_parts(trajectory: Trajectory, options: ExportOptions, words: Words) -> 
         texts += [panel.text] if panel.text else []
         if panel.picture is not None:
             mark = marks.get(panel.number, "") if panel.name else ""
-            parts.append(BookPart(" \u00b7 ".join(names), PARAGRAPHS.join(texts), panel.picture, mark))
+            leaves.append(Leaf(panel.picture, PARAGRAPHS.join(texts), " \u00b7 ".join(names), mark))
             names, texts = [], []
     if texts:
-        parts.append(BookPart(" \u00b7 ".join(names), PARAGRAPHS.join(texts), None, ""))
-    return parts
+        leaves.append(Leaf(None, PARAGRAPHS.join(texts), " \u00b7 ".join(names)))
+    return leaves
 
 
-def all_text(title: str, parts: Sequence[BookPart]) -> str:
+def all_text(title: str, leaves: Sequence[Leaf]) -> str:
     """Return all texts of a book and its title as one text."""
-    return PARAGRAPHS.join([*(part.text for part in parts if part.text), title])
+    return PARAGRAPHS.join([*(leaf.text for leaf in leaves if leaf.text), title])
 
 
 BOOK_FILE = "book.pdf"
@@ -97,7 +76,6 @@ TITLE_LINES = 5
 MEASURE = 0.74
 """Maximum width of a line of text as a share of the page's width."""
 SPACING = 1.55
-COVER = 0.25
 
 
 def export_picture_book(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN) -> Path:
@@ -128,140 +106,74 @@ def book_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLAI
     """
     words = drawable(options.words)
     title = options.title_of(trajectory)
-    parts = book_parts(trajectory, options, words)
-    book = _Book(parts, width)
+    leaves = book_leaves(trajectory, options, words)
+    book = _Book(leaves, width)
     sums = "" if options.audience else words.heard(summarize(trajectory).sentence)
     pages = [book.cover(title, sums)]
-    for part, block in zip(parts, book.blocks, strict=True):
-        texts = list(book.text_pages(part, block))
+    for leaf, block in zip(leaves, book.blocks, strict=True):
+        texts = list(book.text_pages(leaf, block))
         # Page 0 is the cover, so pages with an odd index are the first of a spread.
-        if texts and part.picture and (len(pages) + len(texts)) % 2:
+        if texts and leaf.picture and (len(pages) + len(texts)) % 2:
             # A single image without a text is on the same side as the other images.
-            pages.insert(len(pages) - bool(pages[-1].pictures and len(pages) > 1), book.blank())
+            pages.insert(len(pages) - bool(pages[-1].pictures and len(pages) > 1), book.page(""))
         pages += texts
-        if part.picture:
-            pages.append(book.image_page(part, named=not texts))
-    return book.numbered(pages), is_right_to_left(all_text(title, parts))
+        if leaf.picture:
+            pages.append(book.image_page(leaf.picture, leaf.mark, "" if texts else leaf.name))
+    return book.numbered(pages, book.height - book.margin, 0.5), is_right_to_left(all_text(title, leaves))
 
 
-@dataclass(frozen=True)
-class _Area:
-    """The area of a page that text may use, in pixels."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-
-
-class _Book:
-    """The dimensions shared by all pages."""
-
-    def __init__(self, parts: Sequence[BookPart], width: int) -> None:
-        self.width, self.margin = width, round(width * 0.06)
-        self.small = round(width * SMALL)
-        self.inner = width - 2 * self.margin
-        self.last = next((part.picture for part in reversed(parts) if part.picture), None)
-        ratios = [part.picture.size[1] / part.picture.size[0] for part in parts if part.picture]
-        self.foot = self.margin + 2 * self.small
-        content = self.margin + self.inner * max(ratios, default=LOWEST) + self.foot
-        self.height = round(min(max(content, width * LOWEST), width * HIGHEST))
-        side = round(width * (1 - MEASURE) / 2)
-        self.area = _Area(side, self.margin, width - side, self.height - self.foot)
-        longest = max(MAX_STORY_LENGTH // 100, MAX_STORY_LENGTH // max(1, len(parts)))
-        room = self.area.bottom - self.area.top
-        blocks: list[Block] = []
+class _Book(BookLayout):
+    def __init__(self, leaves: Sequence[Leaf], width: int) -> None:
+        super().__init__(leaves, width, SMALL)
+        pictures = [leaf.picture for leaf in leaves if leaf.picture]
+        self.last = pictures[-1] if pictures else None
+        tallest = max((picture.size[1] / picture.size[0] for picture in pictures), default=LOWEST)
+        self.height = self.high_enough(2 * (self.margin + self.small) + self.inner * tallest)
+        self.room = self.bottom - self.margin
+        self.blocks: list[Block] = []
         for share in SIZES:
-            self.size = round(width * share)
-            blocks = [self._lines(part.text, longest) for part in parts]
-            if all(block.height <= room for block in blocks):
+            size = round(width * share)
+            self.blocks = [self._lines(leaf.text, size) for leaf in leaves]
+            if all(block.height <= self.room for block in self.blocks):
                 break
-        self.blocks = blocks
 
     def cover(self, title: str, sentence: str) -> Page:
         """Return the cover: the title above the story's last image."""
         size = round(self.width * TITLE)
         block = wrap(title, size, self.inner, TITLE_LINES)
-        top = self.margin + size // 2
-        texts = list(_set(block, _Area(self.margin, top, self.margin + self.inner, top), size, INK, 0.5))
-        above = top + block.height + size // 2
-        if sentence:
-            foot = wrap(sentence, self.small, self.inner, 2)
-            edge = self.height - self.margin
-            place = _Area(self.margin, edge - foot.height, self.margin + self.inner, edge)
-            texts += _set(foot, place, self.small, SOFT, 0.5)
-        pictures = ()
-        room = self.height - self.foot - above
-        if self.last and room >= self.height * COVER:
-            pictures = ((self.last, self._fitted(self.last.size, above, above + room)),)
-        return Page((self.width, self.height), title, pictures, tuple(texts))
+        texts = aligned(block, self.margin, self.inner, self.margin + size // 2, 0.5)
+        foot = wrap(sentence, self.small, self.inner, 2)
+        top = self.height - self.margin - foot.height
+        texts += aligned(foot, self.margin, self.inner, top, 0.5, SOFT)
+        above = self.margin + size // 2 + block.height + size // 2
+        if self.last is None or self.bottom - above < self.height * COVER:
+            return self.page(title, texts)
+        return self.page(title, texts, [(self.last, self._box(self.last.size, above))])
 
-    def text_pages(self, part: BookPart, block: Block) -> Iterator[Page]:
+    def text_pages(self, leaf: Leaf, block: Block) -> Iterator[Page]:
         """Yield the pages of a text. If it fits on one page, it is in the middle of it."""
-        backwards, name = is_right_to_left(part.text), part.name
-        room = max(1, (self.area.bottom - self.area.top) // block.pitch)
-        for start in range(0, len(block.lines), room):
-            lines = block.lines[start : start + room]
-            used = replace(block, lines=lines)
-            widest = max(round(block.font.getlength(line)) for line in lines)
-            left = (self.width - widest) // 2
-            free = self.area.bottom - self.area.top - used.height if len(block.lines) <= room else 0
-            top = self.area.top + round(free * 0.45)
-            place = _Area(left, top, left + widest, self.area.bottom)
-            texts = tuple(_set(used, place, self.size, INK, float(backwards)))
-            yield Page((self.width, self.height), name, (), texts)
-            name = ""
+        fitting = max(1, self.room // block.pitch)
+        for start in range(0, len(block.lines), fitting):
+            used = replace(block, lines=block.lines[start : start + fitting])
+            free = self.room - used.height if len(block.lines) <= fitting else 0
+            top, side = self.margin + round(free * 0.45), float(is_right_to_left(leaf.text))
+            texts = aligned(used, (self.width - used.width) // 2, used.width, top, side)
+            yield self.page("" if start else leaf.name, texts)
 
-    def image_page(self, part: BookPart, named: bool) -> Page:
+    def image_page(self, picture: Picture, mark: str, name: str) -> Page:
         """Return the page of an image, as large as possible."""
-        assert part.picture is not None
-        bottom = self.height - self.foot
-        texts: tuple[TextBlock, ...] = ()
-        if part.mark:
-            top = bottom + self.small
-            foot = wrap(part.mark, self.small, self.inner * 3 // 4, 1)
-            area = _Area(self.margin, top, self.margin + self.inner, top)
-            texts = tuple(_set(foot, area, self.small, SOFT, float(is_right_to_left(part.mark))))
-        box = self._fitted(part.picture.size, self.margin, bottom)
-        return Page((self.width, self.height), part.name if named else "", ((part.picture, box),), texts)
+        texts = self.line(mark, self.bottom + self.small, float(is_right_to_left(mark)))
+        return self.page(name, texts, [(picture, self._box(picture.size, self.margin))])
 
-    def blank(self) -> Page:
-        """Return an empty page."""
-        return Page((self.width, self.height), "", (), ())
+    def _lines(self, text: str, size: int) -> Block:
+        block = wrap(text, size, self.width - 2 * round(self.width * (1 - MEASURE) / 2), WHOLE, self.longest)
+        return replace(block, pitch=round(size * SPACING))
 
-    def numbered(self, pages: list[Page]) -> list[Page]:
-        """Add page numbers in the middle of the foot, except on the cover and empty pages."""
-        done = pages[:1]
-        for number, page in enumerate(pages[1:], start=2):
-            top = self.height - self.margin
-            block = wrap(str(number), self.small, self.inner, 1)
-            text = _set(block, _Area(0, top, self.width, top), self.small, SOFT, 0.5)
-            is_blank = not page.pictures and not page.texts
-            done.append(page if is_blank else replace(page, texts=(*page.texts, *text)))
-        return done
-
-    def _lines(self, text: str, longest: int) -> Block:
-        block = wrap(text, self.size, self.area.right - self.area.left, WHOLE, longest)
-        return replace(block, pitch=round(self.size * SPACING))
-
-    def _fitted(self, size: tuple[int, int], top: int, bottom: int) -> tuple[int, int, int, int]:
-        """Return the box of an image in the middle of the page, between two heights."""
-        scale = min(self.inner / size[0], (bottom - top) / size[1])
-        width, height = (max(1, round(side * scale)) for side in size)
-        left, top = (self.width - width) // 2, top + (bottom - top - height) // 2
+    def _box(self, size: tuple[int, int], top: int) -> Box:
+        """Return the box of an image in the middle of the page, below `top`."""
+        width, height = fitted(size, self.inner, self.bottom - top)
+        left, top = (self.width - width) // 2, top + (self.bottom - top - height) // 2
         return left, top, left + width, top + height
-
-
-def _set(block: Block, area: _Area, size: int, color: Color, place: float) -> Iterator[TextBlock]:
-    """Yield the lines of a block, each on its own.
-
-    `place` is the side of the area at which the lines are: 0 left, 0.5 in the middle, 1 right.
-    """
-    for number, line in enumerate(block.lines):
-        if line:
-            free = area.right - area.left - block.font.getlength(line)
-            left, top = area.left + round(max(0.0, free) * place), area.top + number * block.pitch
-            yield TextBlock(replace(block, lines=(line,)), left, top, size, color)
 
 
 EPUB_FILE = "story.epub"
@@ -304,10 +216,10 @@ def export_epub(trajectory: Trajectory, folder: Path, options: ExportOptions = P
 def story_epub(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
     """Return the run as the content of an EPUB file."""
     title = " ".join(xml_text(options.title_of(trajectory)).split()) or "?"
-    parts = book_parts(trajectory, options, options.words)
-    text = all_text(title, parts)
+    leaves = book_leaves(trajectory, options, options.words)
+    text = all_text(title, leaves)
     images = _Images()
-    cover = next((part.picture for part in reversed(parts) if part.picture), None)
+    cover = next((leaf.picture for leaf in reversed(leaves) if leaf.picture), None)
     values: dict[str, Any] = {
         "title": title,
         "language": language_of(text, options),
@@ -315,7 +227,7 @@ def story_epub(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
         "description": "" if options.audience else xml_text(trajectory.request.text).strip(),
         "modified": DATE.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "cover": cover and images.add(cover),
-        "pages": [_page(number, part, title, images) for number, part in enumerate(parts, 1)],
+        "pages": [_page(number, leaf, title, images) for number, leaf in enumerate(leaves, 1)],
     }
     files = {
         "META-INF/container.xml": _rendered("container.xml.j2"),
@@ -325,19 +237,15 @@ def story_epub(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
     }
     for page in values["pages"]:
         files[f"EPUB/{page['file']}"] = _rendered("page.xhtml.j2", **values, page=page)
-    content = "\0".join([*files.values(), *images.digests])
-    identifier = uuid.uuid5(NAMESPACE, content).urn
-    files["EPUB/package.opf"] = _rendered(
-        "package.opf.j2", **values, identifier=identifier, images=images.listed
-    )
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        add_file(archive, "mimetype", MIMETYPE)  # first and stored, as the format requires
-        for name, written in files.items():
-            add_file(archive, name, written.encode("utf-8"), compress=True)
-        for name, data in images.files.items():
-            add_file(archive, f"EPUB/{name}", data)
-    return buffer.getvalue()
+    identifier = uuid.uuid5(NAMESPACE, "\0".join([*files.values(), *images.files])).urn
+    listed = [
+        (f"image-{number}", path, MEDIA[Path(path).suffix])
+        for number, (path, _) in enumerate(images.files.values(), 1)
+    ]
+    files["EPUB/package.opf"] = _rendered("package.opf.j2", **values, identifier=identifier, images=listed)
+    packed = {"mimetype": MIMETYPE}  # first and stored, as the format requires
+    packed |= {name: written.encode("utf-8") for name, written in files.items()}
+    return zipped(packed | {f"EPUB/{path}": data for path, data in images.files.values()})
 
 
 def language_of(text: str, options: ExportOptions) -> str:
@@ -356,36 +264,22 @@ def language_of(text: str, options: ExportOptions) -> str:
 
 
 class _Images:
-    """The images of a book, small ones enlarged. An image that is added twice is stored once."""
+    """The images of a book, small ones enlarged: path and content by digest, so that each is stored once."""
 
     def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self._names: dict[str, str] = {}
+        self.files: dict[str, tuple[str, bytes]] = {}
 
     def add(self, picture: Picture) -> str:
         """Add an image and return its path in the book."""
-        if picture.digest not in self._names:
+        if picture.digest not in self.files:
             ending, data = smaller_file(scaled_image(picture, LONGEST, enlarge=True))
-            name = f"images/{len(self.files) + 1:04}{ending}"
-            self.files[name], self._names[picture.digest] = data, name
-        return self._names[picture.digest]
-
-    @property
-    def digests(self) -> list[str]:
-        """Digest of every image, in the order of the files."""
-        return list(self._names)
-
-    @property
-    def listed(self) -> list[tuple[str, str, str]]:
-        """Id, path and media type of every image."""
-        return [
-            (f"image-{number}", name, MEDIA[Path(name).suffix]) for number, name in enumerate(self.files, 1)
-        ]
+            self.files[picture.digest] = f"images/{len(self.files) + 1:04}{ending}", data
+        return self.files[picture.digest][0]
 
 
-def _page(number: int, part: BookPart, title: str, images: _Images) -> dict[str, Any]:
-    text = xml_text(part.text).strip()
-    name = " ".join(xml_text(part.name).split())
+def _page(number: int, leaf: Leaf, title: str, images: _Images) -> dict[str, Any]:
+    text = xml_text(leaf.text).strip()
+    name = " ".join(xml_text(leaf.name).split())
     first = " ".join(text.split())
     contents = name or (first if len(first) <= CONTENTS else f"{first[:CONTENTS].rstrip()}\u2026")
     return {
@@ -393,11 +287,11 @@ def _page(number: int, part: BookPart, title: str, images: _Images) -> dict[str,
         "name": name,
         "contents": contents or f"{number}",
         "paragraphs": [line.strip() for line in text.splitlines() if line.strip()],
-        "image": part.picture and images.add(part.picture),
+        "image": leaf.picture and images.add(leaf.picture),
         "alt": first or name or title,
-        "mark": xml_text(part.mark),
+        "mark": xml_text(leaf.mark),
     }
 
 
 def _rendered(template: str, **values: Any) -> str:
-    return templates_in(TEMPLATES).get_template(template).render(values)
+    return environment().get_template(template).render(values)

@@ -15,12 +15,10 @@ the middle of the image. If the balloons would cover too much of the image, the 
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 import re
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -32,24 +30,10 @@ from ...core.shown_text import xml_text
 from ...core.types import Trajectory
 from ...story.outcomes import story_steps, summarize
 from ..report.export_options import PLAIN, ExportOptions, Panel, panels_of
-from .export_files import add_file, write_whole
-from .pdf import (
-    INK,
-    SOFT,
-    WHITE,
-    Box,
-    Color,
-    Page,
-    Point,
-    Shape,
-    TextBlock,
-    mark_of,
-    page_image,
-    pages_pdf,
-    smaller_file,
-)
+from .export_files import encoded, fitted, smaller_file, write_whole, zipped
+from .pdf import WHITE, Box, Page, Placed, Shape, TextBlock, aligned, mark_of, page_image, pages_pdf
 from .pdf import WIDTH as PDF_WIDTH
-from .typesetting import Block, drawable, wrap
+from .typesetting import INK, SOFT, Block, Color, drawable, wrap
 
 MAX_ROW = 3
 MAX_WAYS = 64
@@ -125,16 +109,6 @@ BALLOON_LETTERS = (1.0, 0.85, 0.72)
 ALL = 1_000_000
 
 
-@dataclass(frozen=True)
-class Balloon:
-    """One balloon, in pixels from the upper left corner of the image. `size` is the height of its letters."""
-
-    box: Box
-    tail: Point
-    block: Block
-    size: int
-
-
 def speech(text: str) -> tuple[list[str], str]:
     """Split a text into its spoken parts and the rest, without phrases such as "said the fish"."""
     said = _as_spoken(
@@ -165,56 +139,54 @@ def _as_spoken(quoted: list[str]) -> list[str]:
     return [NARRATED_END.sub(lambda comma: FULL_STOPS[comma.group()], words) for words in spoken]
 
 
-def balloons(said: list[str], size: tuple[int, int], letters: int) -> list[Balloon] | None:
+@dataclass(frozen=True)
+class Balloon:
+    """One balloon: its outline and its text, in pixels from the upper left corner of the image."""
+
+    shape: Shape
+    text: TextBlock
+
+    def at(self, left: int, top: int) -> Balloon:
+        """Return the balloon in an image at this position of the page."""
+        box, tail = self.shape.box, self.shape.tail
+        moved = box[0] + left, box[1] + top, box[2] + left, box[3] + top
+        shape = replace(self.shape, box=moved, tail=tail and (tail[0] + left, tail[1] + top))
+        return Balloon(shape, replace(self.text, left=self.text.left + left, top=self.text.top + top))
+
+
+def balloons(said: list[str], size: tuple[int, int], letters: int, line: int) -> list[Balloon]:
     """Lay out balloons in an image, alternating left and right.
 
     Args:
         said: Text of each balloon.
         size: Width and height of the image in pixels.
         letters: Height of the letters in pixels. Smaller letters are used if necessary.
+        line: Width of the outlines in pixels.
 
     Returns:
-        The balloons, or None if they do not fit.
+        The balloons; none if they do not fit.
     """
-    for share in BALLOON_LETTERS:
-        found = _placed(said, size, round(letters * share))
-        if found and found[-1].box[3] <= size[1] * MAX_HEIGHT:
+    for share in BALLOON_LETTERS if said else ():
+        found = _placed(said, size, round(letters * share), line)
+        if found[-1].shape.box[3] <= size[1] * MAX_HEIGHT:
             return found
-    return None
+    return []
 
 
-def _placed(said: list[str], size: tuple[int, int], letters: int) -> list[Balloon]:
+def _placed(said: list[str], size: tuple[int, int], letters: int, line: int) -> list[Balloon]:
     width, height = size
-    edge, pad, found = round(width * 0.03), _pad(letters), []
+    edge, pad, found = round(width * 0.03), round(letters * 0.8), []
     top = round(height * 0.03)
     for number, words in enumerate(said):
         block = wrap(words, letters, max(letters, round(width * MAX_WIDTH) - 2 * pad), ALL, ALL)
-        widest = round(max(block.font.getlength(line) for line in block.lines)) if block.lines else 0
-        left = edge if number % 2 == 0 else width - edge - widest - 2 * pad
-        box = left, top, left + widest + 2 * pad, top + block.height + 2 * pad - letters // 3
+        left = edge if number % 2 == 0 else width - edge - block.width - 2 * pad
+        box = left, top, left + block.width + 2 * pad, top + block.height + 2 * pad - letters // 3
         middle = (box[0] + box[2]) / 2
         tail = middle + (width / 2 - middle) * 0.35, box[3] + height * TAIL
-        found.append(Balloon(box, tail, block, letters))
+        shape = Shape(box, WHITE, INK, line, round=round(letters * 1.3), tail=tail)
+        found.append(Balloon(shape, TextBlock(block, left + pad, top + pad - letters // 6, INK, WHITE)))
         top = box[3] + round(height * 0.03)
     return found
-
-
-def _pad(letters: int) -> int:
-    return round(letters * 0.8)
-
-
-def outline_of(balloon: Balloon, left: int, top: int, line: int) -> Shape:
-    """Return the outline of a balloon in an image at this position of the page, in pixels."""
-    box, tail = balloon.box, (balloon.tail[0] + left, balloon.tail[1] + top)
-    placed = box[0] + left, box[1] + top, box[2] + left, box[3] + top
-    return Shape(placed, WHITE, INK, line, round=round(balloon.size * 1.3), tail=tail)
-
-
-def text_of(balloon: Balloon, left: int, top: int) -> TextBlock:
-    """Return the text of a balloon in an image at this position of the page, in pixels."""
-    pad = _pad(balloon.size)
-    x, y = balloon.box[0] + left + pad, balloon.box[1] + top + pad - balloon.size // 6
-    return TextBlock(balloon.block, x, y, balloon.size, INK, WHITE)
 
 
 Lettering = Literal["captions", "balloons", "none", "shots"]
@@ -234,45 +206,37 @@ COLUMNS = 2
 
 
 @dataclass(frozen=True)
-class Comic:
-    """Width of a page in pixels, title, and the small line below a panel by step number."""
-
-    width: int
-    title: str
-    marks: dict[int, str]
-
-
-@dataclass(frozen=True)
 class _Cell:
     """A panel with its dimensions in pixels: of the cell, of its image, and of its text."""
 
     panel: Panel
     size: tuple[int, int]
     picture: tuple[int, int]
-    caption: Block | None
-    letters: int
-    mark: Block | None
+    caption: Block | None = None
+    mark: Block | None = None
     balloons: tuple[Balloon, ...] = ()
-
-    @property
-    def paper(self) -> Color:
-        """Color behind the text."""
-        return CREAM if self.panel.picture is None else WHITE
 
 
 Row = list[_Cell]
 
 
 def comic_pages(
-    panels: Sequence[Panel], comic: Comic, most: int = 4, lettering: Lettering = "captions"
+    panels: Sequence[Panel],
+    title: str,
+    width: int,
+    most: int = 4,
+    lettering: Lettering = "captions",
+    marks: Mapping[int, str] = {},
 ) -> list[Page]:
     """Lay out a cover and pages, all of one size.
 
     Args:
         panels: Panels of the story in order.
-        comic: Settings of the comic.
+        title: Title of the comic.
+        width: Width of a page in pixels.
         most: Maximum number of panels per page, 1 to 9.
         lettering: Where the text of a panel goes.
+        marks: Small line below a panel by step number.
 
     Raises:
         SettingsError: `most` or `lettering` is out of range.
@@ -284,78 +248,63 @@ def comic_pages(
             f"Unknown lettering {lettering!r}.", f"Use one of {', '.join(get_args(Lettering))}."
         )
     groups = shot_groups if lettering == "shots" else page_groups
-    return _Book(comic, lettering).pages(groups(list(panels), most))
+    return _Book(width, lettering, marks).pages(groups(list(panels), most), title)
 
 
 class _Book:
     """The dimensions shared by all pages."""
 
-    def __init__(self, comic: Comic, lettering: Lettering) -> None:
-        self.comic, self.lettering = comic, lettering
+    def __init__(self, width: int, lettering: Lettering, marks: Mapping[int, str]) -> None:
+        self.width, self.lettering, self.marks = width, lettering, marks
         self.columns = COLUMNS if lettering == "shots" else None
-        self.width = comic.width
-        self.margin, self.gutter = round(comic.width * 0.045), round(comic.width * 0.02)
-        self.inner = comic.width - 2 * self.margin
-        self.letters, self.small = round(comic.width * 0.0215), round(comic.width * 0.014)
-        self.pad, self.line = round(comic.width * 0.012), max(1, round(comic.width * 0.0022))
-        self.room = round(comic.width * HIGHEST) - 2 * self.margin
+        self.margin, self.gutter = round(width * 0.045), round(width * 0.02)
+        self.inner = width - 2 * self.margin
+        self.letters, self.small = round(width * 0.0215), round(width * 0.014)
+        self.pad, self.line = round(width * 0.012), max(1, round(width * 0.0022))
+        self.room = round(width * HIGHEST) - 2 * self.margin
 
-    def pages(self, groups: list[list[Panel]]) -> list[Page]:
+    def pages(self, groups: list[list[Panel]], title: str) -> list[Page]:
         """Return the cover and the pages of every group. Long texts need more than one page per group."""
         laid = [page for group in groups for page in self._laid(group)]
-        tallest = max((self._height(rows) for _, rows in laid), default=0)
-        lowest = self.width if not laid else round(self.width * LOWEST)
+        tallest = max((self._height(rows) for rows in laid), default=0)
+        lowest = round(self.width * LOWEST) if laid else self.width
         height = min(max(tallest + 2 * self.margin, lowest), round(self.width * HIGHEST))
-        cover = [panel.picture for group in groups for panel in group if panel.picture]
-        return [
-            self._cover(height, cover[-1] if cover else None),
-            *(self._page(group, rows, height) for group, rows in laid),
-        ]
+        shown = [panel.picture for group in groups for panel in group if panel.picture]
+        cover = self._cover(height, title, shown[-1] if shown else None)
+        return [cover, *(self._page(rows, height) for rows in laid)]
 
-    def _laid(self, group: list[Panel]) -> list[tuple[list[Panel], list[Row]]]:
-        """Lay out a group on one page, or on two if its texts would leave the images too small."""
-        best: tuple[float, list[Row]] | None = None
+    def _laid(self, group: list[Panel]) -> list[list[Row]]:
+        """Lay out a group on one page, or on more if its texts would leave the images too small."""
         ways = [even_rows(group, self.columns)] if self.columns else row_breaks(group)
-        for sizes in ways:
-            rows = self._fitted(group, sizes)
-            if rows is None:
-                continue
-            shown = sum(cell.picture[0] * cell.picture[1] for row in rows for cell in row)
-            if best is None or shown > best[0]:
-                best = shown, rows
-        if best is not None:
-            return [(group, best[1])]
+        laid = [rows for sizes in ways if (rows := self._fitted(group, sizes))]
+        if laid:
+            return [max(laid, key=_area)]
         if len(group) == 1:
-            return [(group, [[self._cut(group[0])]])]
+            return [[[self._cut(group[0])]]]
         half = (len(group) + 1) // 2
         return [*self._laid(group[:half]), *self._laid(group[half:])]
 
     def _fitted(self, group: list[Panel], sizes: Sequence[int]) -> list[Row] | None:
         """Return the group in rows of these sizes, scaled down to fit the page, or None if it cannot fit."""
+        ends = list(itertools.accumulate(sizes))
+        parts = [group[end - size : end] for end, size in zip(ends, sizes, strict=True)]
         share = 1.0
         while share >= MIN_PICTURE:
-            rows, first = [], 0
-            for size in sizes:
-                row = self._row(group[first : first + size], share)
-                if row is None:
-                    break
-                rows.append(row)
-                first += size
-            else:
-                if self._height(rows) <= self.room:
-                    return rows
+            laid = (self._row(part, share) for part in parts)
+            rows = [row for row in itertools.takewhile(bool, laid) if row]
+            if len(rows) == len(parts) and self._height(rows) <= self.room:
+                return rows
             share -= 0.05
         return None
 
     def _row(self, panels: list[Panel], share: float) -> Row | None:
-        shapes = [panel.picture.size[0] / panel.picture.size[1] if panel.picture else 0.0 for panel in panels]
+        shapes = list(map(_shape, panels))
         free = self.inner - self.gutter * ((self.columns or len(panels)) - 1)
         widths = max(shapes) * self.columns if self.columns else sum(shapes)
         height = round(min(free / (widths or 1.0), self.room) * share)
         row: Row = []
         for panel, shape in zip(panels, shapes, strict=True):
-            width = round(height * shape) if shape else self.inner
-            cell = self._cell(panel, width, height if shape else 0)
+            cell = self._cell(panel, round(height * shape) or self.inner, height if shape else 0)
             if cell is None:
                 return None
             row.append(cell)
@@ -363,11 +312,11 @@ class _Book:
         return [replace(cell, size=(cell.size[0], tallest)) for cell in row]
 
     def _cell(self, panel: Panel, width: int, height: int) -> _Cell | None:
-        mark = self.comic.marks.get(panel.number, "")
+        mark = self.marks.get(panel.number, "")
         small = wrap(mark, self.small, width - 2 * self.pad, 2) if mark else None
         text, spoken = self._lettered(panel, (width, height))
         below = (small.height + self.pad) if small else 0
-        plain = _Cell(panel, (width, height + below), (width, height), None, self.letters, small, spoken)
+        plain = _Cell(panel, (width, height + below), (width, height), None, small, tuple(spoken))
         if not text:
             return plain
         for share in LETTER_SIZES:
@@ -376,120 +325,110 @@ class _Book:
             most = MAX_CAPTION * height if height else self.room - 2 * self.pad - below
             if block.height <= most:
                 whole = height + block.height + 2 * self.pad + below
-                return replace(plain, size=(width, whole), caption=block, letters=size)
+                return replace(plain, size=(width, whole), caption=block)
         return None
 
-    def _lettered(self, panel: Panel, size: tuple[int, int]) -> tuple[str, tuple[Balloon, ...]]:
+    def _lettered(self, panel: Panel, size: tuple[int, int]) -> tuple[str, list[Balloon]]:
         """Return the text below an image of this size, and the balloons inside it."""
         if not size[1]:
-            return panel.text, ()
-        if self.lettering == "none":
-            return "", ()
+            return panel.text, []
         if self.lettering == "balloons":
             said, rest = speech(panel.text)
-            found = balloons(said, size, self.letters) if said else None
-            if found:
-                return rest, tuple(found)
-        return panel.text, ()
+            if found := balloons(said, size, self.letters, self.line):
+                return rest, found
+        return "" if self.lettering == "none" else panel.text, []
 
     def _cut(self, panel: Panel) -> _Cell:
         """Return a panel on a page of its own whose text still does not fit. The text ends in an ellipsis."""
-        shape = panel.picture.size[0] / panel.picture.size[1] if panel.picture else 0.0
+        shape = _shape(panel)
         height = round(min(self.inner / shape, self.room * 0.55)) if shape else 0
-        width = round(height * shape) if shape else self.inner
+        width = round(height * shape) or self.inner
         size = round(self.letters * LETTER_SIZES[-1])
         lines = (self.room - height - 2 * self.pad) // round(size * 1.35)
         block = wrap(panel.text, size, self.inner - 2 * self.pad, lines, ALL)
         whole = height + block.height + 2 * self.pad
-        return _Cell(panel, (max(width, self.inner), whole), (width, height), block, size, None)
+        return _Cell(panel, (max(width, self.inner), whole), (width, height), block)
 
     def _height(self, rows: list[Row]) -> int:
         return sum(row[0].size[1] for row in rows) + self.gutter * (len(rows) - 1)
 
-    def _page(self, group: list[Panel], rows: list[Row], height: int) -> Page:
+    def _page(self, rows: list[Row], height: int) -> Page:
         free = height - 2 * self.margin - self._height(rows)
         # Center the content of a nearly full page. A page with few panels starts at the top.
         top = self.margin + (free // 2 if free < height * 0.15 else 0)
-        pictures: list[tuple[Picture, Box]] = []
-        shapes: list[Shape] = []
-        texts: list[TextBlock] = []
+        name = next((cell.panel.name for row in rows for cell in row if cell.panel.name), "")
+        page = Page((self.width, height), name)
         for row in rows:
             widths = sum(cell.size[0] for cell in row) + self.gutter * (len(row) - 1)
             left = self.margin + (0 if self.columns else (self.inner - widths) // 2)
             for cell in row:
-                if cell.panel.picture:
-                    pictures.append((cell.panel.picture, self._picture_box(cell, left, top)))
-                shapes += self._shapes(cell, left, top)
-                texts += self._texts(cell, left, top)
+                page = self._with_cell(page, cell, left, top)
                 left += cell.size[0] + self.gutter
             top += row[0].size[1] + self.gutter
-        name = next((panel.name for panel in group if panel.name), "")
-        return Page((self.width, height), name, tuple(pictures), tuple(texts), tuple(shapes))
+        return page
 
-    def _picture_box(self, cell: _Cell, left: int, top: int) -> Box:
-        begin = left + (cell.size[0] - cell.picture[0]) // 2
-        return begin, top, begin + cell.picture[0], top + cell.picture[1]
-
-    def _shapes(self, cell: _Cell, left: int, top: int) -> list[Shape]:
-        """Return the caption's background, the frame of the cell, and the balloons."""
+    def _with_cell(self, page: Page, cell: _Cell, left: int, top: int) -> Page:
+        """Return the page with a cell: image, background of its caption, frame, balloons and texts."""
         right, bottom, below = left + cell.size[0], top + cell.size[1], top + cell.picture[1]
-        shapes = []
-        if below < bottom:
-            shapes.append(Shape((left, below, right, bottom), cell.paper, INK, self.line))
+        begin = left + (cell.size[0] - cell.picture[0]) // 2
+        paper: Color = WHITE if cell.panel.picture else CREAM
+        pictures: list[Placed] = []
+        if cell.panel.picture:
+            pictures = [(cell.panel.picture, (begin, top, begin + cell.picture[0], below))]
+        shapes = [Shape((left, below, right, bottom), paper, INK, self.line)] if below < bottom else []
         shapes.append(Shape((left, top, right, bottom), None, INK, self.line * 2))
-        begin = self._picture_box(cell, left, top)[0]
-        return [*shapes, *(outline_of(one, begin, top, self.line) for one in cell.balloons)]
-
-    def _texts(self, cell: _Cell, left: int, top: int) -> list[TextBlock]:
-        texts, y = [], top + cell.picture[1] + self.pad
+        texts = []
         if cell.caption:
-            texts.append(TextBlock(cell.caption, left + self.pad, y, cell.letters, INK, cell.paper))
-            y += cell.caption.height
+            texts.append(TextBlock(cell.caption, left + self.pad, below + self.pad, INK, paper))
         if cell.mark:
-            low = top + cell.size[1] - cell.mark.height - self.pad // 2
-            texts.append(TextBlock(cell.mark, left + self.pad, low, self.small, SOFT, cell.paper))
-        begin = self._picture_box(cell, left, top)[0]
-        return [*texts, *(text_of(one, begin, top) for one in cell.balloons)]
+            low = bottom - cell.mark.height - self.pad // 2
+            texts.append(TextBlock(cell.mark, left + self.pad, low, SOFT, paper))
+        spoken = [one.at(begin, top) for one in cell.balloons]
+        return replace(
+            page,
+            pictures=(*page.pictures, *pictures),
+            shapes=(*page.shapes, *shapes, *(one.shape for one in spoken)),
+            texts=(*page.texts, *texts, *(one.text for one in spoken)),
+        )
 
-    def _cover(self, height: int, picture: Picture | None) -> Page:
+    def _cover(self, height: int, title: str, picture: Picture | None) -> Page:
         """Return the cover: the title above the story's last image, as large as possible."""
         free = height - 2 * self.margin
-        size, block = self._title(round(free * (0.3 if picture else 0.9)))
+        block = self._title(title, round(free * (0.3 if picture else 0.9)))
+        page = Page((self.width, height), title)
         if picture is None:
             top = (height - block.height) // 2
-            return Page((self.width, height), self.comic.title, (), self._centered(block, top, size), ())
+            return replace(page, texts=aligned(block, 0, self.width, top, 0.5))
         room = free - block.height - self.gutter * 2
-        scale = min(self.inner / picture.size[0], room / picture.size[1])
-        shown = max(1, round(picture.size[0] * scale)), max(1, round(picture.size[1] * scale))
+        shown = fitted(picture.size, self.inner, room)
         top = self.margin + (room - shown[1]) // 2
-        left = (self.width - shown[0]) // 2
-        box = left, top + block.height + self.gutter * 2, left + shown[0], 0
-        box = box[0], box[1], box[2], box[1] + shown[1]
+        left, upper = (self.width - shown[0]) // 2, top + block.height + self.gutter * 2
+        box: Box = (left, upper, left + shown[0], upper + shown[1])
         frame = Shape(box, None, INK, self.line * 2)
-        title = self._centered(block, top, size)
-        return Page((self.width, height), self.comic.title, ((picture, box),), title, (frame,))
+        texts = aligned(block, 0, self.width, top, 0.5)
+        return replace(page, pictures=((picture, box),), texts=texts, shapes=(frame,))
 
-    def _title(self, room: int) -> tuple[int, Block]:
-        """Return letter height and lines of the title, as large as `room` pixels of height allow.
+    def _title(self, title: str, room: int) -> Block:
+        """Return the lines of the title, with letters as large as `room` pixels of height allow.
 
         A title that does not fit in the smallest size ends in an ellipsis.
         """
-        for share in TITLE_SIZES:
-            size = round(self.width * share)
-            block = wrap(self.comic.title, size, self.inner, ALL, ALL)
+        sizes = [round(self.width * share) for share in TITLE_SIZES]
+        for size in sizes:
+            block = wrap(title, size, self.inner, ALL, ALL)
             if block.height <= room:
-                return size, block
-        size = round(self.width * TITLE_SIZES[-1])
-        return size, wrap(self.comic.title, size, self.inner, max(1, room // round(size * 1.35)))
+                return block
+        return wrap(title, sizes[-1], self.inner, max(1, room // round(sizes[-1] * 1.35)))
 
-    def _centered(self, block: Block, top: int, size: int) -> tuple[TextBlock, ...]:
-        """Return the lines as separate blocks, each centered on the page."""
-        texts = []
-        for number, line in enumerate(block.lines):
-            left = (self.width - round(block.font.getlength(line))) // 2
-            one = Block((line,), block.font, block.pitch)
-            texts.append(TextBlock(one, left, top + number * block.pitch, size, INK))
-        return tuple(texts)
+
+def _shape(panel: Panel) -> float:
+    """Return the width of a panel's image as a share of its height, 0 without an image."""
+    return panel.picture.size[0] / panel.picture.size[1] if panel.picture else 0.0
+
+
+def _area(rows: list[Row]) -> int:
+    """Return the total area of the images in these rows."""
+    return sum(cell.picture[0] * cell.picture[1] for row in rows for cell in row)
 
 
 FILE_NAME, PDF_NAME, PAGE_NAME = "story.cbz", "comic.pdf", "page_{number:04}.png"
@@ -534,19 +473,19 @@ class ComicExporter:
         words = drawable(options.words)
         steps = () if options.audience else story_steps(trajectory)
         marks = {shown.step.number: mark_of(shown, words) for shown in steps}
-        comic = Comic(self.width, options.title_of(trajectory), marks)
-        pages = comic_pages(panels_of(trajectory), comic, panels, lettering)
+        title = options.title_of(trajectory)
+        pages = comic_pages(panels_of(trajectory), title, self.width, panels, lettering, marks)
         return self.write(pages, Path(folder), trajectory, options)
 
 
 def _write_archive(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for number, page in enumerate(pages, start=1):
-            ending, data = smaller_file(page_image(page))
-            add_file(archive, f"page_{number:04}{ending}", data)
-        add_file(archive, "ComicInfo.xml", _info(trajectory, pages, options))
-    return write_whole(folder / FILE_NAME, buffer.getvalue())
+    files = {}
+    for number, page in enumerate(pages, start=1):
+        ending, data = smaller_file(page_image(page))
+        files[f"page_{number:04}{ending}"] = data
+    return write_whole(
+        folder / FILE_NAME, zipped(files | {"ComicInfo.xml": _info(trajectory, pages, options)})
+    )
 
 
 def _write_pdf(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
@@ -556,9 +495,8 @@ def _write_pdf(pages: list[Page], folder: Path, trajectory: Trajectory, options:
 def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
     """Write page_0001.png (the cover) and the other pages, and return the cover's path."""
     for number, page in enumerate(pages, start=1):
-        buffer = io.BytesIO()
-        page_image(page).save(buffer, "PNG", compress_level=6)
-        write_whole(folder / PAGE_NAME.format(number=number), buffer.getvalue())
+        data = encoded(page_image(page), "PNG", compress_level=6)
+        write_whole(folder / PAGE_NAME.format(number=number), data)
     return folder / PAGE_NAME.format(number=1)
 
 

@@ -1,4 +1,4 @@
-"""Writes the files of an export: every file completely or not at all, every image once.
+"""Encodes images and writes the files of an export: every file completely or not at all, every image once.
 
 A run folder may come from a stranger, and exports are written into it by default. A file therefore replaces a
 link of its name, and an image folder that is a link is rejected, so nothing is written elsewhere. Images are
@@ -28,6 +28,28 @@ from ...core.files import atomic
 from ...core.pictures import Picture
 from ...core.types.clip import Movie
 
+STORED = ("", ".png", ".jpg")
+JPEG: dict[str, Any] = {"quality": 92, "subsampling": 0}
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    """Return the content of an image file of a kind of Pillow, such as "PNG"."""
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def smaller_file(image: Image.Image) -> tuple[str, bytes]:
+    """Return extension and content of an image file: ".png", or ".jpg" of high quality if smaller."""
+    files = (".png", encoded(image, "PNG", compress_level=6)), (".jpg", encoded(image, "JPEG", **JPEG))
+    return min(files, key=lambda file: len(file[1]))
+
+
+def fitted(size: tuple[int, int], width: float, height: float) -> tuple[int, int]:
+    """Return the size of an image that is scaled to fit into `width` and `height`, in pixels."""
+    scale = min(width / size[0], height / size[1])
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
 
 def write_whole(path: Path, data: bytes) -> Path:
     """Write a file atomically, create its folder, and return its path.
@@ -39,12 +61,20 @@ def write_whole(path: Path, data: bytes) -> Path:
     return path
 
 
-def add_file(archive: zipfile.ZipFile, name: str, data: bytes, compress: bool = False) -> None:
-    """Add a file to an archive with a fixed date, so that the same run gives the same archive."""
-    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    entry.external_attr = 0o644 << 16
-    entry.compress_type = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    archive.writestr(entry, data)
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """Return a ZIP archive of files by name, with a fixed date: the same files give the same archive.
+
+    Images and files without an extension are stored, all others compressed.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o644 << 16
+            if Path(name).suffix not in STORED:
+                entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return buffer.getvalue()
 
 
 IMAGES = "images"
@@ -103,9 +133,7 @@ def png_with(image: Image.Image, metadata: Mapping[str, str]) -> bytes:
     chunks = PngInfo()
     for name, text in metadata.items():
         chunks.add_text(name, text)
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=4, pnginfo=chunks)
-    return buffer.getvalue()
+    return encoded(image, "PNG", compress_level=4, pnginfo=chunks)
 
 
 def exif_of(metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -41,9 +41,7 @@ def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN)
     pictures = PictureFolder(folder)
     lines = [f"# {_line(options.title_of(trajectory))}", ""]
     lines += _story(trajectory, pictures) if options.audience else _run(trajectory, pictures, options.words)
-    path = folder / FILE_NAME
-    write_whole(path, "\n".join(lines).encode("utf-8"))
-    return path
+    return write_whole(folder / FILE_NAME, "\n".join(lines).encode("utf-8"))
 
 
 def _story(trajectory: Trajectory, pictures: PictureFolder) -> list[str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,13 +39,14 @@ from ...story.outcomes import (
 )
 from ..report.export_options import PLAIN, ExportOptions, Words, check_lines, panels_of
 from ..report.run_report import Piece, StepDrift, changes, drift_of_steps, made_by, reasoning_shown
-from .export_files import write_whole
+from .export_files import encoded, write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
 LOSSLESS_PIXELS = 512 * 512
+"""Maximum number of pixels of an image that may be stored losslessly."""
 LOSSLESS_BYTES = 32 * 1024
 """Maximum bytes up to which an image is stored losslessly even if lossy compression is smaller."""
 QUALITY = 90
@@ -58,18 +58,9 @@ MAX_CLIP_BYTES = 48 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ShownImage:
-    """An image of a page: its data URL, and width and height in pixels."""
+    """An image of a page: data URL, or name of a stored image, and displayed width and height in pixels."""
 
     source: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
-class StoredImage:
-    """An image that a page stores as `name`, with its displayed width and height in pixels."""
-
-    name: str
     width: int
     height: int
 
@@ -82,7 +73,7 @@ class PageImages:
 
     def show(
         self, picture: Picture, longest: int, enlarge: bool = False, tallest: int | None = None
-    ) -> StoredImage:
+    ) -> ShownImage:
         """Add an image at one place of the page.
 
         It is stored once, in the largest size used on the page.
@@ -98,7 +89,7 @@ class PageImages:
         width, height = _size(picture, longest, enlarge)
         if tallest is not None and height > tallest:
             width, height = round(width * tallest / height) or 1, tallest
-        return StoredImage(_name(picture), width, height)
+        return ShownImage(_name(picture), width, height)
 
     def stored(self) -> list[tuple[str, ShownImage]]:
         """Return the names and images to store. Call it after the last `show`."""
@@ -140,20 +131,24 @@ def shown_clips(trajectory: Trajectory, longest: int) -> dict[int, ShownClip]:
     return found
 
 
-def shown_image(
-    picture: Picture, longest: int, enlarge: bool = False, lossless: int = LOSSLESS_PIXELS
-) -> ShownImage:
+def shown_image(picture: Picture, longest: int, enlarge: bool = False) -> ShownImage:
     """Encode an image for a web page.
 
     Args:
-        picture: Image to encode.
+        picture: Image to encode. The run folder contains its exact pixels, so a large one may lose some.
         longest: Maximum side in pixels.
         enlarge: Whether a small image is enlarged.
-        lossless: Maximum number of pixels of an image that may be stored losslessly. The run folder contains
-            the exact pixels of all images.
     """
     image = scaled_image(picture, longest, enlarge)
-    return ShownImage(_data_url(image, picture.size[0] * picture.size[1] <= lossless), *image.size)
+    kind = "webp" if features.check("webp") else "jpeg"
+    data = encoded(image, kind, quality=QUALITY)
+    if picture.size[0] * picture.size[1] <= LOSSLESS_PIXELS:
+        exact = encoded(image, "png", compress_level=6)
+        if kind == "webp":
+            exact = min(exact, encoded(image, "webp", lossless=True, quality=0, method=0), key=len)
+        if len(exact) <= max(len(data), LOSSLESS_BYTES):
+            kind, data = "png" if exact.startswith(b"\x89PNG") else "webp", exact
+    return ShownImage(f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}", *image.size)
 
 
 def scaled_image(picture: Picture, longest: int, enlarge: bool = False) -> Image.Image:
@@ -171,24 +166,6 @@ def _size(picture: Picture, longest: int, enlarge: bool) -> tuple[int, int]:
     if enlarge:
         scale = max(scale, min(MAX_ENLARGEMENT, ENLARGED_SIDE / max(width, height)))
     return round(width * scale) or 1, round(height * scale) or 1
-
-
-def _data_url(image: Image.Image, may_be_exact: bool) -> str:
-    kind = "webp" if features.check("webp") else "jpeg"
-    data = _file(image, kind, quality=QUALITY)
-    if may_be_exact:
-        exact = _file(image, "png", compress_level=6)
-        if kind == "webp":
-            exact = min(exact, _file(image, "webp", lossless=True, quality=0, method=0), key=len)
-        if len(exact) <= max(len(data), LOSSLESS_BYTES):
-            kind, data = "png" if exact.startswith(b"\x89PNG") else "webp", exact
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
-
-
-def _file(image: Image.Image, kind: str, **options: object) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def _name(picture: Picture) -> str:
@@ -265,20 +242,17 @@ def render_story(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     return rendered("audience.html.j2", words, title=options.title_of(trajectory), panels=panels)
 
 
-def rendered(template: str, words: Words, own: Path | None = None, **values: Any) -> str:
-    """Render a template in the look of this page, with a policy that allows only its style and script.
+def rendered(template: str, words: Words, **values: Any) -> str:
+    """Render a template, with a policy that allows only the style and the script of this page.
 
     Args:
         template: File name of the template.
         words: Language of the page.
-        own: Folder with the template and a style sheet of the same name, which is added to the page's.
         **values: Variables of the template.
     """
-    environment = templates_in(TEMPLATES, own) if own else templates_in(TEMPLATES)
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    if own is not None:
-        style += (own / f"{template.partition('.')[0]}.css").read_text(encoding="utf-8")
-    return environment.get_template(template).render(
+    page = environment().get_template(template)
+    return page.render(
         say=words.say,
         language=words.tag,
         style=style,
@@ -290,12 +264,12 @@ def rendered(template: str, words: Words, own: Path | None = None, **values: Any
 
 
 @lru_cache
-def templates_in(*folders: Path) -> Environment:
-    """Return the environment of the templates in these folders, which escapes all values."""
+def environment() -> Environment:
+    """Return the environment of the templates, which escapes all values."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(folders),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -21,7 +21,7 @@ import io
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,18 +32,19 @@ from PIL import Image, ImageDraw
 from ...core.pictures import Picture
 from ...core.types import StopReason, Trajectory
 from ...story.outcomes import StoryStep, stop_sentence, story_steps, summarize
-from ..report.export_options import PLAIN, ExportOptions, Panel, Words, given_panels, panels_of
-from .export_files import write_whole
-from .typesetting import Block, drawable, wrap
+from ..report.export_options import PLAIN, ExportOptions, Words, given_panels, panels_of
+from .export_files import JPEG, encoded, fitted, write_whole
+from .typesetting import INK, PAPER, SOFT, Block, Color, drawable, wrap
 
 if TYPE_CHECKING:
     from fpdf import FPDF
     from fpdf.prefs import ViewerPreferences
 
 
-Color = tuple[int, int, int]
 Box = tuple[int, int, int, int]
 Point = tuple[float, float]
+Placed = tuple[Picture, Box]
+"""An image and its place on a page: left, top, right and bottom in pixels."""
 WHITE: Color = (255, 255, 255)
 SMOOTH = 4
 """Supersampling factor at which a shape is drawn before it is scaled down."""
@@ -114,7 +115,6 @@ def draw_shape(image: Image.Image, shape: Shape) -> None:
         image.paste(Image.new("RGB", small.size, color), (left, top), small)
 
 
-PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
 LOWEST, HIGHEST = 0.62, 1.5
 """Minimum and maximum height of a page as a share of its width."""
 WHOLE = 1_000_000
@@ -127,34 +127,47 @@ NAME_LINES = 3
 CONTENTS = 100
 COVER = 0.25
 """Minimum free height of a title page, as a share of its height, for an image."""
-JPEG: dict[str, Any] = {"quality": 92, "subsampling": 0}
 
 
 @dataclass(frozen=True)
 class TextBlock:
-    """A block of text on a page.
-
-    Attributes:
-        block: The lines.
-        left: Left edge in pixels.
-        top: Top edge in pixels.
-        size: Height of the letters in pixels.
-        color: Color of the text.
-        paper: Color of the background.
-    """
+    """A block of text on a page: its lines, left and top edge in pixels, and colors."""
 
     block: Block
     left: int
     top: int
-    size: int
-    color: Color
+    color: Color = INK
     paper: Color = PAPER
+
+    @property
+    def size(self) -> int:
+        """Height of the letters in pixels."""
+        return self.block.font.size
 
     @property
     def box(self) -> Box:
         """Left, top, right and bottom in pixels."""
-        width = max((self.block.font.getlength(line) for line in self.block.lines), default=0)
-        return self.left, self.top, self.left + round(width) + self.size // 4, self.top + self.block.height
+        right = self.left + self.block.width + self.size // 4
+        return self.left, self.top, right, self.top + self.block.height
+
+
+def aligned(
+    block: Block, left: int, width: int, top: int, place: float, color: Color = INK
+) -> tuple[TextBlock, ...]:
+    """Return the lines of a block, each on its own, in an area of `width` pixels.
+
+    `place` is the side at which they are: 0 left, 0.5 in the middle, 1 right.
+    """
+    return tuple(
+        TextBlock(
+            replace(block, lines=(line,)),
+            left + round(max(0.0, width - block.font.getlength(line)) * place),
+            top + number * block.pitch,
+            color,
+        )
+        for number, line in enumerate(block.lines)
+        if line
+    )
 
 
 @dataclass(frozen=True)
@@ -166,20 +179,85 @@ class Page:
 
     size: tuple[int, int]
     name: str
-    pictures: tuple[tuple[Picture, Box], ...]
-    texts: tuple[TextBlock, ...]
+    pictures: tuple[Placed, ...] = ()
+    texts: tuple[TextBlock, ...] = ()
     shapes: tuple[Shape, ...] = ()
 
 
+def page_image(page: Page) -> Image.Image:
+    """Render a page as an RGB image."""
+    image = Image.new("RGB", page.size, PAPER)
+    canvas = ImageDraw.Draw(image)
+    for picture, (left, top, right, bottom) in page.pictures:
+        image.paste(picture.image.resize((right - left, bottom - top), Image.Resampling.LANCZOS), (left, top))
+    for shape in page.shapes:
+        draw_shape(image, shape)
+    for text in page.texts:
+        text.block.draw(canvas, text.left, text.top, text.color)
+    return image
+
+
 @dataclass(frozen=True)
-class _Leaf:
-    """Content of a step's page. `contents` is its title in the table of contents."""
+class Leaf:
+    """Content of a page or spread: an image, a text, or both.
+
+    Attributes:
+        picture: Image.
+        text: Text, empty if there is none.
+        name: Name of the step; empty in exports for an audience.
+        mark: Verdict on the image; empty in exports for an audience.
+        contents: Title in the table of contents.
+    """
 
     picture: Picture | None
-    name: str
     text: str
-    mark: str
-    contents: str
+    name: str = ""
+    mark: str = ""
+    contents: str = ""
+
+
+class BookLayout:
+    """The dimensions shared by all pages of a book, in pixels.
+
+    Args:
+        leaves: Its content.
+        width: Width of a page.
+        small: Height of the smallest letters, as a share of the width.
+    """
+
+    height: int
+
+    def __init__(self, leaves: Sequence[Leaf], width: int, small: float) -> None:
+        self.width, self.margin, self.small = width, round(width * 0.06), round(width * small)
+        self.inner = width - 2 * self.margin
+        self.longest = max(MAX_STORY_LENGTH // 100, MAX_STORY_LENGTH // max(1, len(leaves)))
+
+    @property
+    def bottom(self) -> int:
+        """End of a page's content, above the small line."""
+        return self.height - self.margin - 2 * self.small
+
+    def high_enough(self, content: float) -> int:
+        """Return the height of a page for content of this height."""
+        return round(min(max(content, self.width * LOWEST), self.width * HIGHEST))
+
+    def page(self, name: str, texts: Sequence[TextBlock] = (), pictures: Sequence[Placed] = ()) -> Page:
+        """Return a page with these texts and images."""
+        return Page((self.width, self.height), name, tuple(pictures), tuple(texts))
+
+    def line(self, text: str, top: int, place: float) -> tuple[TextBlock, ...]:
+        """Return a small line, at the side `place` of `aligned`."""
+        block = wrap(text, self.small, self.inner * 3 // 4, 1)
+        return aligned(block, self.margin, self.inner, top, place, SOFT)
+
+    def numbered(self, pages: list[Page], top: int, place: float) -> list[Page]:
+        """Add page numbers, except on the first page and on empty ones."""
+        return [
+            replace(page, texts=(*page.texts, *self.line(str(number), top, place)))
+            if number > 1 and (page.pictures or page.texts)
+            else page
+            for number, page in enumerate(pages, start=1)
+        ]
 
 
 def story_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLAIN) -> list[Page]:
@@ -194,192 +272,100 @@ def story_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLA
         SettingsError: The language is unknown.
     """
     words = drawable(options.words)
-    if options.audience:
-        leaves = list(map(_panel_leaf, panels_of(trajectory)))
-    else:
-        leaves = list(map(_panel_leaf, given_panels(trajectory)))
-        leaves += [_leaf(shown, words) for shown in story_steps(trajectory)]
+    panels = panels_of(trajectory) if options.audience else given_panels(trajectory)
+    leaves = [Leaf(panel.picture, panel.text) for panel in panels]
+    leaves += [] if options.audience else [_leaf(shown, words) for shown in story_steps(trajectory)]
     book = _Book(leaves, width)
     sums = "" if options.audience else words.heard(summarize(trajectory).sentence)
     pages = list(book.title(trajectory, options.title_of(trajectory), sums))
-    for leaf in leaves:
-        pages += book.leaf(leaf)
-    return book.numbered(pages)
+    pages += [page for leaf in leaves for page in book.leaf(leaf)]
+    return book.numbered(pages, book.bottom + book.small, 1.0)
 
 
-def page_image(page: Page) -> Image.Image:
-    """Render a page as an RGB image."""
-    image = Image.new("RGB", page.size, PAPER)
-    canvas = ImageDraw.Draw(image)
-    for picture, (left, top, right, bottom) in page.pictures:
-        image.paste(picture.image.resize((right - left, bottom - top), Image.Resampling.LANCZOS), (left, top))
-    for shape in page.shapes:
-        draw_shape(image, shape)
-    for text in page.texts:
-        write_text(canvas, text, text.left, text.top, text.color)
-    return image
-
-
-def write_text(canvas: ImageDraw.ImageDraw, text: TextBlock, left: int, top: int, color: Color | int) -> None:
-    """Draw the lines of a text, starting at a corner."""
-    for line in text.block.lines:
-        canvas.text((left, top), line, font=text.block.font, fill=color)
-        top += text.block.pitch
-
-
-def smaller_file(image: Image.Image) -> tuple[str, bytes]:
-    """Return extension and content of an image file: ".png", or ".jpg" of high quality if smaller."""
-    files = []
-    for ending, kind, options in ((".png", "PNG", {"compress_level": 6}), (".jpg", "JPEG", JPEG)):
-        buffer = io.BytesIO()
-        image.save(buffer, kind, **options)
-        files.append((ending, buffer.getvalue()))
-    return min(files, key=lambda file: len(file[1]))
-
-
-class _Book:
-    """The dimensions shared by all pages."""
-
-    def __init__(self, leaves: list[_Leaf], width: int) -> None:
-        self.width = width
-        self.longest = max(MAX_STORY_LENGTH // 100, MAX_STORY_LENGTH // max(1, len(leaves)))
-        self.margin = round(width * 0.06)
-        self.inner = width - 2 * self.margin
-        self.heading, self.plain, self.small = (round(width * share) for share in (0.032, 0.024, 0.016))
+class _Book(BookLayout):
+    def __init__(self, leaves: list[Leaf], width: int) -> None:
+        super().__init__(leaves, width, 0.016)
+        self.heading, self.plain = round(width * 0.032), round(width * 0.024)
         pictures = [leaf.picture for leaf in leaves if leaf.picture]
         tallest = max((self._shown(picture)[1] for picture in pictures), default=round(self.inner * 0.4))
-        words = max((self._caption(leaf)[1] for leaf in leaves), default=0)
-        content = 2 * self.margin + tallest + self.plain + words + 3 * self.small
-        self.height = round(min(max(content, width * LOWEST), width * HIGHEST))
-        self.bottom = self.height - self.margin - 2 * self.small
+        words = max((self._name_height(leaf) + self._lines(leaf.text).height for leaf in leaves), default=0)
+        self.height = self.high_enough(2 * self.margin + tallest + self.plain + words + 3 * self.small)
 
     def title(self, trajectory: Trajectory, title: str, sentence: str) -> Iterator[Page]:
         """Yield the title page, and further pages for a long request.
 
         `sentence` is the summary of the run, empty for an audience.
         """
-        name = TextBlock(
-            wrap(title, round(self.heading * 1.5), self.inner, WHOLE, WHOLE),
-            self.margin, self.margin + self.plain, round(self.heading * 1.5), INK,
-        )  # fmt: skip
-        top = name.top + name.block.height + self.plain
+        lines = wrap(title, round(self.heading * 1.5), self.inner, WHOLE, WHOLE)
+        name = TextBlock(lines, self.margin, self.margin + self.plain)
         request = trajectory.request.text.strip()
-        rest = self._lines("" if not sentence or request.rstrip(".") == title else request, self.plain)
+        rest = self._lines("" if not sentence or request.rstrip(".") == title else request)
         sums = TextBlock(
-            wrap(sentence, self.small, self.inner, 2),
-            self.margin, self.bottom - 2 * self.small, self.small, SOFT,
-        )  # fmt: skip
-        first, rest = self._take(rest, top, sums.top - self.small, self.plain, SOFT)
-        cover = self._cover(trajectory, first[-1] if first else name, sums.top - self.plain)
-        yield Page((self.width, self.height), title, cover, (name, *first, sums))
+            wrap(sentence, self.small, self.inner, 2), self.margin, self.bottom - 2 * self.small, SOFT
+        )
+        first, rest = self._take(rest, name.box[3] + self.plain, sums.top - self.small, SOFT)
+        top, bottom = (first or [name])[-1].box[3] + self.plain, sums.top - self.plain
+        cover: list[Placed] = []
+        last = next((result.image for result in reversed(trajectory.results) if result.image), None)
+        if last and bottom - top >= self.height * COVER:
+            width, height = self._shown(last, bottom - top)
+            cover = [(last, (self.margin, top, self.margin + width, top + height))]
+        yield self.page(title, (name, *first, sums), cover)
         yield from self._further(rest, SOFT)
 
-    def leaf(self, leaf: _Leaf) -> Iterator[Page]:
+    def leaf(self, leaf: Leaf) -> Iterator[Page]:
         """Yield the page of a step, and further pages for a long text."""
-        pictures: tuple[tuple[Picture, Box], ...] = ()
-        top = self.margin
-        room = self.bottom - top - self._caption_room(leaf)
+        top, name_height = self.margin + round(self.height * 0.12), self._name_height(leaf)
+        pictures: list[Placed] = []
         if leaf.picture:
-            width, height = self._shown(leaf.picture, room)
+            # A caption gets what it needs, but at most a third of the page.
+            words = self.plain + name_height + self._lines(leaf.text).height
+            caption = min(words, max(self.plain + name_height, self.height // 3))
+            width, height = self._shown(leaf.picture, self.bottom - self.margin - caption)
             left = (self.width - width) // 2
-            pictures = ((leaf.picture, (left, top, left + width, top + height)),)
-            top += height + self.plain
-        else:
-            top += round(self.height * 0.12)
-        texts: list[TextBlock] = []
-        if leaf.name:
-            heading = wrap(leaf.name, self.heading, self.inner, NAME_LINES)
-            texts.append(TextBlock(heading, self.margin, top, self.heading, INK))
-            top += heading.height + self.plain // 3
-        first, rest = self._take(self._lines(leaf.text, self.plain), top, self.bottom, self.plain, INK)
-        texts += first
-        if leaf.mark:
-            foot = wrap(leaf.mark, self.small, self.inner * 3 // 4, 1)
-            texts.append(TextBlock(foot, self.margin, self.bottom + self.small, self.small, SOFT))
-        yield Page((self.width, self.height), leaf.contents, pictures, tuple(texts))
+            pictures = [(leaf.picture, (left, self.margin, left + width, self.margin + height))]
+            top = self.margin + height + self.plain
+        texts = [TextBlock(self._name(leaf), self.margin, top)] if leaf.name else []
+        top += name_height
+        first, rest = self._take(self._lines(leaf.text), top, self.bottom, INK)
+        mark = self.line(leaf.mark, self.bottom + self.small, 0.0)
+        yield self.page(leaf.contents, (*texts, *first, *mark), pictures)
         yield from self._further(rest, INK)
-
-    def numbered(self, pages: list[Page]) -> list[Page]:
-        """Add page numbers in the corner, except on the first page."""
-        done = pages[:1]
-        for number, page in enumerate(pages[1:], start=2):
-            block = wrap(str(number), self.small, self.inner, 1)
-            left = self.width - self.margin - round(block.font.getlength(str(number)))
-            text = TextBlock(block, left, self.bottom + self.small, self.small, SOFT)
-            done.append(Page(page.size, page.name, page.pictures, (*page.texts, text)))
-        return done
-
-    def _cover(
-        self, trajectory: Trajectory, above: TextBlock, bottom: int
-    ) -> tuple[tuple[Picture, Box], ...]:
-        """Return the story's last image in the space below the title."""
-        pictures = [result.image for result in trajectory.results if result.image]
-        top = above.box[3] + self.plain
-        if not pictures or bottom - top < self.height * COVER:
-            return ()
-        width, height = self._shown(pictures[-1], bottom - top)
-        return ((pictures[-1], (self.margin, top, self.margin + width, top + height)),)
 
     def _further(self, block: Block, color: Color) -> Iterator[Page]:
         while block.lines:
-            texts, block = self._take(block, self.margin, self.bottom, self.plain, color)
-            yield Page((self.width, self.height), "", (), texts)
+            texts, block = self._take(block, self.margin, self.bottom, color)
+            yield self.page("", texts)
 
-    def _take(
-        self, block: Block, top: int, bottom: int, size: int, color: Color
-    ) -> tuple[tuple[TextBlock, ...], Block]:
+    def _take(self, block: Block, top: int, bottom: int, color: Color) -> tuple[list[TextBlock], Block]:
         """Return the lines that fit above `bottom`, and the rest."""
         fitting = max(0, (bottom - top) // block.pitch)
-        lines, rest = block.lines[:fitting], block.lines[fitting:]
-        taken = (
-            (TextBlock(Block(lines, block.font, block.pitch), self.margin, top, size, color),)
-            if lines
-            else ()
-        )
-        return taken, Block(rest, block.font, block.pitch)
+        taken = replace(block, lines=block.lines[:fitting])
+        texts = [TextBlock(taken, self.margin, top, color)] if taken.lines else []
+        return texts, replace(block, lines=block.lines[fitting:])
 
-    def _lines(self, text: str, size: int) -> Block:
-        return wrap(text, size, self.inner, WHOLE, self.longest)
+    def _lines(self, text: str) -> Block:
+        return wrap(text, self.plain, self.inner, WHOLE, self.longest)
 
-    def _caption(self, leaf: _Leaf) -> tuple[int, int]:
-        """Return the height of the heading, and of heading and text together."""
-        name = leaf.name
-        heading = wrap(name, self.heading, self.inner, NAME_LINES).height + self.plain // 3 if name else 0
-        return heading, heading + self._lines(leaf.text, self.plain).height
+    def _name(self, leaf: Leaf) -> Block:
+        return wrap(leaf.name, self.heading, self.inner, NAME_LINES)
 
-    def _caption_room(self, leaf: _Leaf) -> int:
-        """Return the space reserved below an image: its caption, but at most a third of the page."""
-        heading, whole = self._caption(leaf)
-        return min(self.plain + whole, max(self.plain + heading, self.height // 3))
+    def _name_height(self, leaf: Leaf) -> int:
+        return self._name(leaf).height + self.plain // 3 if leaf.name else 0
 
     def _shown(self, picture: Picture, room: int | None = None) -> tuple[int, int]:
-        width, height = picture.size
-        scale = min(self.inner / width, (room or self.inner * 1.2) / height)
-        return max(1, round(width * scale)), max(1, round(height * scale))
+        return fitted(picture.size, self.inner, room or self.inner * 1.2)
 
 
-def _panel_leaf(panel: Panel) -> _Leaf:
-    return _Leaf(panel.picture, "", panel.text, "", "")
-
-
-def _leaf(shown: StoryStep, words: Words) -> _Leaf:
-    name = shown.step.name.strip()
-    return _Leaf(
-        picture=shown.result.image if shown.result else None,
-        name=name,
-        text=_story(shown),
-        mark=mark_of(shown, words),
-        contents=name[:CONTENTS] or words.say("Step {number}", number=shown.step.number),
-    )
-
-
-def _story(shown: StoryStep) -> str:
-    step = shown.step
+def _leaf(shown: StoryStep, words: Words) -> Leaf:
+    step, result, name = shown.step, shown.result, shown.step.name.strip()
+    image = result.image if result else None
     text = step.auxiliary_text or step.instruction or ""
-    skipped = shown.result is not None and shown.result.stop_reason is StopReason.skipped
-    if step.prompt and not skipped and not (shown.result and shown.result.image):
-        return "\n".join(part for part in (text, step.prompt) if part)
-    return text
+    skipped = result is not None and result.stop_reason is StopReason.skipped
+    if step.prompt and not skipped and not image:
+        text = "\n".join(part for part in (text, step.prompt) if part)
+    contents = name[:CONTENTS] or words.say("Step {number}", number=step.number)
+    return Leaf(image, text, name, mark_of(shown, words), contents)
 
 
 def mark_of(shown: StoryStep, words: Words) -> str:
@@ -475,9 +461,8 @@ def pages_pdf(pages: Sequence[Page], title: str, spreads: Spreads | None = None)
     # fpdf2 reads the font until the file is written, and Windows does not delete files that are open.
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         font = Path(folder) / f"{FONT}.ttf"
-        write_hidden_font(
-            (letter for page in pages for text in page.texts for letter in _letters(text)), font
-        )
+        texts = (text.block for page in pages for text in page.texts)
+        write_hidden_font((letter for block in texts for letter in "".join(block.lines)), font)
         file.add_font(FONT, fname=font)
         for page in pages:
             _add_page(file, page, images)
@@ -516,16 +501,15 @@ def _add_page(file: FPDF, page: Page, images: dict[str, Image.Image | io.BytesIO
             _select(file, text)
 
 
-def _place(file: FPDF, image: Image.Image | io.BytesIO, box: tuple[int, int, int, int]) -> None:
+def _place(file: FPDF, image: Image.Image | io.BytesIO, box: Box) -> None:
     left, top, right, bottom = (side * POINT for side in box)
     file.image(image, left, top, right - left, bottom - top)
 
 
 def _smaller(image: Image.Image) -> Image.Image | io.BytesIO:
     """Return the image for lossless storage, or as high-quality JPEG if that is smaller."""
-    jpeg = io.BytesIO()
-    image.save(jpeg, "JPEG", **JPEG)
-    return image if len(zlib.compress(image.tobytes(), 6)) <= len(jpeg.getvalue()) else jpeg
+    jpeg = encoded(image, "JPEG", **JPEG)
+    return image if len(zlib.compress(image.tobytes(), 6)) <= len(jpeg) else io.BytesIO(jpeg)
 
 
 def _outline(file: FPDF, shape: Shape) -> None:
@@ -544,7 +528,7 @@ def _visible(text: TextBlock) -> Image.Image:
     """Return the text as an image whose color 0 is its background and whose color 255 is its ink."""
     left, top, right, bottom = text.box
     shades = Image.new("L", (right - left, bottom - top), 0)
-    write_text(ImageDraw.Draw(shades), text, 0, 0, 255)
+    text.block.draw(ImageDraw.Draw(shades), 0, 0, 255)
     image = Image.frombytes("P", shades.size, shades.tobytes())
     image.putpalette(
         bytes(
@@ -554,10 +538,6 @@ def _visible(text: TextBlock) -> Image.Image:
         )
     )
     return image
-
-
-def _letters(text: TextBlock) -> str:
-    return "".join(text.block.lines)
 
 
 def _select(file: FPDF, text: TextBlock) -> None:

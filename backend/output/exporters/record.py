@@ -9,8 +9,9 @@ execution_record/reader.py reads the file.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...core.pictures import Picture
 from ...core.types import Trajectory
@@ -21,10 +22,8 @@ from .export_files import PictureFolder, write_whole
 __all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_record"]
 
 
-class KeepPicture(Protocol):
-    """Stores an image for the record and returns its path relative to the record's folder."""
-
-    def __call__(self, picture: Picture, stem: str) -> str: ...
+KeepPicture = Callable[[Picture, str], str]
+"""Stores an image under a name and returns its path relative to the record's folder."""
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:
@@ -47,10 +46,8 @@ def write_record(trajectory: Trajectory, folder: Path, keep: KeepPicture) -> Pat
     Raises:
         JournalError: The file cannot be written.
     """
-    path = folder / FILE_NAME
     content = json.dumps(record_of(trajectory, keep), ensure_ascii=False, indent=2)
-    write_whole(path, content.encode("utf-8"))
-    return path
+    return write_whole(folder / FILE_NAME, content.encode("utf-8"))
 
 
 def record_of(trajectory: Trajectory, keep: KeepPicture) -> dict[str, Any]:

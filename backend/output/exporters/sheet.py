@@ -28,12 +28,12 @@ from ...story.outcomes import (
     tone_of,
     tone_of_attempt,
 )
-from ..report.export_options import PLAIN, ExportOptions, Panel, Words, given_panels, panels_of
-from .export_files import png_with, write_whole
-from .typesetting import Block, drawable, wrap
+from ..report.export_options import PLAIN, ExportOptions, Panel, Words, given_panels, story_panels
+from .export_files import fitted, png_with, write_whole
+from .typesetting import INK, PAPER, Block, Color, drawable, wrap
 
 GOOD, OPEN, BAD, QUIET = (36, 104, 63), (176, 116, 0), (161, 44, 44), (130, 125, 117)
-TONES: dict[Tone, tuple[int, int, int]] = {"good": GOOD, "open": OPEN, "bad": BAD, "quiet": QUIET}
+TONES: dict[Tone, Color] = {"good": GOOD, "open": OPEN, "bad": BAD, "quiet": QUIET}
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,15 @@ class Card:
 
     picture: Picture | None
     text: str
-    heading: str
     caption: str
-    mark: str
-    tone: tuple[int, int, int]
+    heading: str = ""
+    mark: str = ""
+    tone: Color = QUIET
+
+
+def panel_card(panel: Panel) -> Card:
+    """Return the card of a part of the story, without an outcome."""
+    return Card(panel.picture, panel.text, panel.text if panel.picture else "")
 
 
 def step_card(shown: StoryStep, words: Words) -> Card:
@@ -58,19 +63,8 @@ def step_card(shown: StoryStep, words: Words) -> Card:
     story = step.auxiliary_text or step.instruction or ""
     missing = words.say("Not reached" if result is None else "No image")
     text = story if not step.prompt else f"{missing}\n\n{step.prompt}"
-    return Card(
-        picture=picture,
-        text=text,
-        heading=_heading(shown),
-        caption=story if picture else "",
-        mark=words.heard(stop_sentence(result)) if result else missing,
-        tone=TONES[tone_of(result)],
-    )
-
-
-def panel_card(panel: Panel) -> Card:
-    """Return the card of a panel in an export for an audience."""
-    return Card(panel.picture, panel.text, "", panel.text if panel.picture else "", "", QUIET)
+    mark = words.heard(stop_sentence(result)) if result else missing
+    return Card(picture, text, story if picture else "", _heading(shown), mark, TONES[tone_of(result)])
 
 
 def attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list[Card]:
@@ -84,17 +78,15 @@ def attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list
         chance = probability_words(attempt, settings)
         judged = words.heard(what.label) + (f" ({chance})" if chance else "")
         mark = ", ".join(filter(None, [judged, words.say(kept_word(result, index))]))
-        missing = words.say("No image")
-        text = f"{missing}\n\n{attempt.error.message}" if attempt.error else missing
+        text = words.say("No image") + (f"\n\n{attempt.error.message}" if attempt.error else "")
         name = words.say("attempt {number}", number=index + 1)
         heading = f"{shown.step.number}. {name}" if index else f"{_heading(shown)}: {name}"
         items = attempt.verdict.items if attempt.verdict else ()
         failed = "; ".join(item.text for item in items if item.passed is False)
         # Ticks and crosses are in few fonts, so failed items are named in words.
-        caption = (
-            f"{words.say('Not true: {text}', text=failed)}\n{attempt.prompt}" if failed else attempt.prompt
-        )
-        cards.append(Card(attempt.image, text, heading, caption, mark, TONES[tone_of_attempt(what)]))
+        before = f"{words.say('Not true: {text}', text=failed)}\n" if failed else ""
+        caption, tone = before + attempt.prompt, TONES[tone_of_attempt(what)]
+        cards.append(Card(attempt.image, text, caption, heading, mark, tone))
     return cards
 
 
@@ -110,7 +102,7 @@ TITLE_LINES = 2
 TEXT_LINES = 14
 MAX_UNBROKEN = 8
 
-PAPER, CARD, INK, SOFT, LINE = (250, 248, 243), (255, 255, 255), (35, 33, 29), (106, 101, 91), (226, 220, 207)
+CARD, CAPTION, LINE = (255, 255, 255), (106, 101, 91), (226, 220, 207)
 
 
 def export(
@@ -131,10 +123,8 @@ def export(
         SettingsError: The sheet would be too large.
         JournalError: The folder cannot be written.
     """
-    path = Path(folder) / FILE_NAME
     sheet = contact_sheet(trajectory, show="audience" if options.audience else "chosen", options=options)
-    write_whole(path, png_with(sheet, metadata or {}))
-    return path
+    return write_whole(Path(folder) / FILE_NAME, png_with(sheet, metadata or {}))
 
 
 def contact_sheet(
@@ -167,19 +157,18 @@ def contact_sheet(
         raise SettingsError(f"columns must be 1 to 100, not {columns}.")
     if show not in ("chosen", "attempts", "audience"):
         raise SettingsError(f"A contact sheet cannot show {show!r}.", "Use chosen, attempts or audience.")
-    steps, words = story_steps(trajectory), drawable(options.words)
+    words = drawable(options.words)
     if show == "audience":
-        panels = panels_of(trajectory) or (Panel(number=1, text=options.title_of(trajectory)),)
-        groups = [[panel_card(panel)] for panel in panels]
-    elif show == "chosen":
-        groups = [[step_card(each, words)] for each in steps]
+        groups = [[panel_card(panel)] for panel in story_panels(trajectory, options)]
     else:
-        groups = [attempt_cards(each, trajectory.settings, words) for each in steps]
-    if show != "audience":
-        groups = [[panel_card(panel)] for panel in given_panels(trajectory)] + groups
-    number = sum(len(group) for group in groups)
-    longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
-    balanced = max(longest, _near_square(number))
+        groups = [[panel_card(panel)] for panel in given_panels(trajectory)]
+        for step in story_steps(trajectory):
+            chosen = show == "chosen"
+            groups.append(
+                [step_card(step, words)] if chosen else attempt_cards(step, trajectory.settings, words)
+            )
+    number = sum(map(len, groups))
+    balanced = max(min(MAX_UNBROKEN, max(map(len, groups))), _near_square(number))
     layouts = [
         _Sheet(_flow(groups, tried), tried, cell, captions, options.title.strip())
         for tried in dict.fromkeys(min(number, one) for one in (columns or balanced, balanced))
@@ -190,11 +179,9 @@ def contact_sheet(
 class _Sheet:
     """The dimensions of a sheet, and its rendering."""
 
-    def __init__(
-        self, rows: list[list[Card]], columns: int, cell: int, captions: bool, title: str = ""
-    ) -> None:
-        self._name = title
-        self._rows, self._columns, self._captions = rows, columns, captions
+    def __init__(self, rows: list[list[Card]], columns: int, cell: int, captions: bool, title: str) -> None:
+        self._rows, self._columns, self._captions, self._name = rows, columns, captions, title
+        self._marked = any(card.mark for row in rows for card in row)
         pictures = [card.picture for row in rows for card in row if card.picture]
         widest = max((p.size[0] / p.size[1] for p in pictures), default=1.0)
         tallest = max((p.size[1] / p.size[0] for p in pictures), default=1.0)
@@ -215,9 +202,9 @@ class _Sheet:
         self._gap = max(4, cell // 16)
         self._bold, self._plain = max(9, cell // 18), max(8, cell // 22)
         # Reserve only the caption lines that the longest caption of the row needs.
-        self._captions_of = [[self._wrap_caption(card) for card in row] for row in self._rows]
+        self._captions_of = [[self._caption(card) for card in row] for row in self._rows]
         self._row_heights = [
-            self._cell[1] + max((self._caption_height(heading, lines) for heading, lines in row), default=0)
+            self._cell[1] + max((self._caption_height(*caption) for caption in row), default=0)
             for row in self._captions_of
         ]
         self._width = self._gap + self._columns * (self._cell[0] + self._gap)
@@ -237,74 +224,57 @@ class _Sheet:
                 "Export the story as a page, or only a part of it as a sheet.",
             )
         sheet = Image.new("RGB", (self._width, self._height), PAPER)
-        canvas = ImageDraw.Draw(sheet)
-        _write(canvas, self._title, self._gap, self._gap, INK)
+        self._title.draw(ImageDraw.Draw(sheet), self._gap, self._gap, INK)
         top = self._top
         for row, captions, height in zip(self._rows, self._captions_of, self._row_heights, strict=True):
             left = self._gap
             for card, caption in zip(row, captions, strict=True):
-                self._draw_card(sheet, canvas, card, caption, left, top)
+                self._draw_card(sheet, card, left, top)
+                if self._captions:
+                    self._draw_caption(ImageDraw.Draw(sheet), card, caption, left, top)
                 left += self._cell[0] + self._gap
             top += height + self._gap
         return sheet
 
-    def _draw_card(
-        self,
-        sheet: Image.Image,
-        canvas: ImageDraw.ImageDraw,
-        card: Card,
-        caption: tuple[Block, Block],
-        left: int,
-        top: int,
-    ) -> None:
+    def _draw_card(self, sheet: Image.Image, card: Card, left: int, top: int) -> None:
         width, height = self._cell
         if card.picture:
-            fitted = _fit(card.picture.image, self._cell)
-            sheet.paste(fitted, (left + (width - fitted.width) // 2, top + (height - fitted.height) // 2))
-        else:
-            canvas.rectangle([left, top, left + width - 1, top + height - 1], fill=CARD, outline=LINE)
-            self._draw_text_card(canvas, card.text, left, top)
-        if not self._captions:
+            image, size = card.picture.image, fitted(card.picture.size, width, height)
+            shown = image if size == image.size else image.resize(size, Image.Resampling.LANCZOS)
+            sheet.paste(shown, (left + (width - size[0]) // 2, top + (height - size[1]) // 2))
             return
-        heading, lines = caption
-        y = _write(canvas, heading, left, top + height + self._gap // 3, INK)
-        y = _write(canvas, lines, left, y, SOFT if card.mark else INK)
-        if not card.mark:
-            return
-        dot = self._plain // 4 * 2
-        middle = y + round(self._plain * 0.6)
-        canvas.ellipse([left, middle - dot // 2, left + dot, middle + dot // 2], fill=card.tone)
-        _write(canvas, wrap(card.mark, self._plain, width - 2 * dot, 1), left + 2 * dot, y, card.tone)
-
-    def _draw_text_card(self, canvas: ImageDraw.ImageDraw, text: str, left: int, top: int) -> None:
-        width, height = (side - 2 * self._gap for side in self._cell)
-        size = max(9, self._cell[0] // 14)
-        block = wrap(text, size, width, TEXT_LINES)
-        while block.height > height and size > 8:
+        canvas = ImageDraw.Draw(sheet)
+        canvas.rectangle([left, top, left + width - 1, top + height - 1], fill=CARD, outline=LINE)
+        inner, room = width - 2 * self._gap, height - 2 * self._gap
+        size = max(9, width // 14)
+        block = wrap(card.text, size, inner, TEXT_LINES)
+        while block.height > room and size > 8:
             size -= 1
-            block = wrap(text, size, width, TEXT_LINES)
-        if block.height > height:
-            block = wrap(text, size, width, max(1, height // block.pitch))
-        _write(canvas, block, left + self._gap, top + (self._cell[1] - block.height) // 2, INK)
+            block = wrap(card.text, size, inner, TEXT_LINES)
+        if block.height > room:
+            block = wrap(card.text, size, inner, max(1, room // block.pitch))
+        block.draw(canvas, left + self._gap, top + (height - block.height) // 2, INK)
 
-    def _wrap_caption(self, card: Card) -> tuple[Block, Block]:
+    def _draw_caption(
+        self, canvas: ImageDraw.ImageDraw, card: Card, caption: tuple[Block, Block], left: int, top: int
+    ) -> None:
+        heading, lines = caption
+        y = heading.draw(canvas, left, top + self._cell[1] + self._gap // 3, INK)
+        y = lines.draw(canvas, left, y, CAPTION if card.mark else INK)
+        if card.mark:
+            dot, middle = self._plain // 4 * 2, y + round(self._plain * 0.6)
+            canvas.ellipse([left, middle - dot // 2, left + dot, middle + dot // 2], fill=card.tone)
+            mark = wrap(card.mark, self._plain, self._cell[0] - 2 * dot, 1)
+            mark.draw(canvas, left + 2 * dot, y, card.tone)
+
+    def _caption(self, card: Card) -> tuple[Block, Block]:
         width = self._cell[0]
-        lines = CAPTION_LINES if card.mark else TEXT_LINES
-        size = self._plain if card.mark else self._bold
+        size, lines = (self._plain, CAPTION_LINES) if card.mark else (self._bold, TEXT_LINES)
         return wrap(card.heading, self._bold, width, 2), wrap(card.caption, size, width, lines)
 
     def _caption_height(self, heading: Block, lines: Block) -> int:
-        mark = lines.pitch if any(card.mark for row in self._rows for card in row) else 0
+        mark = lines.pitch if self._marked else 0
         return heading.height + lines.height + mark + self._gap // 3 if self._captions else 0
-
-
-def _write(
-    canvas: ImageDraw.ImageDraw, block: Block, left: int, top: int, color: tuple[int, int, int]
-) -> int:
-    for line in block.lines:
-        canvas.text((left, top), line, font=block.font, fill=color)
-        top += block.pitch
-    return top
 
 
 def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:
@@ -326,9 +296,3 @@ def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:
 def _near_square(number: int) -> int:
     # Cards with captions are taller than wide, so a sheet with more columns than rows looks square.
     return number if number <= 4 else math.ceil(math.sqrt(number * 1.3))
-
-
-def _fit(image: Image.Image, box: tuple[int, int]) -> Image.Image:
-    scale = min(box[0] / image.width, box[1] / image.height)
-    size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-    return image if size == image.size else image.resize(size, Image.Resampling.LANCZOS)

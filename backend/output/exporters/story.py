@@ -18,7 +18,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...core.errors import JournalError
 from ...core.pictures import Picture
-from ...core.types import RunSettings, Text, Trajectory, Value
+from ...core.types import CastMember, RunSettings, StopReason, Text, Trajectory, Value
 from ...core.types.cast import MemberKind
 from ...core.types.clip import Clip
 from ...core.types.values import written_without
@@ -42,19 +42,19 @@ FORMAT = "interleave-thinker story"
 VERSION = 1
 
 State = Literal[
-    "accepted",
-    "picked",
-    "not accepted",
-    "not judged",
-    "not checked",
-    "stopped",
-    "text",
-    "not drawn",
-    "failed",
-    "not reached",
-    "skipped",
-]
-
+    "accepted", "picked", "not accepted", "not judged", "not checked", "stopped", "text", "not drawn",
+    "failed", "not reached", "skipped",
+]  # fmt: skip
+ENDS: dict[StopReason, State] = {
+    StopReason.accepted: "accepted",
+    StopReason.picked: "picked",
+    StopReason.approved_by_time: "not accepted",
+    StopReason.redrawn: "not accepted",
+    StopReason.unjudged: "not judged",
+    StopReason.unchecked: "not checked",
+    StopReason.attempts_used_up: "not accepted",
+}
+"""States of steps with an image; all others were stopped."""
 UNFINISHED = ("stopped", "not drawn", "failed", "not reached")
 
 
@@ -159,40 +159,34 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
         JournalError: The folder cannot be written.
     """
     folder = Path(folder)
-    pictures = PictureFolder(folder)
-    images = tuple(
+    pictures, clips = PictureFolder(folder), clips_of(trajectory)
+    images = [
         _image(pictures, picture, f"request_{number}")
         for number, picture in enumerate(trajectory.request.images, start=1)
-    )
-    clips = clips_of(trajectory)
-    steps = tuple(
+    ]
+    steps = [
         _part(each, trajectory.settings, pictures, clips.get(each.step.number))
         for each in story_steps(trajectory)
-    )
+    ]
     story = StoryFile(
         title=title_of(trajectory),
         request=trajectory.request.text,
-        request_images=images,
+        request_images=tuple(images),
         complete=all(step.state not in UNFINISHED for step in steps),
         summary=summarize(trajectory).sentence,
-        steps=steps,
-        cast=tuple(
-            StoryMember(
-                name=member.name,
-                kind=member.kind,
-                traits=tuple(member.traits),
-                images=tuple(
-                    _image(pictures, image.picture, f"cast_{number}_{place}")
-                    for place, image in enumerate(member.images, start=1)
-                    if image.picture
-                ),
-            )
-            for number, member in enumerate(trajectory.plan.cast, start=1)
-        ),
+        steps=tuple(steps),
+        cast=tuple(_member(pictures, *one) for one in enumerate(trajectory.plan.cast, start=1)),
     )
-    path = folder / FILE_NAME
-    write_whole(path, story.model_dump_json(indent=2).encode("utf-8"))
-    return path
+    return write_whole(folder / FILE_NAME, story.model_dump_json(indent=2).encode("utf-8"))
+
+
+def _member(pictures: PictureFolder, number: int, member: CastMember) -> StoryMember:
+    images = [
+        _image(pictures, image.picture, f"cast_{number}_{place}")
+        for place, image in enumerate(member.images, start=1)
+        if image.picture
+    ]
+    return StoryMember(name=member.name, kind=member.kind, traits=tuple(member.traits), images=tuple(images))
 
 
 def _part(each: StoryStep, settings: RunSettings, pictures: PictureFolder, clip: Clip | None) -> StoryPart:
@@ -229,23 +223,10 @@ def _state(each: StoryStep) -> State:
         return "not reached"
     if not each.step.prompt:
         return "text"
-    reason = each.result.stop_reason.value
-    if reason == "error":
-        return "failed"
-    if reason == "skipped":
-        return "skipped"
-    if each.result.chosen is None:
-        return "not drawn"
-    states: dict[str, State] = {
-        "accepted": "accepted",
-        "picked": "picked",
-        "approved by time": "not accepted",
-        "redrawn": "not accepted",
-        "unjudged": "not judged",
-        "not checked": "not checked",
-        "tries used up": "not accepted",
-    }
-    return states.get(reason, "stopped")
+    reason = each.result.stop_reason
+    if reason in (StopReason.error, StopReason.skipped):
+        return "failed" if reason is StopReason.error else "skipped"
+    return "not drawn" if each.result.chosen is None else ENDS.get(reason, "stopped")
 
 
 def _clip(pictures: PictureFolder, clip: Clip, stem: str) -> StoryClip:

@@ -1,10 +1,9 @@
-"""Breaks text into lines, in a font that has all of its letters.
+"""Breaks text into lines and draws them, in a font that has all of its letters.
 
 Pillow's own scalable font is used if it has all letters of a text (it supports little beyond ASCII), so that
 exports look the same everywhere. Otherwise the installed font with the most of them is used. Letters that no
 font has are drawn as their base letter if possible (é as e), so that exports stay readable on a machine
 without fonts.
-
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from PIL import ImageFont
+from PIL import ImageDraw, ImageFont
 
 from ...core.types import Trajectory
 from ..report.export_options import ENGLISH, Words, words_in
@@ -66,6 +65,9 @@ KERNING = 0.3
 """Maximum kerning at a blank, as a share of the height of letters. Lines closer to the width are measured."""
 NO_LETTER = "\uffff"
 NOTED = 20
+Color = tuple[int, int, int]
+PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
+"""Colors of all exports: background, text, and small text."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,18 @@ class Block:
     def height(self) -> int:
         """Height of all lines in pixels."""
         return len(self.lines) * self.pitch
+
+    @property
+    def width(self) -> int:
+        """Width of the longest line in pixels."""
+        return round(max(map(self.font.getlength, self.lines), default=0))
+
+    def draw(self, canvas: ImageDraw.ImageDraw, left: int, top: int, color: Color | int) -> int:
+        """Draw the lines from this corner, and return where the next line would begin."""
+        for line in self.lines:
+            canvas.text((left, top), line, font=self.font, fill=color)
+            top += self.pitch
+        return top
 
 
 @lru_cache(maxsize=256)

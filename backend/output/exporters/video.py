@@ -23,8 +23,8 @@ from ...core.types import Trajectory
 from ...core.types.clip import Clip
 from ...story.clips import clips_of
 from ..report.export_options import PLAIN, ExportOptions
-from .animation import Box, Film, Frame, frames_of, picture_boxes, render
-from .pdf import PAPER
+from .animation import Box, Frame, frames_of, render
+from .typesetting import PAPER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,6 @@ PIXELS = "yuv420p"
 MAX_FADE = 3.0
 MAX_VOICE = 600
 """Maximum length of a narration in seconds."""
-MAX_WAV = 200 * 1024 * 1024
 LEAST, MOST = 2.5, 20.0
 """Minimum and maximum display time of an image in seconds, unless its narration is longer."""
 LOOK = 1.0
@@ -99,22 +98,14 @@ def export(
     if not 0 <= fade <= MAX_FADE:
         raise SettingsError(f"fade must be 0 to {MAX_FADE:g} seconds, not {fade:g}.")
     av = _pyav(captions == "subtitles")
-    frames = frames_of(trajectory, Film(options=options))
+    frames, clips = frames_of(trajectory, options), clips_of(trajectory)
     voices = _voices(av, Path(narration), frames) if narration else {}
-    clips, burned_in = clips_of(trajectory), captions == "burned in"
-    images, boxes = render(frames, SIDE, burned_in), picture_boxes(frames, SIDE, burned_in)
-    scenes = [
-        _Scene(
-            _even(image),
-            frame.words,
-            voice,
-            round(FPS * seconds_of(frame.words, voice)),
-            clips.get(frame.step or 0) if box and place else None,
-            box,
-        )
-        for place, (frame, image, box) in enumerate(zip(frames, images, boxes, strict=True))
-        for voice in [voices.get(frame.step or 0)]
-    ]
+    scenes: list[_Scene] = []
+    for frame, (image, box) in zip(frames, render(frames, SIDE, captions == "burned in"), strict=True):
+        voice = voices.get(frame.step or 0)
+        lead = clips.get(frame.step or 0) if box and scenes else None
+        length = round(FPS * seconds_of(frame.words, voice))
+        scenes.append(_Scene(_even(image), frame.words, voice, length, lead, box))
     path = Path(folder) / FILE_NAME
     with writing(path, JournalError, "Export") as temporary:
         _encode(av, temporary, scenes, round(FPS * fade), captions == "subtitles")
@@ -163,11 +154,9 @@ def _voices(av: Any, folder: Path, frames: Sequence[Frame]) -> dict[int, np.ndar
         )
     found = {}
     for number in sorted({frame.step for frame in frames if frame.step}):
-        path = next(
-            (one for one in (folder / f"{number}.wav", folder / f"{number:02d}.wav") if one.is_file()), None
-        )
-        if path is not None:
-            found[number] = _samples(av, path)
+        for path in (folder / f"{number:02d}.wav", folder / f"{number}.wav"):
+            if path.is_file():
+                found[number] = _samples(av, path)
     if not found:
         raise SettingsError(
             f"{str(folder)!r} has no WAV file of a step.", "Name them 1.wav, 2.wav and so on."
@@ -179,10 +168,6 @@ def _samples(av: Any, path: Path) -> np.ndarray:
     """Read a WAV file as mono samples, `(samples,)` of int16 at 44.1 kHz."""
     import numpy as np
 
-    if path.stat().st_size > MAX_WAV:
-        raise SettingsError(
-            f"{str(path)!r} is larger than {MAX_WAV // 2**20} MiB.", "Use a shorter recording."
-        )
     try:
         with av.open(str(path), format="wav") as container:
             change = av.AudioResampler("s16", "mono", AUDIO_RATE)

@@ -24,7 +24,7 @@ from functools import lru_cache
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -56,10 +56,10 @@ def run_folder(parent: Path, request: Request, seed: int = 0) -> Path:
     seeded = first.with_name(f"{first.name}-seed-{seed}")
     if seeded.is_dir():
         return seeded
-    held = _seed_in(first)
-    if held == seed or (held is None and seed == 0):
-        return first
-    return seeded
+    held = 0  # that of a folder without a readable run
+    with suppress(JournalError):
+        held = Journal(first).record().settings.seed
+    return first if held == seed else seeded
 
 
 def folder_of(parent: Path, request: Request) -> Path:
@@ -91,14 +91,6 @@ def known_run(parent: Path, name: str) -> Path:
     return folder
 
 
-def _seed_in(folder: Path) -> int | None:
-    """Return the base seed of the run in a folder, `None` if it cannot be read."""
-    try:
-        return Journal(folder).record().settings.seed
-    except JournalError:
-        return None
-
-
 SIZES = (256, 512, 1024)
 """Sizes of the longer side in pixels. The smallest that is not below the requested size is used."""
 QUALITY = 80
@@ -125,19 +117,15 @@ class Thumbnails:
         with self._lock:
             data = self._cached.get(key)
         if data is None:
-            data = _made(folder, digest, size)
+            picture = RunFiles(folder).read_picture(digest)
+            if picture is None:
+                raise SettingsError(
+                    f"The image {digest!r} was not found in the run {folder.name!r}.", "Run it again."
+                )
+            data = small_webp(picture, size)
             with self._lock:
                 self._cached.put(key, data)
         return data
-
-
-def _made(folder: Path, digest: str, size: int) -> bytes:
-    picture = RunFiles(folder).read_picture(digest)
-    if picture is None:
-        raise SettingsError(
-            f"The image {digest!r} was not found in the run {folder.name!r}.", "Run it again."
-        )
-    return small_webp(picture, size)
 
 
 def small_webp(picture: Picture, size: int) -> bytes:
@@ -157,16 +145,12 @@ HELD = {NAME, NOTE}
 
 def run_bytes(folder: Path) -> int:
     """Return the size of all files of a run in bytes, without following links."""
-    total, waiting = 0, [str(folder)]
-    while waiting:
-        # A run that is being written may remove a temporary file in the meantime.
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_size
+    total = 0
+    for inner, _, names in os.walk(folder):
+        for name in names:
+            # A run that is being written may remove a temporary file in the meantime.
+            with suppress(OSError):
+                total += os.lstat(os.path.join(inner, name)).st_size
     return total
 
 
@@ -185,10 +169,11 @@ def delete_run(folder: Path) -> None:
     lock = FolderLock(folder)
     lock.take()
     try:
-        entries = sorted(folder.iterdir(), key=lambda path: path.name == RUN)
-        for path in entries:
-            if path.name not in HELD:
-                _remove(path)
+        for path in sorted(folder.iterdir(), key=lambda path: path.name == RUN):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name not in HELD:
+                path.unlink()
     except (OSError, RecursionError) as error:  # the latter for folders a thousand levels deep
         raise JournalError(
             f"{str(folder)!r} cannot be deleted: {getattr(error, 'strerror', None) or error}.",
@@ -197,13 +182,6 @@ def delete_run(folder: Path) -> None:
     finally:
         lock.release()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 PAGE = 24
@@ -281,20 +259,14 @@ def _known(folder: Path, changed: float) -> tuple[str, int]:
 
 
 def _line(changed: float, folder: Path, title: str, size: int) -> StoryLine:
-    line = StoryLine(run=folder.name, title=title, changed=changed, bytes=size)
+    line: dict[str, Any] = {"run": folder.name, "title": title, "changed": changed, "bytes": size}
     try:
         trajectory = load_trajectory(folder)
     except JournalError as error:
-        return line.model_copy(update={"problem": error.message})
+        return StoryLine(**line, problem=error.message)
     sums = summarize(trajectory)
-    images = [result.image for result in trajectory.results if result.image]
-    return line.model_copy(
-        update={
-            "steps": sums.steps,
-            "incomplete_steps": sums.incomplete_steps,
-            "picture": images[-1].digest if images else None,
-        }
-    )
+    last = next((result.image.digest for result in reversed(trajectory.results) if result.image), None)
+    return StoryLine(**line, steps=sums.steps, incomplete_steps=sums.incomplete_steps, picture=last)
 
 
 RunName = Annotated[str, Field(max_length=100)]
@@ -306,57 +278,113 @@ class BrowserRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class AskRun(BrowserRequest):
-    """Request for a run."""
-
-    run: RunName
-
-
 class AskStories(BrowserRequest):
     """Request for the stories whose request contains all of `words`, after the first `start`."""
 
     words: str = Field(default="", max_length=200)
     start: int = Field(default=0, ge=0)
 
+    def answer(self, runs: Path) -> StoryList:
+        """Return a page of the runs in the folder of all runs, newest first."""
+        return list_stories(runs, self.words, self.start)
 
-class AskDelete(BrowserRequest):
+
+class AskRun(BrowserRequest):
+    """Request about a run.
+
+    Every `answer` raises SettingsError if the run was not found, and JournalError if it cannot be read.
+    """
+
+    run: RunName
+
+    def answer(self, runs: Path) -> State | StoryList:
+        """Return a run from its folder, finished or not."""
+        folder = known_run(runs, self.run)
+        return state_of(folder, replayed(self.run, load_trajectory(folder), waiting_for(folder)).state())
+
+
+class AskDelete(AskRun):
     """Request to delete a run with all its images."""
 
-    run: RunName
+    def answer(self, runs: Path) -> StoryList:
+        """Delete the run, and return the first page of those that are left."""
+        delete_run(known_run(runs, self.run))
+        return list_stories(runs)
 
 
-class AskChoice(BrowserRequest):
+class AskChoice(AskRun):
     """Choice of an image as a step's result; `picture` `None` returns the choice to the critic."""
 
-    run: RunName
     step: int = Field(ge=1)
     picture: str | None = Field(pattern=DIGEST.pattern)
 
+    def answer(self, runs: Path) -> State:
+        """Record the choice, and return all choices of the run, without messages."""
+        folder = known_run(runs, self.run)
+        pick(folder, self.step, self.picture)
+        return state_of(folder, [])
 
-class AskRedraw(BrowserRequest):
+
+class AskRedraw(AskRun):
     """Request for one more attempt at a step.
 
     It uses `prompt`, else the prompt of the attempt with the image `picture`, else the step's own. `feedback`
     is recorded with it.
     """
 
-    run: RunName
     step: int = Field(ge=1)
     prompt: str | None = Field(default=None, max_length=MAX_NOTE)
     picture: str | None = Field(default=None, pattern=DIGEST.pattern)
     feedback: Feedback | None = None
 
+    def answer(self, runs: Path) -> State:
+        """Record the request, and return the newest redraw of every step, without messages."""
+        folder = known_run(runs, self.run)
+        if self.feedback is not None:
+            record_feedback(folder, self.feedback)
+        ask_redraw(folder, self.step, self.prompt, self.picture)
+        return state_of(folder, [])
 
-class AskDecision(BrowserRequest):
+
+class AskDecision(AskRun):
     """Decision about what a run waits for: approve it, or skip the step.
 
     `step` and `digest` are those of the message that the user saw (`WaitingShown`).
     """
 
-    run: RunName
     step: int | None = Field(ge=1)
     digest: str | None = Field(pattern=DIGEST.pattern)
     skip: bool = False
+
+    def answer(self, runs: Path) -> State:
+        """Record the decision, and return the choices, without messages.
+
+        Raises:
+            SettingsError: The run was not found, does not wait, has no image to approve, or waits for
+                something else than the user saw, for example after a decision in another window.
+        """
+        folder = known_run(runs, self.run)
+        waiting = waiting_for(folder)
+        if waiting is not None and (waiting.step, waiting.digest) != (self.step, self.digest):
+            what = "its plan" if waiting.step is None else f"step {waiting.step}"
+            raise SettingsError(
+                f"The run now waits for a decision about {what}, which was not shown here.",
+                "Reload the page, and decide again.",
+            )
+        approve(folder, skip=self.skip)
+        return state_of(folder, [])
+
+
+class AskFeedback(AskRun):
+    """Feedback on an attempt of a run, which replaces earlier feedback on it."""
+
+    feedback: Feedback
+
+    def answer(self, runs: Path) -> State:
+        """Record the feedback, and return all feedback on the run, without messages."""
+        folder = known_run(runs, self.run)
+        record_feedback(folder, self.feedback)
+        return state_of(folder, [])
 
 
 class AskThumbnail(BrowserRequest):
@@ -366,92 +394,26 @@ class AskThumbnail(BrowserRequest):
     picture: str = Field(pattern=DIGEST.pattern)
     size: int = Field(default=SIZES[0], ge=1, le=SIZES[-1])
 
+    def webp(self, runs: Path) -> bytes:
+        """Return the copy as WebP.
 
-class AskFeedback(BrowserRequest):
-    """Feedback on an attempt of a run, which replaces earlier feedback on it."""
-
-    run: RunName
-    feedback: Feedback
-
-
-def run_state(runs: Path, asked: AskRun) -> State:
-    """Return a run from its folder, finished or not.
-
-    Raises:
-        SettingsError: The run was not found.
-        JournalError: It cannot be read.
-    """
-    folder = known_run(runs, asked.run)
-    return state_of(folder, replayed(asked.run, load_trajectory(folder), waiting_for(folder)).state())
+        Raises:
+            SettingsError: The run or image was not found.
+            JournalError: The image is damaged.
+        """
+        return THUMBNAILS.webp(known_run(runs, self.run), self.picture, self.size)
 
 
-def stories(runs: Path, asked: AskStories) -> StoryList:
-    """Return a page of the runs in the folder of all runs, newest first."""
-    return list_stories(runs, asked.words, asked.start)
-
-
-def delete_story(runs: Path, asked: AskDelete) -> StoryList:
-    """Delete a run, and return the first page of those that are left.
-
-    Raises:
-        SettingsError: The run was not found.
-        JournalError: Another process is using it, or a file cannot be deleted.
-    """
-    delete_run(known_run(runs, asked.run))
-    return list_stories(runs)
-
-
-def note_choice(runs: Path, asked: AskChoice) -> State:
-    """Record a choice and return all choices of the run, without messages."""
-    folder = known_run(runs, asked.run)
-    pick(folder, asked.step, asked.picture)
-    return state_of(folder, [])
-
-
-def note_redraw(runs: Path, asked: AskRedraw) -> State:
-    """Record a redraw request and return the newest redraw of every step, without messages."""
-    folder = known_run(runs, asked.run)
-    if asked.feedback is not None:
-        record_feedback(folder, asked.feedback)
-    ask_redraw(folder, asked.step, asked.prompt, asked.picture)
-    return state_of(folder, [])
-
-
-def note_decision(runs: Path, asked: AskDecision) -> State:
-    """Record a decision about what the run waits for, and return the choices, without messages.
-
-    Raises:
-        SettingsError: The run was not found, does not wait, has no image to approve, or waits for something
-            else than the user saw, for example after a decision in another window.
-    """
-    folder = known_run(runs, asked.run)
-    waiting = waiting_for(folder)
-    if waiting is not None and (waiting.step, waiting.digest) != (asked.step, asked.digest):
-        what = "its plan" if waiting.step is None else f"step {waiting.step}"
-        raise SettingsError(
-            f"The run now waits for a decision about {what}, which was not shown here.",
-            "Reload the page, and decide again.",
-        )
-    approve(folder, skip=asked.skip)
-    return state_of(folder, [])
-
-
-def thumbnail_of(runs: Path, asked: AskThumbnail) -> bytes:
-    """Return a small copy of an image as WebP.
-
-    Raises:
-        SettingsError: The run or image was not found.
-        JournalError: The image is damaged.
-    """
-    folder = known_run(runs, asked.run)
-    return THUMBNAILS.webp(folder, asked.picture, asked.size)
-
-
-def note_feedback(runs: Path, asked: AskFeedback) -> State:
-    """Record feedback on an attempt and return all feedback on the run, without messages."""
-    folder = known_run(runs, asked.run)
-    record_feedback(folder, asked.feedback)
-    return state_of(folder, [])
+RUN_ROUTES: tuple[tuple[str, str, type[AskRun | AskStories]], ...] = (
+    ("GET", "run", AskRun),
+    ("GET", "stories", AskStories),
+    ("POST", "delete-story", AskDelete),
+    ("POST", "choice", AskChoice),
+    ("POST", "redraw", AskRedraw),
+    ("POST", "decision", AskDecision),
+    ("POST", "feedback", AskFeedback),
+)
+"""Method, name and request of the routes that the nodes and the web app have in common."""
 
 
 def state_of(folder: Path, messages: list[LiveMessage]) -> State:

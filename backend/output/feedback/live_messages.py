@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -107,6 +107,22 @@ class MessagePart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ShownPart(MessagePart):
+    """Base of what a message shows. Fields in `omitted` are left out of the many messages without them."""
+
+    omitted: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_omitted(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return written_without(fields(self), self, self.omitted)
+
+    @property
+    def key(self) -> str:
+        """Key of the message, such as "attempt 1 0"; a newer one with the same key replaces it."""
+        names = (name for name in ("kind", "step", "attempt") if name in type(self).model_fields)
+        return " ".join(str(getattr(self, name)) for name in names)
+
+
 class LiveImage(MessagePart):
     """An image in the run folder; its file is `<digest>.png`."""
 
@@ -125,13 +141,14 @@ class WaitingShown(MessagePart):
     digest: str | None
 
 
-class RunShown(MessagePart):
+class RunShown(ShownPart):
     """The whole run: name, progress (share 0..1), a line of text, and after its end the incomplete steps.
 
     With status `incomplete`, the run ended without a cancel and the next run can complete it. `prompt` is the
     id of the host's prompt, `waiting` what the run waits for.
     """
 
+    omitted = ("waiting",)
     kind: Literal["run"] = "run"
     run: str
     steps: list[int]
@@ -143,18 +160,8 @@ class RunShown(MessagePart):
     prompt: str = ""
     waiting: WaitingShown | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_waiting(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `waiting` from the many messages of a run that does not wait."""
-        return written_without(fields(self), self, ("waiting",))
 
-    @property
-    def key(self) -> str:
-        """Key of the message; a newer one with the same key replaces it."""
-        return self.kind
-
-
-class StepShown(MessagePart):
+class StepShown(ShownPart):
     """A step of the plan and its state."""
 
     kind: Literal["step"] = "step"
@@ -169,13 +176,8 @@ class StepShown(MessagePart):
     picked: bool = False
     approved: bool = False
 
-    @property
-    def key(self) -> str:
-        """Key of the message; a newer one with the same key replaces it."""
-        return f"step {self.step}"
 
-
-class AttemptShown(MessagePart):
+class AttemptShown(ShownPart):
     """An attempt: its prompt with the changes since the previous one, its image and the critic's verdict.
 
     Attributes:
@@ -188,6 +190,7 @@ class AttemptShown(MessagePart):
         checked: The attempt was requested by the story check.
     """
 
+    omitted = ("checked",)
     kind: Literal["attempt"] = "attempt"
     step: int
     attempt: int
@@ -212,18 +215,8 @@ class AttemptShown(MessagePart):
     redraw: int = 0
     checked: bool = False
 
-    @model_serializer(mode="wrap")
-    def _without_checked(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `checked` from the messages of other attempts, which are many."""
-        return written_without(fields(self), self, ("checked",))
 
-    @property
-    def key(self) -> str:
-        """Key of the message; a newer one with the same key replaces it."""
-        return f"attempt {self.step} {self.attempt}"
-
-
-class WordsShown(MessagePart):
+class WordsShown(ShownPart):
     """A part of the critic's text while it is generated; `at` is the character where it starts."""
 
     kind: Literal["words"] = "words"
@@ -231,11 +224,6 @@ class WordsShown(MessagePart):
     attempt: int
     at: int
     text: str
-
-    @property
-    def key(self) -> str:
-        """Key of the message; a newer one with the same key replaces it."""
-        return f"words {self.step} {self.attempt}"
 
 
 class FindingShown(MessagePart):
@@ -247,7 +235,7 @@ class FindingShown(MessagePart):
     problem: str
 
 
-class CheckShown(MessagePart):
+class CheckShown(ShownPart):
     """The newest story check: its findings about images of the run, and the step that it reopened.
 
     `more` is the number of findings that are left out, and `warning` says why the story was not checked.
@@ -258,11 +246,6 @@ class CheckShown(MessagePart):
     more: int = 0
     reopened: int | None = None
     warning: str = ""
-
-    @property
-    def key(self) -> str:
-        """Key of the message; a newer one with the same key replaces it."""
-        return self.kind
 
 
 AnyShown = RunShown | StepShown | AttemptShown | WordsShown | CheckShown
@@ -350,45 +333,31 @@ def attempt_begun(event: AttemptStarted, before: str) -> AttemptShown:
 
 def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) -> AttemptShown:
     """Return the message with the image, one of `of` generated together, or with the error."""
-    failed = attempt.image is None
-    return begun.model_copy(
-        update={
-            "status": "done" if failed else "judging",
-            "source": image_shown(attempt.source),
-            "image": image_shown(attempt.image),
-            "reused": reused,
-            "outcome": AttemptOutcome.failed.value if failed else "",
-            "tone": "bad" if failed else "quiet",
-            "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
-            "seconds": round(attempt.seconds, 3),
-            "place": attempt.place,
-            "of": of,
-        }
-    )
+    shown: dict[str, Any] = {"status": "judging"}
+    if attempt.image is None:
+        shown = {"status": "done", "outcome": AttemptOutcome.failed.value, "tone": "bad"}
+    shown |= {"source": image_shown(attempt.source), "image": image_shown(attempt.image)}
+    shown |= {"reused": reused, "place": attempt.place, "of": of, **_end(attempt)}
+    return begun.model_copy(update=shown)
 
 
 def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -> AttemptShown:
     """Return the message with the critic's verdict, if there is one."""
-    what, verdict = outcome(attempt, settings), attempt.verdict
-    changed = verdict is not None and verdict.refined_prompt not in ("", attempt.prompt)
-    return drawn.model_copy(
-        update={
-            "status": "done",
-            "outcome": what.label,
-            "tone": tone_of_attempt(what),
-            "probability": verdict.probability if verdict else None,
-            "enhanced": clip(_enhanced(attempt), ENHANCED_BYTES),
-            "items": verdict.items if verdict else (),
-            "reasoning": clip(reasoning_alone(verdict), REASONING_BYTES),
-            "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],
-            "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
-            "seconds": round(attempt.seconds, 3),
-        }
-    )
+    what, verdict, enhancement = outcome(attempt, settings), attempt.verdict, attempt.enhancement
+    shown: dict[str, Any] = {"status": "done", "outcome": what.label, "tone": tone_of_attempt(what)}
+    if enhancement:
+        shown["enhanced"] = clip(enhancement.warning or enhancement.prompt, ENHANCED_BYTES)
+    if verdict:
+        shown |= {"probability": verdict.probability, "items": verdict.items}
+        shown["reasoning"] = clip(reasoning_alone(verdict), REASONING_BYTES)
+        if verdict.refined_prompt not in ("", attempt.prompt):
+            shown["refined"] = marked(attempt.prompt, verdict.refined_prompt)
+    return drawn.model_copy(update=shown | _end(attempt))
 
 
-def _enhanced(attempt: Attempt) -> str:
-    return (attempt.enhancement.warning or attempt.enhancement.prompt) if attempt.enhancement else ""
+def _end(attempt: Attempt) -> dict[str, Any]:
+    error = clip(attempt.error.message, LINE_BYTES) if attempt.error else ""
+    return {"error": error, "seconds": round(attempt.seconds, 3)}
 
 
 def check_shown(check: StoryCheck, attempts: Iterable[AttemptShown]) -> CheckShown | None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...core.errors import InterleaveError
-from ...core.types import Attempt, Plan, RunSettings, Step, StopReason, StoryCheck, Trajectory
+from ...core.types import Attempt, Plan, RunSettings, StopReason, StoryCheck, Trajectory
 from ...story.journal.waiting import Waiting
 from ...story.loop.events import (
     AttemptDrawn,
@@ -72,23 +72,8 @@ class RunView:
         """Process one event of the loop."""
         if isinstance(event, PlanReady):
             self.line = f"{len(event.plan.steps)} steps"
-        elif isinstance(event, AttemptStarted):
-            self.share = self._position(event.step.number, event.attempt)
-            self.line = self._attempt_line(event.step, event.attempt, "generating")
-        elif isinstance(event, AttemptDrawn):
-            self._batch = max(self._batch, event.of)
-            if event.record.image is None:
-                self.line = self._attempt_line(
-                    event.step, event.attempt, attempt_words(event.record, self._settings)
-                )
-            else:
-                self.line = self._attempt_line(
-                    event.step, event.attempt, "reused" if event.reused else "judging"
-                )
-        elif isinstance(event, AttemptJudged):
-            self.line = self._attempt_line(
-                event.step, event.attempt, attempt_words(event.record, self._settings)
-            )
+        elif isinstance(event, (AttemptStarted, AttemptDrawn, AttemptJudged)):
+            self._follow_attempt(event)
         elif isinstance(event, StepFinished):
             self.share = self._position(event.result.step.number, self.max_attempts)
             self.line = f"Step {event.result.step.number}: {stop_sentence(event.result)}"
@@ -96,6 +81,20 @@ class RunView:
             self.line = check_line(event.check)
         elif isinstance(event, Finished):
             self.line = summarize(event.trajectory).sentence
+
+    def _follow_attempt(self, event: AttemptStarted | AttemptDrawn | AttemptJudged) -> None:
+        number, step = event.attempt + 1, event.step
+        if isinstance(event, AttemptStarted):
+            self.share, what = self._position(step.number, event.attempt), "generating"
+        elif isinstance(event, AttemptDrawn) and event.record.image is not None:
+            what = "reused" if event.reused else "judging"
+        else:
+            what = attempt_words(event.record, self._settings)
+        if isinstance(event, AttemptDrawn):
+            self._batch = max(self._batch, event.of)
+        each = max_attempts_of(step, self._settings) if self._judged else self._draws
+        # Redraws by the user do not count against the maximum number of attempts.
+        self.line = f"Step {step.number}, attempt {number} of {max(each * self._batch, number)}: {what}"
 
     def check(self) -> None:
         """Note that all images of the story are being checked together."""
@@ -122,13 +121,6 @@ class RunView:
         steps_before = sum(one < number for one in self._drawn)
         within = min(max_attempts, self.max_attempts) if number in self._drawn else 0
         return (steps_before * self.max_attempts + within) / self._all_attempts
-
-    def _attempt_line(self, step: Step, attempt: int, what: str) -> str:
-        max_attempts = (
-            max_attempts_of(step, self._settings) * self._batch if self._judged else self.max_attempts
-        )
-        # Redraws by the user do not count against the maximum number of attempts.
-        return f"Step {step.number}, attempt {attempt + 1} of {max(max_attempts, attempt + 1)}: {what}"
 
 
 class Allowance:
@@ -319,44 +311,40 @@ class LiveRun:
 
     def _forget(self, step: int) -> None:
         """Remove the unfinished attempts of a step."""
+        # In new dictionaries, since another thread may be looking through the old ones.
         self._attempts = {place: one for place, one in self._attempts.items() if place[0] != step}
         self._words = {place: one for place, one in self._words.items() if place[0] != step}
 
     def _forget_shown(self, step: int) -> None:
         """Remove the attempts of a step that is generated again. The browser does so by itself."""
         with self._lock:
-            for key, message in list(self._state.items()):
-                if isinstance(message.shown, (AttemptShown, WordsShown)) and message.shown.step == step:
-                    del self._state[key]
+            for key in [key for key in self._state if key.startswith((f"attempt {step} ", f"words {step} "))]:
+                del self._state[key]
 
     def _show_check(self) -> None:
         """Show the newest story check. At the end, without findings about images that were replaced."""
         if self._check is None:
             return
         attempts = [one.shown for one in self.state() if isinstance(one.shown, AttemptShown)]
-        shown = check_shown(self._check, attempts)
-        if shown is not None:
+        if shown := check_shown(self._check, attempts):
             self._show(shown)
 
     def _send_run(
         self, status: str, missing: Mapping[Lack, list[int]] | None = None, waiting: Waiting | None = None
     ) -> None:
         self.status = status
-        self._show(
-            RunShown.model_validate(
-                {
-                    "run": self.run,
-                    "steps": self._steps,
-                    "tries": self.view.max_attempts,
-                    "status": status,
-                    "share": round(1.0 if status == "finished" else self.view.share, 4),
-                    "line": clip(self.view.line, LINE_BYTES),
-                    "missing": missing or {},
-                    "prompt": self.prompt,
-                    "waiting": waiting_shown(waiting),
-                }
-            )
-        )
+        shown = {
+            "run": self.run,
+            "steps": self._steps,
+            "tries": self.view.max_attempts,
+            "status": status,
+            "share": round(1.0 if status == "finished" else self.view.share, 4),
+            "line": clip(self.view.line, LINE_BYTES),
+            "missing": missing or {},
+            "prompt": self.prompt,
+            "waiting": waiting_shown(waiting),
+        }
+        self._show(RunShown.model_validate(shown))
 
     def _show(self, shown: AnyShown, whole: str | None = None) -> None:
         with self._lock:

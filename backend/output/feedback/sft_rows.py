@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -45,9 +44,8 @@ from ...core.prompts.prompt_set import PromptSet, default_prompt_set
 from ...core.types import Attempt, Step, Trajectory, Value, Verdict
 from ...core.types.checklist import named_failures
 from ...story.agents.critic import critic_message
-from ...story.journal.journal import FolderLock
 from ...story.journal.run_files import RunFiles
-from .log import Feedback
+from .log import Feedback, one_writer
 
 MARK = "<image>"
 MAX_MESSAGES = 1_000
@@ -200,7 +198,7 @@ def corrected_prompt_for(
     redrawn = [
         (one.prompt, label)
         for one, label in list(zip(attempts, labels, strict=True))[index + 1 :]
-        if one.image is not None and _source(one) == _source(failed)
+        if one.image is not None and one.source == failed.source
     ]
     accepted = [one for one in redrawn if one[1].success and not _same(one[0], failed.prompt)]
     if accepted:
@@ -229,10 +227,6 @@ def refined_range(answer: str) -> tuple[int, int]:
     return found[0].end(), end
 
 
-def _source(attempt: Attempt) -> str | None:
-    return attempt.source.digest if attempt.source else None
-
-
 def _same(one: str, other: str) -> bool:
     return " ".join(one.split()).casefold() == " ".join(other.split()).casefold()
 
@@ -241,8 +235,6 @@ DATA_FILE = "critic_sft.json"
 IMAGES = "images"
 MAX_ROWS = 20_000
 ROWS = TypeAdapter(Annotated[list[SftRow], FailFast(), Field(max_length=MAX_ROWS)])
-
-_writing = threading.Lock()
 
 
 class FeedbackData(Value):
@@ -276,41 +268,25 @@ def add_feedback_rows(
         JournalError: The file is damaged, too large, or cannot be written.
     """
     prompts = prompt_set or default_prompt_set()
-    changes: list[tuple[SftRow, tuple[Picture, ...], bool]] = []
-    skipped = 0
-    for word in words:
-        if word.image and word.image != _image_at(trajectory, word):
-            skipped += 1
-            continue
-        step, attempt, image = find_attempt(trajectory, word)
-        pictures = (attempt.source or Picture.white(image.size), image)
-        verdict = verdict_of_person(attempt, word)
-        corrected = _corrected_prompt(trajectory, word, words) if verdict and not verdict.success else None
-        row = _row(prompts, pictures, step.prompt or "", attempt.prompt, verdict, corrected)
-        changes.append((row, pictures, verdict is not None))
+    kept = [word for word in words if word.image in (None, _image_at(trajectory, word))]
+    changes = [_change(trajectory, word, words, prompts) for word in kept]
     files = RunFiles(folder)
-    with _writing:
-        _make(folder)
-        lock = FolderLock(Path(folder))
-        lock.take()
-        try:
-            rows = {_question(row): row for row in _read(files)}
-            for row, pictures, kept in changes:
-                rows.pop(_question(row), None)
-                if kept:
-                    rows[_question(row)] = row
-                    for picture in pictures:
-                        _keep(files, picture)
-            if len(rows) > MAX_ROWS:
-                raise JournalError(
-                    f"{str(files.path(DATA_FILE))!r} would have more than {MAX_ROWS} rows.",
-                    "Move it and its images to another folder to start a new file.",
-                )
-            content = [row.written() for row in rows.values()]
-            files.write(json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n", DATA_FILE)
-        finally:
-            lock.release()
-    return FeedbackData(path=files.path(DATA_FILE), rows=len(rows), skipped=skipped)
+    with one_writer(files):
+        rows = {_question(row): row for row in _read(files)}
+        for row, pictures in changes:
+            rows.pop(_question(row), None)
+            for picture in pictures:
+                rows[_question(row)] = row
+                if not files.has(IMAGES, f"{picture.digest}.png"):
+                    files.write(picture.png(), IMAGES, f"{picture.digest}.png")
+        if len(rows) > MAX_ROWS:
+            raise JournalError(
+                f"{str(files.path(DATA_FILE))!r} would have more than {MAX_ROWS} rows.",
+                "Move it and its images to another folder to start a new file.",
+            )
+        content = [row.written() for row in rows.values()]
+        files.write(json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n", DATA_FILE)
+    return FeedbackData(path=files.path(DATA_FILE), rows=len(rows), skipped=len(words) - len(kept))
 
 
 def find_attempt(trajectory: Trajectory, word: Feedback) -> tuple[Step, Attempt, Picture]:
@@ -343,11 +319,9 @@ def find_attempt(trajectory: Trajectory, word: Feedback) -> tuple[Step, Attempt,
 
 
 def _image_at(trajectory: Trajectory, word: Feedback) -> str | None:
-    for result in trajectory.results:
-        if result.step.number == word.step and word.attempt < len(result.attempts):
-            image = result.attempts[word.attempt].image
-            return image.digest if image else None
-    return None
+    attempts = next((one.attempts for one in trajectory.results if one.step.number == word.step), ())
+    image = attempts[word.attempt].image if word.attempt < len(attempts) else None
+    return image.digest if image else None
 
 
 def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
@@ -383,17 +357,32 @@ def success_of(word: Feedback) -> bool | None:
     return word.accepted if word.accepted is not None else (False if wrong else None)
 
 
+def _change(
+    trajectory: Trajectory, word: Feedback, words: Sequence[Feedback], prompts: PromptSet
+) -> tuple[SftRow, tuple[Picture, ...]]:
+    """Return the row of an entry and its images; without images if the entry removes the row."""
+    step, attempt, image = find_attempt(trajectory, word)
+    pictures = (attempt.source or Picture.white(image.size), image)
+    verdict, source = verdict_of_person(attempt, word), None
+    if verdict and not verdict.success:
+        prompt, source = _corrected_prompt(trajectory, word, words)
+        verdict = verdict.model_copy(update={"refined_prompt": prompt})
+    images = [f"{IMAGES}/{picture.digest}.png" for picture in pictures]
+    try:
+        row = critic_row(prompts, (step.prompt or "", attempt.prompt), verdict, images, source != "none")
+    except ValidationError as error:
+        raise SettingsError(f"The attempt cannot be a training row{first_fault(error)}") from error
+    return row, pictures if verdict else ()
+
+
 def _corrected_prompt(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> CorrectedPrompt:
     """Return the corrected prompt for a rejected attempt.
 
     It is found from all feedback on the step and from the critic's verdicts on the other attempts.
     """
     result = next(one for one in trajectory.results if one.step.number == word.step)
-    given = {
-        one.attempt: success_of(one)
-        for one in words
-        if one.step == word.step and one.image in (None, _image_at(trajectory, one))
-    }
+    said = [one for one in words if one.step == word.step and one.image in (None, _image_at(trajectory, one))]
+    given = {one.attempt: success_of(one) for one in said}
     labels = [
         Label(own, True)
         if (own := given.get(number)) is not None
@@ -403,26 +392,33 @@ def _corrected_prompt(trajectory: Trajectory, word: Feedback, words: Sequence[Fe
     return corrected_prompt_for(result.attempts, labels, word.attempt, word.better_prompt)
 
 
-def _row(
+def critic_row(
     prompts: PromptSet,
-    pictures: Sequence[Picture],
-    original: str,
-    used: str,
+    asked: tuple[str, str],
     verdict: Verdict | None,
-    corrected: CorrectedPrompt | None,
+    images: Sequence[str],
+    learns_prompt: bool = True,
 ) -> SftRow:
-    message = critic_message(prompts, pictures, original, used)
+    """Return the row that asks what the critic is asked, and teaches this verdict.
+
+    Args:
+        prompts: Prompt set of the critic to train.
+        asked: Prompt of the step, and prompt of the attempt.
+        verdict: The right answer.
+        images: Paths of the images before and after the step.
+        learns_prompt: Whether the refined prompt is learned.
+
+    Raises:
+        AnswerError: A text cannot be part of an answer.
+        ValidationError: A text cannot be part of a row.
+    """
+    blank = Picture.white((1, 1))
+    message = critic_message(prompts, (blank, blank), *asked)
     question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
-    if verdict and corrected:
-        verdict = verdict.model_copy(update={"refined_prompt": corrected.prompt})
     answer = write_verdict(verdict, prompts.verdict_first) if verdict else ""
-    unknown = [refined_range(answer)] if corrected and corrected.source == "none" else []
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
-    images = [f"{IMAGES}/{picture.digest}.png" for picture in pictures]
-    try:
-        return SftRow(messages=turns, images=images, not_learned=unknown)
-    except ValidationError as error:
-        raise SettingsError(f"The attempt cannot be a training row{first_fault(error)}") from error
+    unknown = [] if learns_prompt else [refined_range(answer)]
+    return SftRow(messages=turns, images=list(images), not_learned=unknown)
 
 
 def _question(row: SftRow) -> tuple[str, ...]:
@@ -439,18 +435,3 @@ def _read(files: RunFiles) -> list[SftRow]:
     except ValidationError as error:
         path = str(files.path(DATA_FILE))
         raise JournalError(f"{path!r}{first_fault(error)}", "Correct the file, or move it.") from error
-
-
-def _keep(files: RunFiles, picture: Picture) -> None:
-    name = f"{picture.digest}.png"
-    if not files.path(IMAGES, name).exists():
-        files.write(picture.png(), IMAGES, name)
-
-
-def _make(folder: Path) -> None:
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise JournalError(
-            f"Cannot create {str(folder)!r} ({error.strerror or error}).", "Choose another folder."
-        ) from error

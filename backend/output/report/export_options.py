@@ -126,10 +126,8 @@ def panels_of(trajectory: Trajectory) -> tuple[Panel, ...]:
         text = (shown.step.auxiliary_text or "") if written else (shown.step.instruction or "")
         picture = shown.result.image if shown.result else None
         if picture or text.strip():
-            panel = Panel(
-                number=shown.step.number, name=shown.step.name.strip(), picture=picture, text=text.strip()
-            )
-            panels.append(panel)
+            named = {"number": shown.step.number, "name": shown.step.name.strip()}
+            panels.append(Panel(**named, picture=picture, text=text.strip()))
     return tuple(panels)
 
 
@@ -138,11 +136,6 @@ def given_panels(trajectory: Trajectory) -> tuple[Panel, ...]:
     if any(step.prompt for step in trajectory.plan.steps):
         return ()
     return tuple(Panel(number=place, picture=one) for place, one in enumerate(trajectory.request.images, 1))
-
-
-def title_for(trajectory: Trajectory, title: str = "") -> str:
-    """Return the given title, else the beginning of the request."""
-    return " ".join(title.split()) or title_of(trajectory)
 
 
 class ExportOptions(Value):
@@ -161,10 +154,15 @@ class ExportOptions(Value):
 
     def title_of(self, trajectory: Trajectory) -> str:
         """Return the given title, else the beginning of the request."""
-        return self.words.heard(title_for(trajectory, self.title))
+        return self.words.heard(" ".join(self.title.split()) or title_of(trajectory))
 
 
 PLAIN = ExportOptions()
+
+
+def story_panels(trajectory: Trajectory, options: ExportOptions) -> tuple[Panel, ...]:
+    """Return the parts of the story in order; its title if no step was run."""
+    return panels_of(trajectory) or (Panel(number=1, text=options.title_of(trajectory)),)
 
 
 FOUND: dict[FindingKind, str] = {

@@ -18,7 +18,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.core.types import Trajectory
 from interleave_thinker.backend.output.exporters import export_by_name
-from interleave_thinker.backend.output.exporters.animation import Film, frames_of, render
+from interleave_thinker.backend.output.exporters.animation import frames_of, render
 from interleave_thinker.backend.output.exporters.video import FPS, SIDE, seconds_of
 from interleave_thinker.backend.output.feedback.log import read_feedback
 from interleave_thinker.backend.story.journal.copy import save_trajectory
@@ -134,8 +134,8 @@ def test_a_video_shows_each_image_with_its_text_for_its_reading_time(
     reading = subprocess.run(
         [host.home.python, "-c", VIDEO, shown["text"][0]], capture_output=True, text=True, check=True
     )
-    frames = frames_of(run, Film())
-    first, *_ = render(frames, SIDE, captions=True)
+    frames = frames_of(run)
+    (first, _), *_ = render(frames, SIDE, captions=True)
     count = sum(round(FPS * seconds_of(frame.words)) for frame in frames)
     assert json.loads(reading.stdout) == [
         "h264", first.width + first.width % 2, first.height + first.height % 2, count

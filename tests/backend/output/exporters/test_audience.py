@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from support.stories import TELLINGS, drawing, make_trajectory
+from support.stories import TELLINGS, assert_apart, drawing, make_trajectory
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.output.exporters import REGISTRY, export_by_name, options_of
-from interleave_thinker.backend.output.exporters.comic import Comic, comic_pages, speech
+from interleave_thinker.backend.output.exporters.comic import comic_pages, speech
 from interleave_thinker.backend.output.exporters.export_files import GIF_MARK
 from interleave_thinker.backend.output.report.export_options import Panel, panels_of
 
@@ -60,7 +60,7 @@ def test_every_export_for_an_audience_is_written_also_of_a_run_without_results(
 def test_a_storyboard_has_equal_images_with_number_and_name_of_each_shot() -> None:
     shot = Picture(drawing(1, size=64).image.resize((640, 360)))
     panels = [Panel(number=number, name=f"Shot {number}", picture=shot, text=SHORT) for number in range(1, 8)]
-    _, first, second = comic_pages(panels, Comic(800, "Title", {}), 6, "shots")
+    _, first, second = comic_pages(panels, "Title", 800, 6, "shots")
     boxes = [box for page in (first, second) for _, box in page.pictures]
     assert len(first.pictures) == 6
     assert len({(right - left, low - top) for left, top, right, low in boxes}) == 1
@@ -71,10 +71,18 @@ def test_a_storyboard_has_equal_images_with_number_and_name_of_each_shot() -> No
 
 
 @pytest.mark.parametrize(
-    ("texts", "most"),
-    [*itertools.product([("",), (SHORT,)], [1, 2, 4, 9]), *itertools.product([(SHORT, LONG)], [2, 9])],
+    ("most", "lettering", "texts"),
+    [
+        (4, "captions", ("",)),
+        (1, "captions", (SHORT,)),
+        (9, "captions", (SHORT,)),
+        (2, "captions", (SHORT, LONG)),
+        (4, "balloons", (SHORT,)),
+        (9, "balloons", (SHORT, LONG)),
+        (4, "none", (SHORT,)),
+        (9, "shots", (SHORT, LONG)),
+    ],
 )
-@pytest.mark.parametrize("lettering", ["captions", "balloons", "none", "shots"])
 def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
     most: int, lettering: str, texts: tuple[str, ...]
 ) -> None:
@@ -83,7 +91,7 @@ def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
         for number, (size, text) in enumerate(zip(SIZES * 2, itertools.cycle(texts), strict=False), start=1)
     ]
     panels.insert(3, Panel(number=99, text="A text alone."))
-    cover, *pages = comic_pages(panels, Comic(800, "Title", {}), most, lettering)  # type: ignore[arg-type]
+    cover, *pages = comic_pages(panels, "Title", 800, most, lettering)  # type: ignore[arg-type]
     assert cover.pictures[0][0] == panels[-1].picture
     assert [picture for page in pages for picture, _ in page.pictures] == [
         panel.picture for panel in panels if panel.picture
@@ -91,11 +99,9 @@ def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
     assert len({page.size for page in (cover, *pages)}) == 1
     for page in pages:
         assert len(page.pictures) <= most
-        boxes = [box for _, box in page.pictures]
-        for box in [*boxes, *(shape.box for shape in page.shapes), *(text.box for text in page.texts)]:
-            assert 0 <= box[0] < box[2] <= page.size[0] and 0 <= box[1] < box[3] <= page.size[1]
-        for one, other in itertools.combinations(boxes, 2):
-            assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+        assert_apart(page.size, [box for _, box in page.pictures])
+        for box in [*(shape.box for shape in page.shapes), *(text.box for text in page.texts)]:
+            assert_apart(page.size, [box])
         for picture, (left, top, right, bottom) in page.pictures:
             shape = picture.size[0] / picture.size[1]
             assert abs((right - left) / (bottom - top) - shape) < 0.05 * shape

@@ -16,8 +16,7 @@ from interleave_thinker.backend.output.exporters import sheet
 from interleave_thinker.backend.output.exporters import typesetting as sheet_text
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5, 12, 99])
-@pytest.mark.parametrize("show", ["chosen", "attempts"])
+@pytest.mark.parametrize(("steps", "show"), [(1, "chosen"), (12, "attempts"), (99, "chosen")])
 def test_sheets_of_every_length(steps: int, show: str) -> None:
     trajectory = make_trajectory(steps)
     image = sheet.contact_sheet(trajectory, cell=64, show=show)  # type: ignore[arg-type]
@@ -51,12 +50,9 @@ def test_a_sheet_too_large_gets_smaller_cells() -> None:
 @pytest.mark.parametrize(
     ("show", "steps", "columns", "cell"),
     [
-        ("chosen", 50, 2, 400),
         ("chosen", 99, 1, 320),
         ("attempts", 50, 2, 480),
-        ("attempts", 99, 3, 360),
         ("audience", 50, 2, 480),
-        ("audience", 99, 1, 320),
     ],
 )
 def test_long_story_makes_a_nearly_square_sheet(show: str, steps: int, columns: int, cell: int) -> None:

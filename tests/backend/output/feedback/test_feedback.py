@@ -126,7 +126,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 import conftest
-from interleave_thinker.backend.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
 for number in range(40):
     record_feedback(Path({folder!r}), Feedback(step=1, attempt=0, note=f"{{sys.argv[1]}} {{number}} " + "x" \
 * 9000))
