@@ -28,6 +28,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     ),
     "benchmark compare": ("--page",),
     "run": ("--critic-notes", "--draw-ahead", "--requests", "--parallel"),
+    "export": ("--narration",),
     "evaluate": ("own-critic", "tinyworld"),
     "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),
     "train tinyworld-critic": ("--draw-processes",),

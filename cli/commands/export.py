@@ -66,11 +66,6 @@ class ExportChoices(Given):
         description="mp4: seconds of a cross-fade, 0 to 3. Default: 0.5.",
         json_schema_extra=DIRECT,
     )
-    narration: str | None = Field(
-        default=None,
-        description="mp4: folder with a WAV file for each spoken step: 1.wav, 2.wav.",
-        json_schema_extra=DIRECT,
-    )
 
 
 @with_settings

@@ -1,4 +1,4 @@
-"""A run as an MP4 video: each image for its reading time, cross-fades, captions or subtitles, and narration.
+"""A run as an MP4 video: each image for its reading time, cross-fades, and captions or subtitles.
 
 Between two images with a clip, the clip is played instead of the cross-fade. PyAV encodes the video, which
 ComfyUI brings along. H.264 in 4:2:0 plays everywhere; it needs sides of even length.
@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +22,7 @@ from ...core.types import Trajectory
 from ...core.types.clip import Clip
 from ...story.clips import clips_of
 from ..report.export_options import PLAIN, ExportOptions
-from .animation import Box, Frame, frames_of, render
+from .animation import Box, frames_of, render
 from .typesetting import PAPER
 
 if TYPE_CHECKING:
@@ -32,19 +31,14 @@ if TYPE_CHECKING:
 FILE_NAME = "story.mp4"
 SIDE = 1920
 FPS = 24
-AUDIO_RATE = 44_100
 PIXELS = "yuv420p"
 MAX_FADE = 3.0
-MAX_VOICE = 600
-"""Maximum length of a narration in seconds."""
 LEAST, MOST = 2.5, 20.0
-"""Minimum and maximum display time of an image in seconds, unless its narration is longer."""
+"""Minimum and maximum display time of an image in seconds."""
 LOOK = 1.0
 """Seconds to look at an image, in addition to reading its text."""
 WORDS_PER_SECOND, SIGNS_PER_SECOND = 3.0, 5.0
 """Reading speed: words, and signs of scripts without spaces between words."""
-PAUSE = 0.5
-"""Seconds after a narration."""
 SIGN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 HEADER = (
     b"[Script Info]\nScriptType: v4.00+\n\n[V4+ Styles]\nFormat: Name, Fontname, Fontsize\n"
@@ -58,14 +52,13 @@ Captions = Literal["burned in", "subtitles", "none"]
 
 @dataclass(frozen=True)
 class _Scene:
-    """A rendered frame with its text, its narration (16-bit samples) and its time in frames.
+    """A rendered frame with its text and its time in frames.
 
     `lead` is the clip that leads to it, and `box` is where its image is.
     """
 
     image: Image.Image
     words: str
-    voice: np.ndarray | None
     length: int
     lead: Clip | None
     box: Box | None
@@ -76,7 +69,6 @@ def export(
     folder: Path,
     captions: Captions = "burned in",
     fade: float = 0.5,
-    narration: str | Path = "",
     options: ExportOptions = PLAIN,
 ) -> Path:
     """Write the video and return its path.
@@ -86,11 +78,10 @@ def export(
         folder: Folder to write into.
         captions: Texts below the images ("burned in"), as a subtitle track, or not at all.
         fade: Duration of a cross-fade in seconds, 0 to 3.
-        narration: Folder with a WAV file for each step that is spoken: `1.wav` or `01.wav`.
         options: Title, language and audience. A given title gets a scene of its own.
 
     Raises:
-        SettingsError: An option is wrong, a WAV file cannot be read, or PyAV is missing or too old.
+        SettingsError: An option is wrong, or PyAV is missing or too old.
         JournalError: The folder cannot be written.
     """
     if captions not in ("burned in", "subtitles", "none"):
@@ -99,30 +90,22 @@ def export(
         raise SettingsError(f"fade must be 0 to {MAX_FADE:g} seconds, not {fade:g}.")
     av = _pyav(captions == "subtitles")
     frames, clips = frames_of(trajectory, options), clips_of(trajectory)
-    voices = _voices(av, Path(narration), frames) if narration else {}
     scenes: list[_Scene] = []
     for frame, (image, box) in zip(frames, render(frames, SIDE, captions == "burned in"), strict=True):
-        voice = voices.get(frame.step or 0)
         lead = clips.get(frame.step or 0) if box and scenes else None
-        length = round(FPS * seconds_of(frame.words, voice))
-        scenes.append(_Scene(_even(image), frame.words, voice, length, lead, box))
+        length = round(FPS * seconds_of(frame.words))
+        scenes.append(_Scene(_even(image), frame.words, length, lead, box))
     path = Path(folder) / FILE_NAME
     with writing(path, JournalError, "Export") as temporary:
         _encode(av, temporary, scenes, round(FPS * fade), captions == "subtitles")
     return path
 
 
-def seconds_of(words: str, voice: np.ndarray | None = None) -> float:
-    """Return the display time of an image.
-
-    Args:
-        words: Its text.
-        voice: Samples of its narration, `(samples,)` at 44.1 kHz.
-    """
+def seconds_of(words: str) -> float:
+    """Return the display time of an image with this text."""
     signs = len(SIGN.findall(words))
     reading = len(SIGN.sub(" ", words).split()) / WORDS_PER_SECOND + signs / SIGNS_PER_SECOND
-    spoken = 0.0 if voice is None else len(voice) / AUDIO_RATE + PAUSE
-    return max(spoken, min(MOST, max(LEAST, LOOK + reading)))
+    return min(MOST, max(LEAST, LOOK + reading))
 
 
 def _pyav(subtitles: bool) -> Any:
@@ -146,54 +129,13 @@ def _even(image: Image.Image) -> Image.Image:
     return even
 
 
-def _voices(av: Any, folder: Path, frames: Sequence[Frame]) -> dict[int, np.ndarray]:
-    """Return the narration by step number."""
-    if not folder.is_dir():
-        raise SettingsError(
-            f"narration {str(folder)!r} is not a folder.", "Give the folder of the WAV files."
-        )
-    found = {}
-    for number in sorted({frame.step for frame in frames if frame.step}):
-        for path in (folder / f"{number:02d}.wav", folder / f"{number}.wav"):
-            if path.is_file():
-                found[number] = _samples(av, path)
-    if not found:
-        raise SettingsError(
-            f"{str(folder)!r} has no WAV file of a step.", "Name them 1.wav, 2.wav and so on."
-        )
-    return found
-
-
-def _samples(av: Any, path: Path) -> np.ndarray:
-    """Read a WAV file as mono samples, `(samples,)` of int16 at 44.1 kHz."""
-    import numpy as np
-
-    try:
-        with av.open(str(path), format="wav") as container:
-            change = av.AudioResampler("s16", "mono", AUDIO_RATE)
-            parts, length = [], 0
-            for frame in chain(container.decode(audio=0), (None,)):
-                for one in change.resample(frame):
-                    parts.append(one.to_ndarray()[0])
-                    length += len(parts[-1])
-                if length > MAX_VOICE * AUDIO_RATE:
-                    raise SettingsError(
-                        f"{str(path)!r} is longer than {MAX_VOICE} s.", "Use a shorter recording."
-                    )
-    except (av.FFmpegError, IndexError) as error:
-        raise SettingsError(f"Cannot read {str(path)!r}: {error}.", "Use a WAV file.") from error
-    return np.concatenate(parts) if parts else np.zeros(0, np.int16)
-
-
 def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles: bool) -> None:
     """Write the streams, scene by scene, so that players need not read far ahead."""
     with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
         video = container.add_stream("libx264", rate=FPS, options={"crf": "18", "preset": "veryfast"})
         video.width, video.height = scenes[0].image.size
         video.pix_fmt = PIXELS
-        sound = titles = None
-        if any(scene.voice is not None for scene in scenes):
-            sound = container.add_stream("aac", rate=AUDIO_RATE, layout="mono")
+        titles = None
         if subtitles:
             titles = container.add_stream("mov_text")
             titles.codec_context.subtitle_header = HEADER
@@ -204,14 +146,10 @@ def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles:
                 frame.pts, frame.time_base = after, Fraction(1, FPS)
                 container.mux(video.encode(frame))
                 after += 1
-            if sound is not None:
-                container.mux(sound.encode(_spoken(av, scene, after - begin)))
             if titles is not None and (words := " ".join(scene.words.split())):
                 container.mux(_subtitle(titles, words, begin, scene.length))
             begin = after
         container.mux(video.encode())
-        if sound is not None:
-            container.mux(sound.encode())
 
 
 def _shown(av: Any, scene: _Scene, following: _Scene | None, fade: int) -> Iterator[Any]:
@@ -242,18 +180,6 @@ def _frame(av: Any, image: Image.Image | np.ndarray) -> Any:
 
     frame = av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")
     return frame.reformat(format=PIXELS)
-
-
-def _spoken(av: Any, scene: _Scene, length: int) -> Any:
-    """Return the sound of a scene of some frames: its narration, then silence."""
-    import numpy as np
-
-    samples = np.zeros((1, round(AUDIO_RATE * length / FPS)), np.int16)
-    if scene.voice is not None:
-        samples[0, : len(scene.voice)] = scene.voice[: samples.shape[1]]
-    frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
-    frame.sample_rate = AUDIO_RATE
-    return frame
 
 
 def _subtitle(stream: Any, words: str, begin: int, length: int) -> Any:

@@ -1,12 +1,9 @@
-"""The MP4 export, read back by PyAV: pictures, reading times, cross-fades, subtitles and narration."""
+"""The MP4 export, read back by PyAV: pictures, reading times, cross-fades and subtitles."""
 
 from __future__ import annotations
 
-import math
-import struct
 import subprocess
 import sys
-import wave
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from PIL import Image, ImageChops, ImageStat
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.output.exporters import export_by_name, video
+from interleave_thinker.backend.output.exporters import export_by_name
 from interleave_thinker.backend.output.exporters.video import FPS, seconds_of
 
 av = pytest.importorskip("av", reason="PyAV is not installed: pip install interleave-thinker[video]")
@@ -28,15 +25,6 @@ def pictures_in(path: Path) -> list[Image.Image]:
 def difference(one: Image.Image, other: Image.Image) -> float:
     """Mean absolute difference per channel, 0 to 255."""
     return max(ImageStat.Stat(ImageChops.difference(one, other)).mean)
-
-
-def record(path: Path, seconds: float, rate: int = 16_000) -> None:
-    tone = (int(9_000 * math.sin(n * 0.3)) for n in range(round(seconds * rate)))
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(b"".join(struct.pack("<h", value) for value in tone))
 
 
 def test_every_image_is_shown_for_its_reading_time(tmp_path: Path) -> None:
@@ -116,28 +104,12 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     assert not [*(tmp_path / "out").glob("*")]
 
 
-def test_an_image_stays_until_its_narration_ends(tmp_path: Path) -> None:
-    trajectory = make_trajectory(2, size=64, text_step=False)
-    voices = tmp_path / "voices"
-    voices.mkdir()
-    record(voices / "01.wav", 9.0)
-    path = export_by_name("mp4", trajectory, tmp_path, narration=str(voices), fade=0)
-    with av.open(str(path)) as container:
-        sound = [frame.to_ndarray()[0] for frame in container.decode(audio=0)]
-        rate = container.streams.audio[0].rate
-    samples = [abs(float(value)) for frame in sound for value in frame[::50]]
-    loud = [at for at, value in enumerate(samples) if value > 0.05]
-    assert loud[0] * 50 / rate < 0.2 and 8.5 < loud[-1] * 50 / rate < 9.3
-    assert len(pictures_in(path)) >= FPS * (9.5 + 2.5) - 2
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"captions": "loud"}, "burned in, subtitles or none"),
         ({"fade": 4.0}, "fade must be 0 to 3"),
         ({"fade": float("nan")}, "fade must be 0 to 3"),
-        ({"narration": "nowhere"}, "not a folder"),
     ],
 )
 def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, object], words: str) -> None:
@@ -146,25 +118,8 @@ def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, object], w
     assert not (tmp_path / "story.mp4").exists()
 
 
-def test_recordings_that_are_none_are_refused(tmp_path: Path) -> None:
-    voices = tmp_path / "voices"
-    voices.mkdir()
-    with pytest.raises(SettingsError, match="no WAV file"):
-        export_by_name("mp4", make_trajectory(1), tmp_path, narration=str(voices))
-    (voices / "1.wav").write_bytes(b"RIFF not a recording")
-    with pytest.raises(SettingsError, match="Use a WAV file"):
-        export_by_name("mp4", make_trajectory(1), tmp_path, narration=str(voices))
-
-
 def test_reading_times() -> None:
     assert seconds_of("") == 2.5
     assert seconds_of("word " * 12) == pytest.approx(5.0)
     assert seconds_of("狐" * 20) == pytest.approx(5.0)
     assert seconds_of("word " * 500) == 20.0
-
-
-def test_a_recording_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video, "MAX_VOICE", 2)
-    record(tmp_path / "1.wav", 3.0)
-    with pytest.raises(SettingsError, match="longer than 2 s"):
-        export_by_name("mp4", make_trajectory(1), tmp_path / "out", narration=str(tmp_path))
