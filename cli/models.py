@@ -97,10 +97,9 @@ class LocalOptions(ServiceOptions):
         description="Device of local models, such as cuda:0 or cpu. Default: the GPU if there is one.",
         json_schema_extra=DIRECT,
     )
-    quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
+    quantization: Literal["4bit", "8bit"] | None = Field(
         default=None,
-        description="Quantize local agents to need less VRAM: 4bit and 8bit need bitsandbytes, fp8 needs "
-        "torchao and a GPU that computes in fp8.",
+        description="Quantize local agents with bitsandbytes, to need less VRAM.",
         json_schema_extra=DIRECT,
     )
     download: bool = Field(
@@ -179,11 +178,6 @@ class CriticOptions(AgentOptions):
         default=TINY_WORLD,
         description=f"Critic: {CHAT}, or tinyworld. With none, each step is generated once and not judged.",
         json_schema_extra=DIRECT,
-    )
-    merge_critic: bool = Field(
-        default=False,
-        description="Merge the critic's adapter into a copy of its base model. The critic answers faster, "
-        "and the copy needs the memory of one more model.",
     )
 
 
@@ -316,9 +310,7 @@ class Opener:
         if options.critic == NONE:
             return None
         settings = options.replies.model_copy(update={"watch_verdict": True})
-        return self._models.critic(
-            options.critic, options.adapter, prompts_in(options.prompts), settings, options.merge_critic
-        )
+        return self._models.critic(options.critic, options.adapter, prompts_in(options.prompts), settings)
 
     def cast_writer(self, options: CastOptions) -> CastWriter | None:
         """Open the chat model that writes the cast, if one is chosen."""
@@ -343,9 +335,7 @@ class Opener:
         from ..backend.pipeline.story_check import StoryReview
 
         own = options.story_checker is None
-        checker = self._models.story_checker(
-            spec, critic.adapter if own else None, own and critic.merge_critic
-        )
+        checker = self._models.story_checker(spec, critic.adapter if own else None)
         return StoryReview(checker, options.check_story)
 
     def generator(self, options: GeneratorOptions) -> Generator:

@@ -64,8 +64,9 @@ REMOVED_NAMES: dict[str, tuple[str, ...]] = {
         *("judge-v1", "editscore", "unifiedreward", "rationalrewards", "similarity", "lettering", "pairwise"),
         *("mean", "min", "repeat"),
     ),
-    "engine setting": (
+    "setting": (
         *("enabled", "inline_layers", "vision_bytes", "prompt_lookup_tokens", "linear_patches"),
+        *("merge_critic", "critic.merge_critic"),
     ),
 }
 """Kind of a registry: its built-in names that are gone."""

@@ -267,7 +267,7 @@ def _assigned(settings: Settings, text: str, command: str) -> tuple[Setting, Any
     found = settings.find(name)
     if not equals or found is None:
         _, _, path = command.partition(" ")
-        if gone := removed_name("engine setting", name.removeprefix("engine.")):
+        if gone := removed_name("setting", name.removeprefix("engine.")):
             raise gone
         fault = "is not NAME=VALUE" if not equals else f"is not a setting of `{path}`"
         raise SettingsError(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.models.vram.shapes import AgentShape, agent_shape, published_fields
+from interleave_thinker.backend.models.vram.shapes import SHAPES, AgentShape, agent_shape
 from interleave_thinker.research.experiments.agents import median_interval
 from interleave_thinker.research.experiments.agents_loops import MODELS, build
 
@@ -38,7 +38,7 @@ def test_real_proportions_are_those_of_the_published_model(tmp_path: Path) -> No
     """The vision tower relative to the language layers: weights, and the cost of one token of an image."""
     folder = build(tmp_path / "model", default_prompt_set(), MODELS["real-proportions"], [])
     ours = agent_shape(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    published = agent_shape(published_fields("Qwen/Qwen3-VL-8B-Instruct"))
+    published = agent_shape(SHAPES["Qwen/Qwen3-VL-8B-Instruct"])
     weights = [shape.vision_weights / shape.layer_weights for shape in (ours, published)]
     assert weights[0] == pytest.approx(weights[1], rel=0.25)
     assert image_token_cost(ours) == pytest.approx(image_token_cost(published), rel=0.1)

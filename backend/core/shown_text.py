@@ -17,7 +17,6 @@ import unicodedata
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 """All control characters except line feed and tab."""
 SURROGATE = re.compile("[\ud800-\udfff]")
-FIRST_HALF = re.compile("[\ud800-\udbff]\\Z")
 NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -47,21 +46,3 @@ def valid_text(text: str) -> str:
     if not SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-class JoinedHalves:
-    """Joins surrogate halves in text that arrives in pieces: a first half waits for its second."""
-
-    def __init__(self) -> None:
-        self._half = ""
-
-    def add(self, piece: str) -> str:
-        """Return the complete characters that arrived since the last call."""
-        text = self._half + piece
-        self._half = text[-1:] if FIRST_HALF.search(text) else ""
-        return valid_text(text[: len(text) - len(self._half)])
-
-    def end(self) -> str:
-        """Return the rest of the text at its end. A half that is still waiting becomes U+FFFD."""
-        half, self._half = self._half, ""
-        return valid_text(half)

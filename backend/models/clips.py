@@ -18,10 +18,9 @@ from pydantic import Field, field_validator
 from ..core.errors import Cancelled, GeneratorError, SettingsError, boundary
 from ..core.machine.environment import device_named
 from ..core.pictures import Picture
-from ..core.seams.generator import read_options
 from ..core.types.clip import MAX_FPS, MAX_FRAMES, MAX_SIDE, MIN_FPS, ClipMaker, ClipPair, Footage
 from ..core.types.run_settings import sides_of
-from ..core.types.values import DIRECT, Text, Value, bounded_identity
+from ..core.types.values import DIRECT, Text, Value, bounded_identity, read_options
 from .generators.pipelines.folder import content_digest
 from .generators.pipelines.generator import raise_if_out_of_memory, resized
 from .generators.pipelines.kinds import Dtype, arguments_of
@@ -249,7 +248,7 @@ def open_clip_maker(model: str, **given: Any) -> ClipPipeline:
         SettingsError: The model cannot end at a given image, or an option is invalid.
         GeneratorError: Loading failed.
     """
-    options = read_options("clips", ClipOptions, given)
+    options = read_options("Clips", ClipOptions, given)
     folder, name = found_pipeline(model, options.download)
     kind = KINDS.get(name)
     if kind is None:

@@ -45,7 +45,7 @@ class ModelOpener:
         self._options = dict(options)
         self._constrained: ConstrainedDecoding = constrained_decoding
         self._used: set[str] = set()
-        self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
+        self._chats: dict[tuple[str, str | None], ChatModel] = {}
         self._critics: list[ChatModel] = []
 
     @property
@@ -85,7 +85,6 @@ class ModelOpener:
         adapter: str | None = None,
         prompts: PromptSet | None = None,
         settings: ReplySettings | None = None,
-        merge: bool = False,
     ) -> Critic:
         """Open a critic. The other arguments and the errors are those of `planner`.
 
@@ -94,12 +93,10 @@ class ModelOpener:
             adapter: Folder of a LoRA adapter.
             prompts: Prompt set. Default: the checkpoint's own, or else the built-in one.
             settings: Decoding settings of its replies.
-            merge: Whether to merge the adapter into a copy of the weights, which is faster and needs more
-                memory.
         """
         from ..story.agents.critic import Critic
 
-        chat = self._chat(with_role(spec, "critic"), adapter, "critic", merge)
+        chat = self._chat(with_role(spec, "critic"), adapter, "critic")
         self._critics.append(chat)
         return Critic(chat, prompts, settings, self._constrained)
 
@@ -133,13 +130,12 @@ class ModelOpener:
 
         return StepRewriter(self._chat(spec, None, None), staying=self._critics)
 
-    def story_checker(self, spec: str, adapter: str | None = None, merge: bool = False) -> StoryChecker:
+    def story_checker(self, spec: str, adapter: str | None = None) -> StoryChecker:
         """Open a chat model that checks finished stories, as `enhancer` does.
 
         Args:
             spec: Chat backend as `NAME:ARGUMENT`.
             adapter: Folder of a LoRA adapter.
-            merge: Whether to merge the adapter into a copy of the weights.
 
         Raises:
             SettingsError: The backend is unknown, an option is not supported, or the model cannot see several
@@ -153,7 +149,7 @@ class ModelOpener:
             )
         from .story_check import StoryChecker
 
-        return StoryChecker(self._chat(spec, adapter, None, merge), staying=self._critics)
+        return StoryChecker(self._chat(spec, adapter, None), staying=self._critics)
 
     def generator(self, spec: str, **options: object) -> Generator:
         """Open a generator.
@@ -169,14 +165,13 @@ class ModelOpener:
         shared = self._shared_with(GENERATORS.option_names(spec))
         return open_generator(spec, **options, **shared)
 
-    def _chat(self, spec: str, adapter: str | None, role: Role | None, merge: bool = False) -> ChatModel:
-        key = (spec, adapter, merge)
+    def _chat(self, spec: str, adapter: str | None, role: Role | None) -> ChatModel:
+        key = (spec, adapter)
         if key not in self._chats:
             accepted = CHAT_BACKENDS.option_names(spec)
             shared = self._shared_with(accepted)
             # A chat that is shared is checked again by its second agent.
-            own = {"merge": True} if merge else {}
-            own |= {"role": role} if role and "role" in accepted else {}
+            own = {"role": role} if role and "role" in accepted else {}
             self._chats[key] = open_chat(spec, adapter=adapter, **own, **shared)
         return self._chats[key]
 

@@ -177,7 +177,7 @@ class StoryStream(Iterator[Event]):
         return Story(self._last.trajectory, self._folder, self._last.waiting)
 
 
-OF_ONE_AGENT = {"adapter", "merge"}
+OF_ONE_AGENT = {"adapter"}
 
 
 class Pipeline:

@@ -67,8 +67,8 @@ def command(
         str | None,
         typer.Option(
             help="Estimate instead which precisions fit into 12 to 80 GB of VRAM with this image model: "
-            "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a "
-            "diffusers folder or a safetensors file."
+            "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld or a "
+            "diffusers folder."
         ),
     ] = None,
     planner: Annotated[

@@ -64,7 +64,7 @@ class RewarderOptions(BaseModel):
         max_length=40,
         description="Device of a local judge, such as cuda:1. Default: the first GPU.",
     )
-    judge_quantization: Literal["8bit", "4bit", "fp8"] | None = Field(
+    judge_quantization: Literal["8bit", "4bit"] | None = Field(
         default=None, description="Quantize the language model of a local judge."
     )
 

@@ -330,7 +330,7 @@ class Way:
     judge_last: bool = True
     hold: ConstrainedDecoding = "never"
     quantization: str | None = None
-    adapter: Literal["laid over", "merged"] | None = None
+    adapter: bool = False
     form: Form = "reasoned"
     reference: str = ""
 
@@ -347,7 +347,7 @@ WITHOUT = (Way("default without common beginnings", NO_PREFIX),)
 DEFAULT, ALL = WAYS[-2], WAYS[-1]
 
 AS_SHIPPED = Way("default settings", EngineSettings())
-LAID_OVER = Way("adapter laid over the base", EngineSettings(), adapter="laid over")
+LAID_OVER = Way("adapter laid over the base", EngineSettings(), adapter=True)
 
 
 def engine_ways() -> list[Way]:
@@ -363,10 +363,7 @@ def engine_ways() -> list[Way]:
             for bits in (8, 4)
         ]
     if find_spec("peft"):
-        ways += [
-            LAID_OVER,
-            Way("adapter merged", EngineSettings(), adapter="merged", reference=LAID_OVER.name),
-        ]
+        ways.append(LAID_OVER)
     return ways
 
 
@@ -476,7 +473,6 @@ class Ours:
             engine=way.engine,
             quantization=way.quantization,
             adapter=str(folder / ADAPTER) if way.adapter else None,
-            merge=way.adapter == "merged",
         )
         # Exclude one-time costs of a process: the check of the prefix cache and the first call of a kernel.
         for _ in range(2):

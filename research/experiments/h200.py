@@ -40,7 +40,7 @@ from interleave_thinker.backend.models.vram.placement import (
     moments,
     plan_memory,
 )
-from interleave_thinker.backend.models.vram.shapes import KNOWN, ImageShape, published_fields
+from interleave_thinker.backend.models.vram.shapes import KNOWN, SHAPES, ImageShape
 
 from .agents import unequal
 from .agents_loops import SMALL, WAYS, Forced, Ours, PlainLoop, Way, build, make_work
@@ -57,7 +57,7 @@ def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> P
     if tiny:
         return folder
     small = json.loads((folder / "config.json").read_text())
-    config = Qwen3VLConfig(**published_fields(AGENT), **{name: small[name] for name in IDS})
+    config = Qwen3VLConfig(**SHAPES[AGENT], **{name: small[name] for name in IDS})
     # The parts before rotary embeddings are as published; the rest of the text configuration is the classes'
     # default.
     config.text_config.rope_parameters = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.importer import CONSTANTS, import_official
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply
-from interleave_thinker.backend.core.shown_text import JoinedHalves, valid_text
+from interleave_thinker.backend.core.shown_text import valid_text
 from interleave_thinker.backend.core.types import Fault, Plan, Request, Step, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.models.judge import ChatJudge
@@ -21,15 +21,10 @@ RUN = Path(__file__).parents[1] / "data" / "run"
 ANY = st.text(st.sampled_from(["a", "é", "😀", "\ud83d", "\ude00", "\udcff"]), max_size=12)
 
 
-@given(ANY, st.integers(1, 3))
-def test_pieces_of_any_size_are_joined_to_the_same_valid_text(text: str, size: int) -> None:
+@given(ANY)
+def test_a_repaired_text_is_valid_and_stays_as_it_is(text: str) -> None:
     valid = valid_text(text)
     valid.encode()
-    joined = JoinedHalves()
-    pieces = [joined.add(text[start : start + size]) for start in range(0, len(text), size)]
-    assert "".join([*pieces, joined.end()]) == valid
-    for piece in pieces:
-        piece.encode()
     assert valid_text(valid) == valid
 
 

@@ -11,8 +11,7 @@ from support import tiny_checkpoint
 from support.cli_calls import call
 from typer.testing import CliRunner
 
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
-from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.models.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.models.chat.local.chat import TransformersChat
 from interleave_thinker.backend.models.generators.encoding_cache import EncodingCacheSettings
@@ -80,11 +79,6 @@ def test_doctor_shows_the_settings_of_an_agent(checkpoint: Path) -> None:
     assert "prefix_tokens: off" in doctor("--agent", "tinyworld")
     found = json.loads(doctor("--agent", f"transformers:{checkpoint}", "--json"))
     assert found["engine"] == EngineSettings().model_dump() and found["device"] == "cpu"
-
-
-def test_fp8_is_rejected_on_a_device_without_it(checkpoint: Path) -> None:
-    with pytest.raises(ChatError, match="fp8 requires an NVIDIA GPU"):
-        open_chat(f"transformers:{checkpoint}", device="cpu", quantization="fp8")
 
 
 def test_each_agent_has_its_own_reply_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """400 stories of the tiny world, with and without the cached question: equal plans, verdicts and images.
 
 Every story is planned, generated and judged twice by the shipped agents. The last quarter has two candidates
-for each attempt, judged in a batch. `tests/backend/models/chat/test_prefix_cache.py` compares single replies.
+for each attempt, judged in a batch. `tests/backend/models/chat/test_local_chat.py` compares single replies.
 """
 
 from __future__ import annotations

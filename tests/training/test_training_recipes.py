@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.backend.models.vram.shapes import published_config
+from interleave_thinker.backend.models.vram.shapes import SHAPES
 from interleave_thinker.research.tinyworld.ablation.settings import AblationSettings
 from interleave_thinker.training.gate.regression_gate import GateSettings
 from interleave_thinker.training.recipes.recipe import FOLDER, read_recipe
@@ -23,8 +23,10 @@ VISION = 576_388_336
 
 @pytest.mark.parametrize(("stage", "trained"), [("critic-sft", EIGHT_B - VISION), ("critic-grpo", EIGHT_B)])
 def test_the_published_recipe_trains_the_published_parameters(stage: str, trained: int) -> None:
+    from transformers import Qwen3VLConfig
+
     values = read_recipe("paper-8b", stage)
-    model = empty_model(published_config(values["model"]))
+    model = empty_model(Qwen3VLConfig(**SHAPES[values["model"]]))
     if values["freeze_vision"]:
         ModelParts(model).freeze_seeing()
     assert count_parameters(model) == (trained, EIGHT_B)

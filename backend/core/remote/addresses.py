@@ -116,12 +116,13 @@ class Addresses:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def service_url(text: str, port: int | None = None) -> str:
+def service_url(text: str, port: int | None = None, key_variable: str = "INTERLEAVE_GENERATOR_KEY") -> str:
     """Return the URL of a service without a trailing slash.
 
     Args:
         text: `http://...`, `https://...` or `//HOST...`.
         port: Port for a bare `HOST`. None does not allow bare names.
+        key_variable: Environment variable of the API key, for errors.
 
     Raises:
         SettingsError: The URL is invalid.
@@ -138,8 +139,8 @@ def service_url(text: str, port: int | None = None) -> str:
         raise SettingsError(f"{text[:200]!r} is not a valid URL ({error}).") from error
     if parts.username or parts.password or parts.query or parts.fragment:
         raise SettingsError(
-            "The URL of a service may contain only scheme, host, port and path.",
-            "Put an API key into the environment variable INTERLEAVE_GENERATOR_KEY.",
+            "The address of a server may contain only a host, a port and a path.",
+            f"Put an API key into the environment variable {key_variable}.",
         )
     if parts.scheme not in ("http", "https") or not parts.hostname or number == 0 or _has_spaces(text):
         raise SettingsError(

@@ -12,11 +12,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
-
-from ..errors import SettingsError, first_fault
+from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import MAX_STEP_IMAGES, Enhancement, Plan, StepSettings
 from .adoption import adopt, forwards
@@ -24,7 +22,6 @@ from .adoption import adopt, forwards
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Options = TypeVar("Options", bound=BaseModel)
 CONNECT = "Choose a generator, or remove the prompt of every step from the plan."
 
 
@@ -316,20 +313,6 @@ class NoGenerator(Generator):
             SettingsError: Always.
         """
         raise SettingsError("The run has no generator.", CONNECT)
-
-
-def read_options(generator: str, kind: type[Options], given: dict[str, Any]) -> Options:
-    """Return the options of a generator with these values.
-
-    Raises:
-        SettingsError: A value is invalid; the message names the option.
-    """
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        fault = first_fault(error)
-        message = f"Generator {generator!r}, option {fault.place}={str(fault.value)[:100]}: {fault.reason}."
-        raise SettingsError(message) from error
 
 
 def check_text_only(plan: Plan) -> None:

@@ -12,11 +12,13 @@ from pydantic import (
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
+    ValidationError,
     field_validator,
     model_serializer,
     model_validator,
 )
 
+from ..errors import SettingsError, first_fault
 from ..pictures import Picture
 from ..shown_text import valid_text
 
@@ -32,6 +34,7 @@ Such a setting has an option of its own on the command line. All others are set 
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")
+Options = TypeVar("Options", bound=BaseModel)
 Several = Annotated[tuple[Item, ...], FailFast()]
 """Values in order. Validation stops at the first error, because a million errors would take a gigabyte."""
 
@@ -124,6 +127,25 @@ class StepLora(Value):
     @model_serializer(mode="wrap")
     def _as_name(self, fields: SerializerFunctionWrapHandler) -> Any:
         return fields(self) if self.digest else self.name
+
+
+def read_options(what: str, kind: type[Options], given: dict[str, Any]) -> Options:
+    """Return options with these values.
+
+    Args:
+        what: What the options belong to, for the error, such as "Generator 'http'".
+        kind: Class of the options.
+        given: Their values.
+
+    Raises:
+        SettingsError: A value is invalid; the message names the option.
+    """
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        fault = first_fault(error)
+        named = f"{fault.place}={str(fault.value)[:100]}"
+        raise SettingsError(f"{what}, option {named}: {fault.reason}.") from error
 
 
 def bounded_identity(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Options of llama.cpp's server.
+"""Agents in GGUF files: their files, and llama.cpp's server with one client for each agent.
 
 Only what a user has a reason to change is an option. The server's sampling defaults, which a model file may
 change, are set to neutral values, so that requests without sampling settings are not restricted.
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ...core.answers.grammar import GrammarName
-from ...core.errors import ChatError, SettingsError, first_fault
+from ...core.errors import ChatError
 from ...core.files.bounded_reader import opened
 from ...core.pictures import Picture
 from ...core.prompts.prompt_set import PromptSet
@@ -26,10 +26,11 @@ from ...core.prompts.trained_with import TrainedWith, trained_with
 from ...core.remote.call import check_seconds
 from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
 from ...core.types import Value
+from ...core.types.values import read_options
 from ..checkpoints.checkpoint import files_digest, path_of
 from .grammars import answer_gbnf
 from .llamacpp_server import KEY_VARIABLE, LlamaServer, find_server, has_cards, has_shared_slots
-from .openai_chat import DEADLINE, OpenAIChat, ServerKind
+from .openai_chat import DEADLINE, OpenAIChat
 
 CONTEXT = 16384
 MIN_CONTEXT = 2048
@@ -52,7 +53,6 @@ FORMATS = ("f16", "bf16", "q8_0", "f32")
 FORMAT = re.compile(r"[-._]?(?:ud[-_])?(?:iq\d\w*|t?q\d\w*|mxfp4\w*|bf16|fp?16|fp?32)$", re.IGNORECASE)
 HEADER = 24
 """Length of the header in bytes: magic, version, number of tensors, number of values."""
-MAX_PARTS = 1000
 WAIT_SECONDS = 0.1
 _servers_lock = threading.Lock()
 
@@ -178,24 +178,22 @@ def find_gguf(argument: str, projector: str | None = None) -> GgufAgent:
 
 
 def _parts(model: Path) -> tuple[Path, ...]:
+    """Return the file and its other parts, which llama.cpp finds by their names too."""
     match = PART.fullmatch(model.name)
     if match is None:
         return (model,)
     stem, _, of = match.groups()
-    if int(of) > MAX_PARTS:
+    parts = sorted(path for path in model.parent.iterdir() if _is_part(path, stem, of))
+    if len(parts) != int(of):
         raise ChatError(
-            f"{model.name!r} has {int(of)} parts by its name; the maximum is {MAX_PARTS}.",
-            "Check the file name.",
+            f"{model.name!r} has {len(parts)} of its {int(of)} parts.", "Download all parts into one folder."
         )
-    parts = tuple(
-        model.with_name(f"{stem}-{number:05}-of-{of}{model.suffix}") for number in range(1, int(of) + 1)
-    )
-    missing = [part.name for part in parts if not part.is_file()]
-    if missing:
-        raise ChatError(
-            f"Part {missing[0]!r} of {model.name!r} is missing.", "Download all parts into one folder."
-        )
-    return parts
+    return tuple(parts)
+
+
+def _is_part(path: Path, stem: str, of: str) -> bool:
+    match = PART.fullmatch(path.name)
+    return match is not None and match.group(1, 3) == (stem, of) and path.is_file()
 
 
 def _projector_beside(model: Path) -> Path | None:
@@ -271,15 +269,6 @@ class SharedServer:
         # The last agent closes its pipe, which ends the server; this waits for its end.
         weakref.finalize(self, self.process.stop)
 
-    def fields(self, settings: ReplySettings) -> dict[str, Any]:
-        """Return the fields of a request that select the slot of its role."""
-        slot = {"id_slot": SLOTS.index(settings.role)} if self.has_slots else {}
-        return {"cache_prompt": True, **slot}
-
-    def constraint(self, name: GrammarName) -> dict[str, Any]:
-        """Return the field that constrains a reply to the grammar of an answer."""
-        return {"grammar": answer_gbnf(name, self.process.opens_thought())}
-
     def restore(self) -> None:
         """Do nothing: the next reply starts the server, which then uses the freed VRAM."""
 
@@ -289,6 +278,22 @@ class SharedServer:
             self.process.stop()
 
 
+class _Client(OpenAIChat):
+    """The client of a server of this process."""
+
+    server: SharedServer
+    obeys_constraints = True
+
+    def extra_fields(self, settings: ReplySettings) -> dict[str, Any]:
+        """Return the fields that select the slot of a role."""
+        slot = {"id_slot": SLOTS.index(settings.role)} if self.server.has_slots else {}
+        return {"cache_prompt": True, **slot}
+
+    def constraint(self, name: GrammarName) -> dict[str, Any]:
+        """Return the field with the grammar of an answer."""
+        return {"grammar": answer_gbnf(name, self.server.process.opens_thought())}
+
+
 class LlamaCppChat(ChatModel):
     """A chat backend with its own llama.cpp server. Its prompt set is the one next to its files."""
 
@@ -296,7 +301,7 @@ class LlamaCppChat(ChatModel):
         self._server = server
         check_seconds(timeout=timeout, deadline=deadline)
         self._timeout, self._deadline = timeout, deadline
-        self._client: tuple[int, OpenAIChat | None] = 0, None
+        self._client: tuple[int, _Client | None] = 0, None
         model = server.files.model
         self._trained = trained_with(model.parent, file=model.name)
 
@@ -406,15 +411,15 @@ class LlamaCppChat(ChatModel):
                 error.hint = "Increase context, or show the agent fewer or smaller images."
             raise
 
-    def _client_at(self, address: str) -> OpenAIChat:
+    def _client_at(self, address: str) -> _Client:
         """Return the client of the running server; each start has another key."""
         process = self._server.process
         started, client = self._client
         if client is None or started != process.starts:
-            kind = ServerKind(self._server.fields, self._server.constraint, constrains=True)
-            client = OpenAIChat(
-                "agent", f"{address}/v1", process.key, self._timeout, KEY_VARIABLE, self._deadline, kind
+            client = _Client(
+                "agent", f"{address}/v1", process.key, self._timeout, KEY_VARIABLE, self._deadline
             )
+            client.server = self._server
             self._client = process.starts, client
         return client
 
@@ -443,11 +448,7 @@ def open(
         ChatError: The files cannot be used.
         SettingsError: An option is not valid, or llama.cpp is not installed.
     """
-    try:
-        settings = LlamaCppSettings(**options)
-    except ValidationError as error:
-        fault = first_fault(error)
-        raise SettingsError(f"Option {fault.place} of chat backend 'llamacpp': {fault.reason}.") from error
+    settings = read_options("Chat backend 'llamacpp'", LlamaCppSettings, options)
     files = find_gguf(argument, settings.mmproj)
     digest = files.digest
     with _servers_lock:

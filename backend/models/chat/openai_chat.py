@@ -1,15 +1,18 @@
-"""Pydantic models of the events that a chat server sends."""
+"""A model on a server with the chat API of OpenAI: vLLM, SGLang, llama.cpp, Ollama, or a provider.
+
+A reply is streamed. Everything in it is read with bounds, the key is masked in every text, and P(success) is
+measured from the log-probabilities. Optional fields that a server rejects are not sent again.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, ValidationError
+from pydantic import BaseModel, Field, PlainValidator, ValidationError
 from typing_extensions import TypedDict
 
 from ...core.answers.grammar import GrammarName
@@ -18,6 +21,7 @@ from ...core.files.bounded_reader import parse_json
 from ...core.machine.counters import count
 from ...core.pictures import Picture
 from ...core.prompts.trained_with import TrainedWith, say_once, served
+from ...core.remote.addresses import service_url
 from ...core.remote.api_keys import GrowingMask, KeyMask, check_variable, key_for, read_key
 from ...core.remote.call import (
     OnText,
@@ -30,7 +34,7 @@ from ...core.remote.call import (
 )
 from ...core.remote.server import RemoteServer
 from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, scaled_down
-from ...core.shown_text import JoinedHalves
+from ...core.shown_text import valid_text
 from ...core.types.values import ValidTexts
 from .grammars import answer_schema
 from .verdict_watch import AnswerWatch, YesNoWatch, probability_of_true, watch_of
@@ -78,10 +82,10 @@ DEADLINE = 1800.0
 
 
 def _as_written(value: Any) -> str:
-    """Return a text that may contain a lone surrogate, which pydantic's `str` rejects."""
+    """Return a text without lone surrogates, which pydantic's `str` rejects."""
     if not isinstance(value, str):
         raise ValueError(f"a text is expected, but got {type(value).__name__}")
-    return value
+    return valid_text(value)
 
 
 def _joined_parts(value: Any) -> str | None:
@@ -94,15 +98,16 @@ def _joined_parts(value: Any) -> str | None:
     return "".join(map(_as_written, texts))
 
 
-def _token_count(value: Any) -> int | None:
-    """Return a token count; `None` if the value is not a possible count."""
+def _token_count(value: Any, *names: str) -> int | None:
+    """Return the token count at this path; `None` if it is not a possible count."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
     return int(value) if whole and 0 <= value <= MAX_TEXT_CHARACTERS else None
 
 
 _Written = Annotated[str, PlainValidator(_as_written)]
 _Content = Annotated[str | None, PlainValidator(_joined_parts)]
-_Count = Annotated[int | None, PlainValidator(_token_count)]
 
 
 class _TopToken(TypedDict):
@@ -135,42 +140,26 @@ class _Choice(ValidTexts):
     finish_reason: str | None = None
 
 
-def _object_or_none(value: Any) -> Any:
-    return value if isinstance(value, dict) else None
-
-
-class _PromptDetails(BaseModel):
-    cached_tokens: _Count = None
-
-
-class Usage(BaseModel):
-    """Token counts of a reply."""
-
-    completion_tokens: _Count = None
-    prompt_tokens: _Count = None
-    prompt_tokens_details: Annotated[_PromptDetails | None, BeforeValidator(_object_or_none)] = None
-
-
-class _Timings(BaseModel):
-    """Counts of llama.cpp's server, which older versions send without usage details."""
-
-    cache_n: _Count = None
-
-
 class Event(BaseModel):
     """An event of a stream, or a whole reply."""
 
     choices: list[_Choice] = Field(default_factory=list, max_length=MAX_CHOICES)
-    usage: Annotated[Usage | None, BeforeValidator(_object_or_none)] = None
-    timings: Annotated[_Timings | None, BeforeValidator(_object_or_none)] = None
+    usage: object = None
+    timings: object = None
+    """Counts of llama.cpp's server, which older versions send without usage details."""
     error: object = None
 
     @property
-    def cached_tokens(self) -> int | None:
-        """Tokens of the prompt that were in the server's cache."""
-        details = self.usage.prompt_tokens_details if self.usage else None
-        cached = details.cached_tokens if details else None
-        return self.timings.cache_n if cached is None and self.timings else cached
+    def counts(self) -> dict[str, int]:
+        """The token counts that the server reports, by their names in a reply."""
+        cached = _token_count(self.usage, "prompt_tokens_details", "cached_tokens")
+        found = {
+            # A server that reports no tokens of the reply does not count them.
+            "tokens": _token_count(self.usage, "completion_tokens") or None,
+            "question_tokens": _token_count(self.usage, "prompt_tokens"),
+            "cached_tokens": _token_count(self.timings, "cache_n") if cached is None else cached,
+        }
+        return {name: number for name, number in found.items() if number is not None}
 
 
 class FieldsRejected(Exception):
@@ -179,32 +168,6 @@ class FieldsRejected(Exception):
     def __init__(self, fields: Sequence[str]) -> None:
         super().__init__(", ".join(fields))
         self.fields = frozenset(fields)
-
-
-def response_format(name: GrammarName) -> dict[str, Any]:
-    """Return the field that constrains a reply to the JSON schema of an answer."""
-    schema = {"name": name, "strict": True, "schema": answer_schema(name)}
-    return {"response_format": {"type": "json_schema", "json_schema": schema}}
-
-
-def nothing_more(settings: ReplySettings) -> dict[str, Any]:
-    """Return the additional fields of a server of which nothing is known."""
-    return {}
-
-
-@dataclass(frozen=True)
-class ServerKind:
-    """What a kind of server is sent in addition to the usual fields.
-
-    Attributes:
-        extra: Returns the additional fields of a request.
-        constraint: Returns the field that constrains a reply to an answer.
-        constrains: Whether it is certain that the server does so, so that a reply may be stopped at true.
-    """
-
-    extra: Callable[[ReplySettings], dict[str, Any]] = nothing_more
-    constraint: Callable[[GrammarName], dict[str, Any]] = response_format
-    constrains: bool = False
 
 
 def rejected_fields(body: Mapping[str, Any], said: str) -> Sequence[str]:
@@ -232,33 +195,25 @@ def message_json(message: Message, area: int) -> dict[str, Any]:
 class Chunk:
     """A piece of a reply.
 
-    `reasoning` is the text that the server extracted from think tags. `alternatives` contains each token with
-    its most likely alternatives and their log-probabilities.
+    `reasoning` is the text that the server extracted from think tags, `counts` are the token counts that it
+    reports as fields of a reply. `alternatives` contains each token with its most likely alternatives and
+    their log-probabilities.
     """
 
     text: str
     reasoning: str = ""
     tokens: int = 0
-    total_tokens: int = 0
-    question_tokens: int | None = None
-    cached_tokens: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
     finish: str | None = None
     alternatives: tuple[tuple[str, Alternatives], ...] = ()
 
 
-def read_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
-    """Yield the pieces of a reply as they arrive, in whole characters.
+def _chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
+    """Yield the pieces of a reply as they arrive.
 
     Raises:
         ChatError: The answer is not a reply, or it is too large.
     """
-    whole = _WholeCharacters()
-    for chunk in _raw_chunks(server, response):
-        yield whole.add(chunk)
-    yield whole.end()
-
-
-def _raw_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chunk]:
     if "text/event-stream" not in response.headers.get("content-type", ""):
         yield _chunk(server.whole(response, MAX_REPLY_BYTES).decode("utf-8", "replace"), server)
         return
@@ -281,30 +236,6 @@ def _raw_chunks(server: RemoteServer, response: httpx.Response) -> Iterator[Chun
         raise ChatError(
             f"{server.url} broke off its answer after {length} characters.", "Check the server's log."
         )
-
-
-class _WholeCharacters:
-    """Joins characters that are split between pieces, in text, reasoning and tokens."""
-
-    def __init__(self) -> None:
-        self._text, self._reasoning, self._tokens = JoinedHalves(), JoinedHalves(), JoinedHalves()
-
-    def add(self, chunk: Chunk) -> Chunk:
-        """Return a piece with whole characters."""
-        reasoning = self._reasoning.add(chunk.reasoning)
-        if chunk.text:
-            # When the reply starts, the reasoning is complete.
-            reasoning += self._reasoning.end()
-        return replace(
-            chunk,
-            text=self._text.add(chunk.text),
-            reasoning=reasoning,
-            alternatives=tuple((self._tokens.add(token), others) for token, others in chunk.alternatives),
-        )
-
-    def end(self) -> Chunk:
-        """Return the rest that waited for its second half."""
-        return Chunk(text=self._text.end(), reasoning=self._reasoning.end())
 
 
 def probability_in(
@@ -334,10 +265,9 @@ class StreamedReply:
     def __init__(self, watch: AnswerWatch | None, on_token: OnText, mask: KeyMask) -> None:
         self._parts: list[str] = []
         self._tokens = 0
-        self._question_tokens: int | None = None
-        self._cached_tokens: int | None = None
+        self._counts: dict[str, int] = {}
         self._in_reasoning = False
-        self._finish = "end"
+        self._finish: Literal["end", "length", "verdict"] = "end"
         self._watch = watch
         self._on_token = on_token
         self._mask = GrowingMask(mask)
@@ -351,11 +281,8 @@ class StreamedReply:
             self._finish = "verdict"
             text = text[: len(text) - self._watch.stop()]
         self._take(self._mask.add(text))
-        self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
-        if chunk.question_tokens is not None:
-            self._question_tokens = chunk.question_tokens
-        if chunk.cached_tokens is not None:
-            self._cached_tokens = chunk.cached_tokens
+        self._tokens += chunk.tokens
+        self._counts |= chunk.counts
         if chunk.finish == "length":
             self._finish = "length"
 
@@ -388,15 +315,11 @@ class StreamedReply:
     def reply(self) -> Reply:
         """Return the reply so far."""
         self._take(self._mask.end())
-        return Reply.model_validate(
-            {
-                "text": "".join(self._parts),
-                "tokens": self._tokens,
-                "question_tokens": self._question_tokens,
-                "cached_tokens": self._cached_tokens,
-                "probability": self._watch and self._watch.probability(),
-                "finish": self._finish,
-            }
+        return Reply(
+            text="".join(self._parts),
+            probability=self._watch and self._watch.probability(),
+            finish=self._finish,
+            **{"tokens": self._tokens, **self._counts},
         )
 
     def _take(self, text: str) -> None:
@@ -423,7 +346,7 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
     if not event.choices:
         # The last event of a stream may contain only the usage.
         if streamed:
-            return Chunk("", **_counts(event))
+            return Chunk("", counts=event.counts)
         raise ChatError(f"{where} sent a reply without choices: {server.quote(data)}")
     choice = event.choices[0]
     text = choice.delta or choice.message
@@ -434,24 +357,13 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
         text=content[: MAX_TEXT_CHARACTERS + 1],
         reasoning=reasoning[: MAX_TEXT_CHARACTERS + 1],
         tokens=len(tokens) or int(bool(content or reasoning)),
-        **_counts(event),
+        counts=event.counts,
         finish=choice.finish_reason,
         alternatives=tuple(
             (token.token, tuple((top["token"], top["logprob"]) for top in token.top_logprobs))
             for token in tokens
         ),
     )
-
-
-def _counts(event: Event) -> dict[str, Any]:
-    """Return the server's token counts as fields of a chunk."""
-    counts: dict[str, Any] = {"cached_tokens": event.cached_tokens}
-    if event.usage is not None:
-        counts |= {
-            "total_tokens": event.usage.completion_tokens or 0,
-            "question_tokens": event.usage.prompt_tokens,
-        }
-    return counts
 
 
 class _TooManyTokens(Exception):
@@ -469,6 +381,9 @@ class OpenAIChat(ChatModel):
     for a whole reply including its retries. Optional fields that the server rejects are not sent again.
     """
 
+    obeys_constraints = False
+    """Whether it is certain that the server constrains replies, so that one may be stopped at true."""
+
     def __init__(
         self,
         model: str,
@@ -477,7 +392,6 @@ class OpenAIChat(ChatModel):
         timeout: float = 300.0,
         key_variable: str = KEY_VARIABLES[0],
         deadline: float = DEADLINE,
-        kind: ServerKind = ServerKind(),
     ) -> None:
         check_seconds(timeout=timeout, deadline=deadline)
         self._model = model
@@ -487,7 +401,6 @@ class OpenAIChat(ChatModel):
         self._deadline = deadline
         self._key_variable = key_variable
         self._most_tokens = MAX_TOKENS
-        self._kind = kind
         self._rejected: frozenset[str] = frozenset()
 
     @property
@@ -507,6 +420,15 @@ class OpenAIChat(ChatModel):
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._model!r}, {self._url!r})"
+
+    def extra_fields(self, settings: ReplySettings) -> dict[str, Any]:
+        """Return the fields of a request that only this kind of server knows."""
+        return {}
+
+    def constraint(self, name: GrammarName) -> dict[str, Any]:
+        """Return the field that constrains a reply to an answer."""
+        schema = {"name": name, "strict": True, "schema": answer_schema(name)}
+        return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
     def reply(
         self,
@@ -547,24 +469,19 @@ class OpenAIChat(ChatModel):
         self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
     ) -> Reply:
         with self._server.faults():
-            return self._ask_until_answered(body, settings, on_token, call)
-
-    def _ask_until_answered(
-        self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
-    ) -> Reply:
-        while True:
-            try:
-                return call.retried(partial(self._ask_once, body, settings, on_token, call))
-            except FieldsRejected as refused:
-                # The text contains the answer as well; only its probability, counts or form are lost.
-                self._reject(refused.fields)
-                body = {name: value for name, value in body.items() if name not in refused.fields}
-            except _TooManyTokens as refused:
-                if body["max_tokens"] <= MIN_TOKENS:
-                    raise refused.error from refused
-                body = {**body, "max_tokens": max(MIN_TOKENS, body["max_tokens"] // 2)}
-                # Later requests start with the accepted limit.
-                self._most_tokens = body["max_tokens"]
+            while True:
+                try:
+                    return call.retried(partial(self._ask_once, body, settings, on_token, call))
+                except FieldsRejected as refused:
+                    # The text contains the answer as well; only its probability, counts or form are lost.
+                    self._reject(refused.fields)
+                    body = {name: value for name, value in body.items() if name not in refused.fields}
+                except _TooManyTokens as refused:
+                    if body["max_tokens"] <= MIN_TOKENS:
+                        raise refused.error from refused
+                    # Later requests start with the accepted limit.
+                    self._most_tokens = max(MIN_TOKENS, body["max_tokens"] // 2)
+                    body = {**body, "max_tokens": self._most_tokens}
 
     def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -575,7 +492,7 @@ class OpenAIChat(ChatModel):
             "seed": settings.seed,
             "stream": True,
             "stream_options": {"include_usage": True},
-            **self._kind.extra(settings),
+            **self.extra_fields(settings),
         }
         if settings.temperature > 0 and settings.top_p < 1:
             body |= {"top_p": settings.top_p}
@@ -585,7 +502,7 @@ class OpenAIChat(ChatModel):
         if settings.watch_verdict or settings.watch_yes_no:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         if settings.grammar is not None:
-            body |= self._kind.constraint(settings.grammar)
+            body |= self.constraint(settings.grammar)
         return {name: value for name, value in body.items() if name not in self._rejected}
 
     def _ask_once(
@@ -597,9 +514,9 @@ class OpenAIChat(ChatModel):
         try:
             with self._server.answer(call, "POST", ENDPOINT, self._timeout, body) as response:
                 self._raise_for_status(response, body)
-                held = self._kind.constrains and settings.grammar == "verdict" and self.constrains_replies
+                held = self.obeys_constraints and settings.grammar == "verdict" and self.constrains_replies
                 reading = StreamedReply(watch_of(settings, held), on_token, self._server.mask)
-                for chunk in read_chunks(self._server, response):
+                for chunk in _chunks(self._server, response):
                     started = True
                     reading.add(chunk)
                     if reading.settled:
@@ -667,28 +584,13 @@ def open(
         check_variable(key_variable)
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])
     if match is None or len(argument) > MAX_ARGUMENT:
+        shown = re.sub(r"//[^/@\s]*@", "//(hidden)@", argument)[:MAX_BODY_SHOWN]
         raise SettingsError(
-            f"{_without_secrets(argument)[:MAX_BODY_SHOWN]!r} does not name a model and its server.",
+            f"{shown!r} does not name a model and its server.",
             "Write MODEL@URL, such as qwen3-vl@http://127.0.0.1:8000/v1.",
         )
-    model, url = match.groups()
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise SettingsError(
-            f"The server's address is not valid ({error}).", "Use http://HOST:PORT/PATH."
-        ) from error
-    if parts.username or parts.password or parts.query or parts.fragment or not parts.hostname:
-        raise SettingsError(
-            "The server's address may contain only a host, a port and a path.",
-            f"Put a key into the environment variable {KEY_VARIABLES[0]}.",
-        )
+    model, url = match[1], service_url(match[2], key_variable=KEY_VARIABLES[0])
     if key_variable is None:
         return OpenAIChat(model, url, read_key(*KEY_VARIABLES), timeout, deadline=deadline)
     named = key_variable or KEY_VARIABLES[0]
     return OpenAIChat(model, url, key_for(key_variable, url), timeout, named, deadline)
-
-
-def _without_secrets(argument: str) -> str:
-    return re.sub(r"//[^/@\s]*@", "//(hidden)@", argument)

@@ -36,21 +36,6 @@ Each is matched with the name of every adapted module.
 PLAIN_NAME = re.compile(r"(?:[\w-]|\.)+")
 PLAIN_PATTERN = re.compile(r"\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?(?:\|\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?)*")
 """Names with alternatives and open layer numbers. Such a pattern can match in one way only."""
-UNSUPPORTED = (
-    "megatron_config",
-    "layer_replication",
-    "target_parameters",
-    "trainable_token_indices",
-    "velora_config",
-    "alora_invocation_tokens",
-    "use_qalora",
-    "use_bdlora",
-    "monteclora_config",
-    "arrow_config",
-    "kasa_config",
-    "ensure_weight_tying",
-)
-"""Fields of peft that change which weights exist or how they are computed. The first imports a module."""
 PREFIX = "base_model.model."
 FILE = "adapter_model.safetensors"
 MATRICES = ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B", "lora_magnitude_vector")
@@ -64,12 +49,9 @@ def check_fields(config: Mapping[str, Any], folder: Path) -> None:
     """Check that a configuration describes a plain LoRA adapter with all of its own weights.
 
     Raises:
-        ChatError: A field is unsupported, or a value is out of range.
+        ChatError: A value is out of range, or a pattern is not a plain name.
     """
     where = f"The adapter in {str(folder)!r}"
-    for name in UNSUPPORTED:
-        if config.get(name) not in (None, False, [], {}, ""):
-            raise ChatError(f"{where} uses {name!r}, which is not supported.", "Merge it with its own tool.")
     for name in ("rank_pattern", "alpha_pattern"):
         patterns = config.get(name) or {}
         if not isinstance(patterns, dict) or len(patterns) > MAX_PATTERNS:

@@ -19,17 +19,15 @@ import shlex
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import ChatError, boundary
+from ...core.errors import ChatError, InterleaveError, boundary
 from ...core.files import bounded_reader
 from ...core.files.bounded_reader import opened
 from .adapter_files import check_fields
 from .model_folder import MAX_NUMBER, check_files, check_safetensors, check_weights, numbers_of
 
-MAX_HEADER = 64 * 1024 * 1024
 HASHED_WHOLE = 64 * 1024 * 1024
 SAMPLES = 64
 SAMPLE_BYTES = 64 * 1024
@@ -40,10 +38,21 @@ WRITERS = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")
 MERGE = 2
 """llama.cpp's Qwen3-VL always joins blocks of 2 by 2 patches, and does not read the number from the file."""
 VERL_SHARD = "model_world_size_*_rank_*.pt"
-ZERO_SCRIPT = "zero_to_fp32.py"
-ZERO_SHARDS = ("zero_pp_rank_*", "mp_rank_*", "bf16_zero_pp_rank_*")
-FSDP_FOLDERS = ("pytorch_model_fsdp_*", "__*_*.distcp", "*.distcp")
-STEP = re.compile(r"global_step_?(\d+)")
+ZERO = "DeepSpeed ZeRO"
+FOREIGN = (
+    (
+        "verl or EasyR1",
+        (VERL_SHARD, f"actor/{VERL_SHARD}", f"global_step_*/actor/{VERL_SHARD}"),
+        "python -m verl.model_merger merge --backend fsdp --local_dir {} --target_dir {}",
+    ),
+    (
+        ZERO,
+        ("zero_to_fp32.py", "global_step*/*mp_rank_*", "*mp_rank_*"),
+        "python -m deepspeed.utils.zero_to_fp32 {} {} --safe_serialization",
+    ),
+    ("FSDP", ("*.distcp", "pytorch_model_fsdp_*/*.distcp"), "accelerate merge-weights {} {}"),
+)
+"""Checkpoints of other trainers: name, patterns of their files, and the command that converts them."""
 COPY = "then copy the base model's other files (*.json, *.jinja, *.txt) next to the weights"
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 READING = threading.RLock()
@@ -71,18 +80,43 @@ def files_digest(paths: Iterable[Path], names: bool = True) -> str:
     """
     digest = hashlib.blake2b(digest_size=8)
     for path in paths:
-        with opened(path, ChatError) as file:
-            size = os.fstat(file.fileno()).st_size
-            digest.update(f"{path.name if names else ''}\0{size}\0".encode())
-            if size <= HASHED_WHOLE:
-                digest.update(file.read(HASHED_WHOLE))
-                continue
-            length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
-            digest.update(file.read(length))
-            for sample in range(SAMPLES):
-                file.seek(sample * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
-                digest.update(file.read(SAMPLE_BYTES))
+        add_content(digest, path, path.name if names else "", HASHED_WHOLE, skip=8)
     return digest.hexdigest()
+
+
+def add_content(
+    digest: hashlib.blake2b,
+    path: Path,
+    name: str,
+    whole: int,
+    skip: int = 0,
+    kind: type[InterleaveError] = ChatError,
+) -> None:
+    """Add a weight file to a digest: its name, its size and its content.
+
+    Larger files are sampled: their header (all tensor names, dtypes and shapes) and evenly spaced blocks,
+    which any training changes.
+
+    Args:
+        digest: The digest.
+        path: The file.
+        name: Its name in the digest.
+        whole: Maximum bytes of a file or a header that is hashed completely.
+        skip: Bytes at the beginning of a sampled file that are left out.
+        kind: Class of the error of a file that cannot be read.
+    """
+    with opened(path, kind) as file:
+        size = os.fstat(file.fileno()).st_size
+        digest.update(f"{name}\0{size}\0".encode())
+        if size <= whole:
+            digest.update(file.read(whole))
+            return
+        length = 8 + int.from_bytes(file.read(8), "little")
+        file.seek(skip)
+        digest.update(file.read(min(length - skip, whole)))
+        for sample in range(SAMPLES):
+            file.seek(sample * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
+            digest.update(file.read(SAMPLE_BYTES))
 
 
 def is_tested(family: object) -> bool:
@@ -140,70 +174,21 @@ def runs_in_llamacpp(config: Mapping[str, Any]) -> bool:
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Reject checkpoint folders of verl, EasyR1, DeepSpeed ZeRO and FSDP.
+    """Reject checkpoint folders of verl, EasyR1, DeepSpeed ZeRO and FSDP, whose weights are in shards.
 
     Raises:
         ChatError: The folder is one of these; the hint is the command that converts it.
     """
-    whole = _has(folder, "*.safetensors")
-    if not whole:
-        for place in _verl_places(folder):
-            if _has(place, VERL_SHARD):
-                raise _verl(folder, place)
-    zero = folder.parent if any(_has(folder, name) for name in ZERO_SHARDS) else folder
-    is_zero = zero != folder or (folder / ZERO_SCRIPT).exists() or any(_steps(folder))
-    if is_zero and whole:
-        raise ChatError(
-            f"{str(folder)!r} contains DeepSpeed files next to its weights ({ZERO_SCRIPT} is a program). "
-            "Folders with code are not opened.",
-            "Give a copy that contains only *.safetensors, *.json, *.jinja, *.txt and prompt_set.",
-        )
-    if is_zero:
-        command = ["python", "-m", "deepspeed.utils.zero_to_fp32", str(zero), f"{zero}-whole"]
-        raise ChatError(
-            f"{str(folder)!r} is a DeepSpeed ZeRO checkpoint: its weights are in shards.",
-            f"Convert it: {shlex.join([*command, '--safe_serialization'])}, {COPY}.",
-        )
-    if not whole and (shards := next((name for name in FSDP_FOLDERS if _has(folder, name)), None)):
-        place = folder if shards.endswith(".distcp") else next(iter(folder.glob(shards)))
-        command = ["accelerate", "merge-weights", str(place), f"{folder}-whole"]
-        raise ChatError(
-            f"{str(folder)!r} is an FSDP checkpoint: its weights are in shards.",
-            f"Convert it: {shlex.join(command)}, {COPY}.",
-        )
-
-
-def _verl(folder: Path, place: Path) -> ChatError:
-    made = place / "huggingface"
-    what = f"{str(folder)!r} is a verl or EasyR1 checkpoint: its weights are in shards ({str(place)!r})"
-    if _has(made, "*.safetensors"):
-        return ChatError(f"{what}, which are already converted.", f"Give {str(made)!r}.")
-    verl = ["python", "-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(place)]
-    easy_r1 = ["python", "scripts/model_merger.py", "--local_dir", str(place)]
-    return ChatError(
-        f"{what}.",
-        f"Convert it with verl: {shlex.join([*verl, '--target_dir', str(made)])}; or, in the folder of "
-        "EasyR1: "
-        f"{shlex.join(easy_r1)}. Then give {str(made)!r}.",
-    )
-
-
-def _verl_places(folder: Path) -> Iterator[Path]:
-    """Yield the folders that may contain verl's shards, for a folder that the user named."""
-    yield from (folder, folder / "actor")
-    if folder.name == "huggingface":
-        yield folder.parent
-    for step in sorted(_steps(folder), key=lambda path: -int(STEP.fullmatch(path.name)[1])):  # pyright: ignore[reportOptionalSubscript]
-        yield step / "actor"
-
-
-def _steps(folder: Path) -> Iterator[Path]:
-    if folder.is_dir():
-        yield from (path for path in islice(folder.glob("global_step*"), 1000) if STEP.fullmatch(path.name))
-
-
-def _has(folder: Path, pattern: str) -> bool:
-    return folder.is_dir() and next(iter(folder.glob(pattern)), None) is not None
+    if not folder.is_dir() or any(folder.glob("*.safetensors")):
+        return
+    for name, patterns, command in FOREIGN:
+        shard = next((path for pattern in patterns for path in sorted(folder.glob(pattern))), None)
+        if shard is not None:
+            place = shlex.quote(str(folder if name == ZERO else shard.parent))
+            raise ChatError(
+                f"{str(folder)!r} is a {name} checkpoint: its weights are in shards ({shard.name!r}).",
+                f"Convert it: {command.format(place, shlex.quote(f'{folder}-whole'))}, {COPY}.",
+            )
 
 
 def load_whole(folder: Path, **options: Any) -> Any:
@@ -401,23 +386,15 @@ def _check_pixels(folder: Path) -> None:
 
 def _check_weights(folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        shards = set(map(str, dict(read_json(index).get("weight_map") or {}).values()))
-        for shard in sorted(shards):
-            if Path(shard).name != shard or not (folder / shard).is_file():
-                raise ChatError(
-                    f"{str(folder)!r} lacks the weight file {shard!r} that its index lists.",
-                    "The download may be incomplete: download it again.",
-                )
-            check_safetensors(folder / shard)
-        if shards:
-            return
-    if (folder / "model.safetensors").is_file():
-        return check_safetensors(folder / "model.safetensors")
-    check_weights(folder, ChatError)
-    raise ChatError(
-        f"{str(folder)!r} has no model.safetensors.", "The download may be incomplete: download it again."
-    )
+    named = dict(read_json(index).get("weight_map") or {}) if index.is_file() else {}
+    for name in sorted(set(map(str, named.values()))) or ["model.safetensors"]:
+        if Path(name).name != name or not (folder / name).is_file():
+            check_weights(folder, ChatError)
+            raise ChatError(
+                f"{str(folder)!r} lacks the weight file {name!r}.",
+                "The download may be incomplete: download it again.",
+            )
+        check_safetensors(folder / name)
 
 
 def _from_hub(name: str, download: bool) -> Path:

@@ -34,9 +34,8 @@ from ...core.remote.addresses import Addresses
 from ...core.remote.api_keys import GEMINI_KEY, key_for, read_key
 from ...core.remote.balanced import Endpoint
 from ...core.remote.server import RemoteServer
-from ...core.seams.generator import read_options
 from ...core.types import MAX_STEP_IMAGES, DrawSettings, StepSettings, shown_beside
-from ...core.types.values import bounded_identity
+from ...core.types.values import bounded_identity, read_options
 from .images_api import UNSEEDED
 from .service_client import (
     DEADLINE,
@@ -119,7 +118,7 @@ def open(
             "The argument is not the name of a Gemini model.",
             "Use gemini:MODEL, such as gemini:gemini-3-pro-image, or gemini:MODEL@URL for a proxy.",
         )
-    wanted = read_options("gemini", GeminiOptions, given)
+    wanted = read_options("Generator 'gemini'", GeminiOptions, given)
     shape = image_shape(wanted.sides or (CLASS_SIDE, CLASS_SIDE), match[1])
     if match[2] is None and read_key(GEMINI_KEY) is None:
         raise SettingsError(

@@ -20,9 +20,8 @@ from ...core.pictures import Picture
 from ...core.remote.addresses import Addresses
 from ...core.remote.balanced import Endpoint
 from ...core.remote.server import MAX_SHOWN, RemoteServer
-from ...core.seams.generator import read_options
 from ...core.types import MAX_TEXT, StepSettings
-from ...core.types.values import bounded_identity
+from ...core.types.values import bounded_identity, read_options
 from .service_client import (
     DEADLINE,
     MAX_ANSWER_BYTES,
@@ -101,7 +100,7 @@ def open(
         GeneratorError: No service answers.
         Cancelled: `interrupted` returned True.
     """
-    wanted = read_options("http", DrawOptions, given)
+    wanted = read_options("Generator 'http'", DrawOptions, given)
     width, height = wanted.sides or (None, None)
     options = {
         "guidance_scale": wanted.guidance,
@@ -164,7 +163,7 @@ class HttpGenerator(ServiceClient):
 
         def read(server: RemoteServer, data: bytes) -> Picture | GeneratorError:
             picture, ignored = _picture_in(data, server, most)
-            self._unused.show(server, ignored)
+            self._log_unused(server, ignored)
             return picture
 
         return self._draw(question, request_digest(prompt, [source] if source else [], seed), read)

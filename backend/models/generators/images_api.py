@@ -27,15 +27,13 @@ from ...core.errors import GeneratorError, SettingsError
 from ...core.files.bounded_reader import parse_json
 from ...core.pictures import Picture, open_mask
 from ...core.remote.addresses import Addresses
-from ...core.remote.balanced import GREETING_SECONDS, Endpoint, Unanswered
+from ...core.remote.balanced import Endpoint, Unanswered
 from ...core.remote.call import RemoteCall
 from ...core.remote.server import Form, RemoteServer
-from ...core.seams.generator import read_options
 from ...core.types import MAX_STEP_IMAGES, StepSettings, shown_beside
-from ...core.types.values import bounded_identity
+from ...core.types.values import bounded_identity, read_options
 from .service_client import (
     DEADLINE,
-    MARGIN,
     MAX_ANSWER_BYTES,
     DrawOptions,
     Maker,
@@ -44,15 +42,13 @@ from .service_client import (
     ServiceQuery,
     ServiceRefused,
     asked,
-    at_the_same_time,
     decoded,
-    late_error,
     raise_refusal,
     read_answer,
     request_digest,
 )
 
-PAGE = "/openapi.json"
+PAGE, PAGE_SECONDS = "/openapi.json", 5.0
 MAX_BYTES = 8 * 1024 * 1024
 MAX_VALUES = 400_000
 ROUTES = ("/images/generations", "/images/edits")
@@ -121,7 +117,7 @@ def open(
             "The argument does not name a model and its server.",
             "Use images:MODEL@URL, for example images:qwen-image-edit@http://127.0.0.1:8000/v1.",
         )
-    wanted = read_options("images", ImagesOptions, given)
+    wanted = read_options("Generator 'images'", ImagesOptions, given)
     addresses = Addresses(match[2], wanted.service_port, VERSION)
     return ImagesGenerator(match[1], Reach(addresses, deadline, interrupted, wanted.mixed), wanted)
 
@@ -144,8 +140,10 @@ class ImagesGenerator(ServiceClient):
         self._mask = open_mask(Path(options.mask).expanduser()) if options.mask else None
         self._beside: tuple[Picture, ...] = ()
         self._learned = _Learned()
+        self._named = named(options.extras) if options.extras is not None else None
+        self._described: dict[str, Takes] = {}
         super().__init__(reach)
-        self._takes = named(options.extras) if options.extras is not None else self._described()
+        self._takes = self._named or reduce(Takes.and_also, self._described.values())
         self._extras = self._wanted(options)
         shown = {**self._extras, "size": options.size, "mask": self._mask and self._mask.digest}
         given = " ".join(f"{name}={value!r}" for name, value in sorted(shown.items()) if value is not None)
@@ -200,20 +198,18 @@ class ImagesGenerator(ServiceClient):
 
         def read(server: RemoteServer, said: bytes) -> Picture:
             picture, ignored = image_in(said, server, question.path, most)
-            self._unused.show(server, ignored)
+            self._log_unused(server, ignored)
             return picture
 
         question = self._question(prompt, images, seed)
-        try:
-            return self._draw(question, digest, read)
-        except ServiceRefused as refusal:
-            if FORMAT not in refusal.said or not self._learned.names_format:
-                raise_refusal(refusal)
-            self._learned.names_format = False
+        while True:
             try:
-                return self._draw(self._question(prompt, images, seed), digest, read)
-            except ServiceRefused as second:
-                raise_refusal(second)
+                return self._draw(question, digest, read)
+            except ServiceRefused as refusal:
+                if FORMAT not in refusal.said or not self._learned.names_format:
+                    raise_refusal(refusal)
+            self._learned.names_format = False
+            question = self._question(prompt, images, seed)
 
     def _question(self, prompt: str, images: Sequence[Picture], seed: int) -> ServiceQuery:
         fields: dict[str, Any] = {"model": self._model, "prompt": prompt, "n": 1, **self._extras}
@@ -261,32 +257,17 @@ class ImagesGenerator(ServiceClient):
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
         self._makers.add(endpoint.url, Maker(self._model))
 
-    def _described(self) -> Takes:
-        """Return what all reachable servers accept, according to their own descriptions."""
-        found: list[Takes] = []
-        seconds = min(self._deadline, GREETING_SECONDS)
-        where = f"GET {PAGE} of {self._where}"
-        late = late_error(where, seconds)
-
-        def read(endpoint: Endpoint, call: RemoteCall) -> None:
-            server = _beside_version(endpoint.server)
-            page = ServiceQuery("GET", PAGE, MAX_BYTES, missing=NOT_SHOWN | {401})
-            try:
-                said = asked(server, call, page, min(GREETING_SECONDS, call.seconds_left))
-            except (Unanswered, GeneratorError):
-                said = b""  # descriptions are optional
-            found.append(described(said))
-
-        def ask(call: RemoteCall) -> list[Takes]:
-            there = [one for one in self._endpoints.now() if not one.must_greet]
-            pages = [lambda one=one: read(one, call) for one in there]
-            for error in at_the_same_time(pages, seconds, late):
-                if error is not late:
-                    raise error
-                found.append(Takes())
-            return found
-
-        return reduce(Takes.and_also, self._carried_out(ask, seconds + MARGIN, where))
+    def _greet(self, endpoint: Endpoint, call: RemoteCall) -> None:
+        """Greet a server, and read what it accepts in its own description, which is optional."""
+        super()._greet(endpoint, call)
+        if self._named is not None or endpoint.url in self._described:
+            return
+        page = ServiceQuery("GET", PAGE, MAX_BYTES, missing=NOT_SHOWN | {401})
+        try:
+            said = asked(_beside_version(endpoint.server), call, page, min(PAGE_SECONDS, call.seconds_left))
+        except (Unanswered, GeneratorError):
+            said = b""
+        self._described[endpoint.url] = described(said)
 
 
 def _beside_version(server: RemoteServer) -> RemoteServer:

@@ -22,6 +22,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -30,7 +31,6 @@ from ...core.errors import (
     Cancelled,
     DrawRefused,
     GeneratorError,
-    InterleaveError,
     PictureError,
     SettingsError,
     first_fault,
@@ -246,28 +246,30 @@ def at_the_same_time(work: Sequence[Callable[[], None]], seconds: float, late: E
     Args:
         work: Functions to run.
         seconds: Maximum time to wait for all.
-        late: Error for each function that did not end in time. The results of the others are kept.
+        late: Error for each function that did not end in time.
 
     Returns:
         The errors.
     """
-    ended: dict[int, Exception | None] = {}
+    arrived: SimpleQueue[Exception | None] = SimpleQueue()
 
-    def done(number: int) -> None:
+    def done(one: Callable[[], None]) -> None:
         try:
-            work[number]()
+            one()
         except Exception as error:  # noqa: BLE001 - returned to the caller
-            ended[number] = error
+            arrived.put(error)
         else:
-            ended[number] = None
+            arrived.put(None)
 
     until = time.monotonic() + seconds
-    threads = [threading.Thread(target=done, args=(number,), daemon=True) for number in range(len(work))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    found = [ended.get(number, late) for number in range(len(work))]
+    for one in work:
+        threading.Thread(target=done, args=(one,), daemon=True).start()
+    found: list[Exception | None] = []
+    for _ in work:
+        try:
+            found.append(arrived.get(timeout=max(0.0, until - time.monotonic())))
+        except Empty:
+            found.append(late)
     return [error for error in found if error is not None]
 
 
@@ -300,28 +302,6 @@ def decoded(content: str, server: RemoteServer, most: int) -> Picture:
         return Picture.from_base64(content, f"The image from {server.url}", most)
     except PictureError as error:
         raise GeneratorError(error.message, error.hint) from error
-
-
-class UnusedOptions:
-    """Logs, once, which options a service ignored.
-
-    A service without an option generates anyway, because clients of the published services send their options
-    to every model. Otherwise an image that silently lacks an option would look like a fault of the model.
-    """
-
-    def __init__(self) -> None:
-        self._shown: set[str] = set()
-
-    def show(self, server: RemoteServer, said: Any) -> None:
-        """Log the names in an answer's list, each once. Anything but a list is ignored."""
-        if not isinstance(said, list):
-            return
-        names = [server.quote(name[:MAX_NAME]) for name in said[:MAX_NAMES] if isinstance(name, str)]
-        new = [name for name in names if name not in self._shown]
-        room = MAX_NAMES - len(self._shown)
-        if new and room > 0:
-            self._shown.update(new[:room])
-            LOG.warning("%s ignores these options: %s.", server.url, ", ".join(new[:room]))
 
 
 @dataclass(frozen=True)
@@ -411,14 +391,6 @@ class Reach:
         check_seconds(deadline=self.deadline)
 
 
-class NotYet(GeneratorError):
-    """A service answers that it will be ready `after` seconds."""
-
-    def __init__(self, error: InterleaveError, after: float) -> None:
-        super().__init__(error.message, error.hint)
-        self.after = after
-
-
 class ServiceClient(Generator):
     """Services that act as one generator. Opening it contacts all of them.
 
@@ -442,7 +414,7 @@ class ServiceClient(Generator):
         self._endpoints = Endpoints(reach.addresses, self._server, GeneratorError)
         self._services = Balanced(self._endpoints, self._greet)
         self._makers = Makers(reach.mixed)
-        self._unused = UnusedOptions()
+        self._shown_unused: set[str] = set()
         self._greet_all()
 
     @property
@@ -506,6 +478,20 @@ class ServiceClient(Generator):
             raise found
         return found
 
+    def _log_unused(self, server: RemoteServer, said: Any) -> None:
+        """Log the options that a service ignored, each once. Anything but a list is ignored.
+
+        A service without an option generates anyway, because clients of the published services send their
+        options to every model. An image that silently lacks an option would look like a fault of the model.
+        """
+        names = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
+        shown = [server.quote(name[:MAX_NAME]) for name in names[:MAX_NAMES]]
+        new = [name for name in shown if name not in self._shown_unused]
+        new = new[: max(0, MAX_NAMES - len(self._shown_unused))]
+        if new:
+            self._shown_unused.update(new)
+            LOG.warning("%s ignores these options: %s.", server.url, ", ".join(new))
+
     def _greet(self, endpoint: Endpoint, call: RemoteCall) -> None:
         page = ServiceQuery(
             "GET", self.greeting, MAX_GREETING_BYTES, missing=self.not_shown, key_variable=self.key_variable
@@ -527,17 +513,19 @@ class ServiceClient(Generator):
         while True:
             known = self._endpoints.now()
             faults = self._greeted(known)
-            unusable = next((error for error in faults if not isinstance(error, GeneratorError)), None)
-            if unusable is not None:
-                raise unusable
+            for fault in faults:
+                if not isinstance(fault, (GeneratorError, Unanswered)):
+                    raise fault
             if len(faults) < len(known):
                 return self._makers.check()
-            waiting = [one for one in faults if isinstance(one, NotYet)]
-            soonest = min(waiting, key=lambda one: one.after, default=None)
-            if soonest is None or time.monotonic() + soonest.after > until:
-                raise soonest or faults[0]
-            LOG.warning("%s Retrying in %.0f s.", soonest.message, soonest.after)
-            self._rest(soonest.after)
+            waits = [(one.after or 0.0, one.error) for one in faults if isinstance(one, Unanswered)]
+            if not waits:
+                raise faults[0]
+            after, error = min(waits, key=lambda one: one[0])
+            if time.monotonic() + after > until:
+                raise error
+            LOG.warning("%s Retrying in %.0f s.", error.message, after)
+            self._rest(max(after, LOOK_EVERY))
 
     def _greeted(self, known: Sequence[Endpoint]) -> list[Exception]:
         """Contact these services and return the errors of those that cannot be used."""
@@ -563,13 +551,13 @@ class ServiceClient(Generator):
             try:
                 self._greet(endpoint, call)
             except Unanswered as fault:
-                if fault.reason == "busy" and fault.after is not None:
-                    raise NotYet(fault.error, max(fault.after, LOOK_EVERY)) from None
+                if fault.after is not None:
+                    raise
                 raise (fault.error if fault.reason == "wrong" else Retryable(fault.error)) from None
 
         try:
             call.retried(greet)
-        except NotYet:
+        except Unanswered:
             self._endpoints.failed(endpoint)
             raise
         except GeneratorError as error:

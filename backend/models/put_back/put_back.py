@@ -155,7 +155,7 @@ def restored(before: Planes, after: Planes) -> Restored:
     predicted = _predicted(before, framed, known)
     mask = changed(predicted, framed, known)
     share = float(mask.mean())
-    reason = _reason(before, predicted, framed, mask, known, share)
+    reason = refusal(before, predicted, framed, mask, known, share)
     if reason:
         return Restored(after, share, reason)
     return Restored(_composed(before, framed, mask, known), share)
@@ -187,10 +187,19 @@ def _tail(difference: Planes, where: torch.Tensor) -> float:
     return float(values[::step].quantile(0.8))
 
 
-def _reason(
+def refusal(
     before: Planes, predicted: Planes, after: Planes, mask: Planes, known: Planes, share: float
 ) -> str:
-    """Return why nothing can be put back, "" if it can."""
+    """Return why nothing can be put back, "" if it can.
+
+    Args:
+        before: BEFORE.
+        predicted: BEFORE in the light and softness of AFTER.
+        after: AFTER in the frame of BEFORE.
+        mask: Mask of pixels that the edit changed.
+        known: Mask of pixels that AFTER contains.
+        share: Share of the image that the edit changed.
+    """
     if share > MOST_CHANGED:
         return f"{100 * share:.0f} % of the image changed"
     if share < LEAST_CHANGED:

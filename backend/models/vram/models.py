@@ -1,4 +1,4 @@
-"""The model in a memory estimate: a known name, a folder, or a single weight file.
+"""The model in a memory estimate: a known name or a folder.
 
 Known names need nothing on the disk. Models on the disk are counted from their headers and configuration. If
 these are insufficient, the error lists the known models, and nothing is guessed.
@@ -15,7 +15,7 @@ from typing import Any
 from ...core.errors import ChatError, SettingsError, boundary
 from ...core.machine.registry import split_spec
 from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
-from ..checkpoints.model_folder import Tensors, tensors_of
+from ..checkpoints.model_folder import tensors_of
 from .shapes import (
     HUB_IDS,
     KNOWN,
@@ -29,23 +29,14 @@ from .shapes import (
     TextEncoders,
     Vae,
     agent_shape,
-    published_fields,
 )
 
 AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in SHAPES}
 """Short names of the known agents, such as qwen3-vl-8b."""
 ELSEWHERE = ("openai", "scripted", "http", "images", "gemini", "fake", "none")
 """Kinds of agents and generators that use no VRAM of the planned GPU."""
-SAME = 0.01
-"""Maximum relative difference in the number of weights of two files of the same model."""
 MAX_NUMBER = 10**15
 """Maximum of all numbers in a shape: a thousand times the weights of the largest models."""
-PARTS_OF_ONE_FILE = {
-    "denoiser": ("model.diffusion_model.",),
-    "vae": ("first_stage_model.", "vae."),
-    "encoder": ("conditioner.", "cond_stage_model.", "text_encoders."),
-}
-"""Prefixes of a model's parts in a single file, as in ComfyUI."""
 
 
 Shipped = Callable[[str], Path]
@@ -80,7 +71,7 @@ def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
     name = argument if kind == "transformers" else spec
     known = AGENTS.get(name.lower(), name)
     if known in SHAPES:
-        return NamedAgent(known, agent_shape(published_fields(known)))
+        return NamedAgent(known, agent_shape(SHAPES[known]))
     try:
         folder = find_checkpoint(name)
     except ChatError as error:
@@ -121,7 +112,7 @@ def _dense(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape | None:
-    """Return the image model of a known name, a diffusers folder or hub id, a file, or a spec.
+    """Return the image model of a known name, a diffusers folder or hub id, or a spec.
 
     Returns:
         The image model, or None if it does not run on this GPU (http:URL).
@@ -134,7 +125,7 @@ def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape |
         return None
     if kind == "tinyworld" and shipped is not None:
         return pipeline_shape(Path(argument) if argument else shipped("generator"))
-    name = argument if kind in ("diffusers", "file") else spec
+    name = argument if kind == "diffusers" else spec
     known = HUB_IDS.get(name, name.lower())
     if known in KNOWN:
         return KNOWN[known]
@@ -142,10 +133,8 @@ def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape |
         path = path_of(name)
     if path.is_dir():
         return pipeline_shape(path)
-    if path.is_file():
-        return file_shape(path)
     raise SettingsError(
-        f"Unknown image model {name!r}: it is neither a folder, nor a file, nor a known name.",
+        f"Unknown image model {name!r}: it is neither a folder nor a known name.",
         f"Known: {', '.join(KNOWN)}, tinyworld.",
     )
 
@@ -235,33 +224,6 @@ def _vae(config: dict[str, Any], weights: int) -> Vae:
     if "base_dim" in config:
         return replace(KNOWN["qwen-image-edit"].vae, weights=weights, width=int(config["base_dim"]))
     return Vae(weights, width=int(config.get("channels", 128)))
-
-
-def file_shape(path: Path) -> ImageShape:
-    """Return the known model that this file contains, completely or only its diffusion model.
-
-    Raises:
-        SettingsError: No known model has that many weights.
-    """
-    tensors = tensors_of(path)
-    counts = {part: _under(tensors, prefixes) for part, prefixes in PARTS_OF_ONE_FILE.items()}
-    main = counts["denoiser"] or sum(tensors.values())
-    for shape in KNOWN.values():
-        if abs(shape.denoiser.weights - main) <= SAME * shape.denoiser.weights:
-            return ImageShape(
-                f"{path.name} ({shape.name})",
-                replace(shape.denoiser, weights=main),
-                replace(shape.encoder, weights=counts["encoder"] or shape.encoder.weights),
-                replace(shape.vae, weights=counts["vae"] or shape.vae.weights),
-            )
-    raise SettingsError(
-        f"{str(path)!r} has {main:,} weights, which matches no known image model.",
-        f"Use the name of a known model of the same architecture: {', '.join(KNOWN)}.",
-    )
-
-
-def _under(tensors: Tensors, prefixes: tuple[str, ...]) -> int:
-    return sum(count for name, count in tensors.items() if name.startswith(prefixes))
 
 
 @contextmanager

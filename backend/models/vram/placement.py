@@ -16,7 +16,7 @@ from pydantic import Field, computed_field
 from ...core.seams.chat_model import MAX_PIXELS
 from ...core.types import Value
 from .models import NamedAgent
-from .shapes import AgentShape, ImageShape, PartName
+from .shapes import AgentShape, ImageShape
 
 AgentPrecision = Literal["bf16", "8-bit", "4-bit"]
 ImagePrecision = Literal["bf16", "fp8"]
@@ -111,30 +111,6 @@ def agent_work(
 def kv_bytes(shape: AgentShape, tokens: int) -> float:
     """Return the bytes of the key/value cache, with one of its layers twice, as while it is extended."""
     return shape.kv_bytes_per_token * tokens * (1 + 1 / shape.layers)
-
-
-def planner_work(shape: AgentShape, precision: AgentPrecision) -> float:
-    """Return the working memory in bytes to plan a request with four images of the maximum area."""
-    return agent_work(shape, PLANNER_TEMPLATE + PROMPT, [MAX_PIXELS] * PLANNED_IMAGES, ANSWER, precision)
-
-
-def critic_work(shape: AgentShape, precision: AgentPrecision, pixels: int) -> float:
-    """Return the working memory in bytes to judge an image of this area against the one before."""
-    return agent_work(shape, CRITIC_TEMPLATE + PROMPT, [pixels, pixels], ANSWER, precision)
-
-
-def image_weights(shape: ImageShape, precision: ImagePrecision) -> dict[PartName, float]:
-    """Return the bytes of the weights of each part.
-
-    fp8 applies to the diffusion model and the text encoder. The VAE keeps 16 bits.
-    """
-    each = BF16 if precision == "bf16" else FP8
-    counts = shape.weights
-    return {
-        "denoiser": counts["denoiser"] * each,
-        "encoder": counts["encoder"] * each,
-        "vae": counts["vae"] * BF16,
-    }
 
 
 def image_work(shape: ImageShape, pixels: int, bytes_each: int = 2) -> int:
@@ -254,27 +230,26 @@ def plan_memory(
     cards: Sequence[int] = CARDS,
     reserve: float = 0.0,
 ) -> MemoryPlan:
-    """Plan the VRAM of these models.
+    """Plan the VRAM of these models. A model is None if it does not run on this GPU.
 
     Args:
-        image: Image model. None if it does not run on this GPU.
-        planner: Planner. None if it does not run on this GPU.
-        critic: Critic. None if it does not run on this GPU.
+        image: Image model.
+        planner: Planner.
+        critic: Critic.
         size: Width and height of the images in pixels.
         cards: Nominal VRAM of the GPUs in GB.
         reserve: Bytes reserved for other programs.
     """
     shared = planner is not None and planner == critic
-    parts = {
-        pair: _parts(image, planner, critic, size[0] * size[1], pair[0], pair[1]) for pair in COMBINATIONS
-    }
+    parts = {pair: _parts(image, planner, critic, size[0] * size[1], *pair) for pair in COMBINATIONS}
+    generator, *agents = (one.name if one else "not on this GPU" for one in (image, planner, critic))
     return MemoryPlan(
-        generator=image.name if image else "not on this GPU",
-        planner=planner.name if planner else "not on this GPU",
-        critic=critic.name if critic else "not on this GPU",
+        generator=generator,
+        planner=agents[0],
+        critic=agents[1],
         size=size,
         reserve=CONTEXT + reserve,
-        parts={" + ".join(pair): tuple(found) for pair, found in parts.items()},
+        parts={" + ".join(pair): found for pair, found in parts.items()},
         cards=tuple(_card(card, parts, shared, CONTEXT + reserve) for card in cards),
     )
 
@@ -286,21 +261,24 @@ def _parts(
     pixels: int,
     agents: AgentPrecision,
     images: ImagePrecision,
-) -> list[ModelPart]:
+) -> tuple[ModelPart, ...]:
+    """Return what planning a request, judging an image against another one, and generating one needs."""
     found = []
     if planner is not None:
-        weights = agent_weights(planner.shape, agents)
-        found.append(ModelPart(name="planner", weights=weights, work=planner_work(planner.shape, agents)))
-    if critic is not None:
-        weights = agent_weights(critic.shape, agents)
-        found.append(
-            ModelPart(name="critic", weights=weights, work=critic_work(critic.shape, agents, pixels))
+        work = agent_work(
+            planner.shape, PLANNER_TEMPLATE + PROMPT, [MAX_PIXELS] * PLANNED_IMAGES, ANSWER, agents
         )
+        found.append(ModelPart(name="planner", weights=agent_weights(planner.shape, agents), work=work))
+    if critic is not None:
+        work = agent_work(critic.shape, CRITIC_TEMPLATE + PROMPT, [pixels, pixels], ANSWER, agents)
+        found.append(ModelPart(name="critic", weights=agent_weights(critic.shape, agents), work=work))
     if image is not None:
-        sizes, work = image_weights(image, images), image.work(pixels)
-        names: tuple[PartName, ...] = ("denoiser", "encoder", "vae")
-        found += [ModelPart(name=name, weights=sizes[name], work=work[name]) for name in names if sizes[name]]
-    return found
+        work = image.work(pixels)
+        for name, weights in image.weights.items():
+            # The VAE keeps 16 bits.
+            each = FP8 if images == "fp8" and name != "vae" else BF16
+            found += [ModelPart(name=name, weights=weights * each, work=work[name])] if weights else []
+    return tuple(found)
 
 
 def moments(parts: Sequence[ModelPart], arrangement: Arrangement, shared: bool = False) -> dict[str, float]:
@@ -345,9 +323,7 @@ def _card(
     reserve: float,
 ) -> CardPlan:
     usable = card * 1024**3 * SEEN
-    fits = tuple(
-        _fit(found, shared, reserve, usable, agents, image) for (agents, image), found in parts.items()
-    )
+    fits = tuple(_fit(found, shared, reserve, usable, *pair) for pair, found in parts.items())
     smallest = parts[COMBINATIONS[-1]]
     lower = () if any(fit.arrangement for fit in fits) else _what_to_lower(smallest, fits[-1].bottleneck)
     return CardPlan(card=card, usable=usable, fits=fits, lower=lower)
@@ -361,30 +337,29 @@ def _fit(
     agents: AgentPrecision,
     image: ImagePrecision,
 ) -> Fit:
-    chosen: Arrangement | None = None
-    found: dict[str, float] = {}
-    for arrangement in WHAT_MOVES:
-        found = moments(parts, arrangement, shared)
-        if max(found.values(), default=0.0) + reserve <= usable:
-            chosen = arrangement
-            break
-    peak = max(found.values(), default=0.0) + reserve
-    everything = sum(part.weights for part in parts if not (shared and part.name == "planner"))
-    planner = sum(part.weights for part in parts if part.name == "planner" and not shared)
-    takes_turns = chosen is not None and chosen in ("in turns", "part by part")
+    tried = {arrangement: moments(parts, arrangement, shared) for arrangement in WHAT_MOVES}
+    peaks = {arrangement: max(found.values(), default=0.0) + reserve for arrangement, found in tried.items()}
+    chosen = next((one for one, peak in peaks.items() if peak <= usable), None)
+    last: Arrangement = chosen or "part by part"
+    weights = {part.name: part.weights for part in parts if not (shared and part.name == "planner")}
     # Quantized weights are not kept in RAM: they are read from the disk again.
-    able = [part for part in parts if agents == "bf16" or part.name not in ("planner", "critic")]
-    waiting = sum(part.weights for part in able if not (shared and part.name == "planner"))
-    planner_waits = sum(part.weights for part in able if part.name == "planner" and not shared)
+    kept = {
+        name: one for name, one in weights.items() if agents == "bf16" or name not in ("planner", "critic")
+    }
+    moved = waiting = 0.0
+    if chosen in ("in turns", "part by part"):
+        moved, waiting = sum(weights.values()) - weights.get("planner", 0.0), sum(kept.values())
+    elif chosen == "planner first":
+        waiting = kept.get("planner", 0.0)
     return Fit(
         agents=agents,
         image=image,
         arrangement=chosen,
-        peak=peak,
-        moved=everything - planner if takes_turns else 0.0,
-        waiting=waiting if takes_turns else planner_waits if chosen == "planner first" else 0.0,
-        short=0.0 if chosen else peak - usable,
-        bottleneck=max(found, key=lambda name: found[name], default=""),
+        peak=peaks[last],
+        moved=moved,
+        waiting=waiting,
+        short=0.0 if chosen else peaks[last] - usable,
+        bottleneck=max(tried[last], key=tried[last].__getitem__, default=""),
     )
 
 

@@ -10,99 +10,52 @@ fused attention. The tests count them again; research/experiments/h200.py measur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-_VISION_SMALL = {
-    "depth": 24,
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "deepstack_visual_indexes": [5, 11, 17],
-}
-_VISION_LARGE = {
-    "depth": 27,
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "deepstack_visual_indexes": [8, 16, 24],
-}
-SHAPES: dict[str, dict[str, Any]] = {
-    "Qwen/Qwen3-VL-2B-Instruct": {
-        "text": {
-            "hidden_size": 2048,
-            "intermediate_size": 6144,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 16,
-        },
-        "vision": _VISION_SMALL,
-        "tied": True,
-    },
-    "Qwen/Qwen3-VL-4B-Instruct": {
-        "text": {
-            "hidden_size": 2560,
-            "intermediate_size": 9728,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 32,
-        },
-        "vision": _VISION_SMALL,
-        "tied": True,
-    },
-    "Qwen/Qwen3-VL-8B-Instruct": {
-        "text": {
-            "hidden_size": 4096,
-            "intermediate_size": 12288,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 32,
-        },
-        "vision": _VISION_LARGE,
-        "tied": False,
-    },
-    "Qwen/Qwen3-VL-32B-Instruct": {
-        "text": {
-            "hidden_size": 5120,
-            "intermediate_size": 25600,
-            "num_hidden_layers": 64,
-            "num_attention_heads": 64,
-        },
-        "vision": _VISION_LARGE,
-        "tied": False,
-    },
-}
-"""Shapes of the published models, from their config.json, so that an estimate needs no download."""
 
-_TEXT = {
-    "vocab_size": 151936,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "max_position_embeddings": 262144,
-}
-_VISION = {
-    "num_heads": 16,
-    "patch_size": 16,
-    "spatial_merge_size": 2,
-    "temporal_patch_size": 2,
-    "num_position_embeddings": 2304,
-}
-
-
-def published_fields(name: str) -> dict[str, Any]:
-    """Return the fields of a published model's config.json that determine its shape.
-
-    Raises:
-        KeyError: The name is not in SHAPES.
-    """
-    shape = SHAPES[name]
+def _fields(
+    width: int, inner: int, layers: int, heads: int, tied: bool, vision: tuple[int, int, int, list[int]]
+) -> dict[str, Any]:
+    """Return the fields of a published config.json that determine the shape of a model."""
+    depth, vision_width, vision_inner, levels = vision
     return {
-        "text_config": {**_TEXT, **shape["text"], "tie_word_embeddings": shape["tied"]},
-        "vision_config": {**_VISION, "out_hidden_size": shape["text"]["hidden_size"], **shape["vision"]},
-        "tie_word_embeddings": shape["tied"],
+        "text_config": {
+            "hidden_size": width,
+            "intermediate_size": inner,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "vocab_size": 151936,
+            "max_position_embeddings": 262144,
+            "tie_word_embeddings": tied,
+        },
+        "vision_config": {
+            "hidden_size": vision_width,
+            "intermediate_size": vision_inner,
+            "depth": depth,
+            "deepstack_visual_indexes": levels,
+            "out_hidden_size": width,
+            "num_heads": 16,
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "num_position_embeddings": 2304,
+        },
+        "tie_word_embeddings": tied,
     }
 
 
-def published_config(name: str) -> Any:
-    """Return the same as transformers' configuration."""
-    from transformers import Qwen3VLConfig
-
-    return Qwen3VLConfig(**published_fields(name))
+_VISION_SMALL = (24, 1024, 4096, [5, 11, 17])
+_VISION_LARGE = (27, 1152, 4304, [8, 16, 24])
+SHAPES = {
+    "Qwen/Qwen3-VL-2B-Instruct": _fields(2048, 6144, 28, 16, True, _VISION_SMALL),
+    "Qwen/Qwen3-VL-4B-Instruct": _fields(2560, 9728, 36, 32, True, _VISION_SMALL),
+    "Qwen/Qwen3-VL-8B-Instruct": _fields(4096, 12288, 36, 32, False, _VISION_LARGE),
+    "Qwen/Qwen3-VL-32B-Instruct": _fields(5120, 25600, 64, 64, False, _VISION_LARGE),
+}
+"""Fields of the published models' config.json, so that an estimate needs no download."""
 
 
 @dataclass(frozen=True)
@@ -300,10 +253,6 @@ class ImageShape:
     encoder: TextEncoders
     vae: Vae
 
-    def renamed(self, name: str) -> ImageShape:
-        """Return the same shape with another name."""
-        return replace(self, name=name)
-
     def work(self, pixels: int) -> dict[PartName, float]:
         """Return the working memory in bytes of each part at this area."""
         return {
@@ -334,47 +283,31 @@ UNET_WIDTHS, UNET_WIDTHS_ATTENDING = 0.25, 0.41
 SDXL, whose largest level has no attention, and Stable Diffusion 1.5, whose largest level has.
 """
 
-_KL = Vae(83_653_863)
+_FLUX2, _FLUX2_VAE, _KL = WIDTHS["Flux2Transformer2DModel"], Vae(84_046_115), Vae(83_653_863)
 _QWEN3_4B = TextEncoders(4_022_468_096, width=2560, inner=9728, layers=36, vocabulary=151_936)
 _QWEN3_8B = TextEncoders(8_190_735_360, width=4096, inner=12288, layers=36, vocabulary=151_936)
 _QWEN2_5_VL_7B = TextEncoders(
     8_292_166_656, width=3584, inner=18944, layers=28, tokens=1300, vocabulary=152_064
 )
-_T5_AND_CLIP = TextEncoders(4_762_310_656 + 123_060_480, width=4096, inner=10240, layers=24)
+_CLIP = 123_060_480
+_T5_AND_CLIP = TextEncoders(4_762_310_656 + _CLIP, width=4096, inner=10240, layers=24)
 
 KNOWN: dict[str, ImageShape] = {
     shape.name: shape
     for shape in (
         ImageShape(
-            "flux2-klein-4b",
-            Denoiser(3_875_544_576, 3072, WIDTHS["Flux2Transformer2DModel"], references=1),
-            _QWEN3_4B,
-            Vae(84_046_115),
+            "flux2-klein-4b", Denoiser(3_875_544_576, 3072, _FLUX2, references=1), _QWEN3_4B, _FLUX2_VAE
         ),
         ImageShape(
-            "flux2-klein-9b",
-            Denoiser(9_078_581_248, 4096, WIDTHS["Flux2Transformer2DModel"], references=1),
-            _QWEN3_8B,
-            Vae(84_046_115),
+            "flux2-klein-9b", Denoiser(9_078_581_248, 4096, _FLUX2, references=1), _QWEN3_8B, _FLUX2_VAE
         ),
         ImageShape(
             "qwen-image-edit",
             Denoiser(
-                20_430_401_088,
-                3072,
-                WIDTHS["QwenImageTransformer2DModel"],
-                references=1,
-                text_tokens=1300,
+                20_430_401_088, 3072, WIDTHS["QwenImageTransformer2DModel"], references=1, text_tokens=1300
             ),
             _QWEN2_5_VL_7B,
-            Vae(
-                126_892_531,
-                width=96,
-                decode=18.02,
-                encode=10.08,
-                decode_workspace=4.02,
-                encode_workspace=4.02,
-            ),
+            Vae(126_892_531, 96, decode=18.02, encode=10.08, decode_workspace=4.02, encode_workspace=4.02),
         ),
         ImageShape(
             "flux1-kontext",
@@ -385,13 +318,13 @@ KNOWN: dict[str, ImageShape] = {
         ImageShape(
             "sdxl",
             Denoiser(2_567_463_684, 320, UNET_WIDTHS, pixels_per_token=1, batch=2),
-            TextEncoders(123_060_480 + 694_659_840, width=1280, inner=5120, layers=32, tokens=77),
+            TextEncoders(_CLIP + 694_659_840, width=1280, inner=5120, layers=32, tokens=77),
             _KL,
         ),
         ImageShape(
             "sd15",
             Denoiser(859_520_964, 320, UNET_WIDTHS_ATTENDING, pixels_per_token=1, batch=2),
-            TextEncoders(123_060_480, width=768, inner=3072, layers=12, tokens=77),
+            TextEncoders(_CLIP, width=768, inner=3072, layers=12, tokens=77),
             _KL,
         ),
     )

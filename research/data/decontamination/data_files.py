@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ....backend.core.errors import SettingsError
 from ....backend.core.files.bounded_reader import first_characters, opened, read_json
@@ -107,6 +108,7 @@ def _torch(path: Path) -> Iterator[Any]:
     with opened(path, SettingsError, "File") as file:
         too_large = os.fstat(file.fileno()).st_size > MAX_FILE
         try:
+            too_large = too_large or _unpacked(file) > MAX_FILE
             items = () if too_large else torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:
             reason = f"File {str(path)!r} is damaged or has more than plain values ({type(error).__name__})."
@@ -114,6 +116,16 @@ def _torch(path: Path) -> Iterator[Any]:
     if too_large or not isinstance(items, (list, tuple, dict)):
         raise SettingsError(f"File {str(path)!r} is not a list of up to 4 GiB.", "Give the training file.")
     yield from items.values() if isinstance(items, dict) else items
+
+
+def _unpacked(file: IO[bytes]) -> int:
+    """Return the bytes that the entries of a zip archive have unpacked, as torch reads them; 0 for others."""
+    total = 0
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            total = sum(entry.file_size for entry in archive.infolist())
+    file.seek(0)
+    return total
 
 
 def _parquet(path: Path, columns: Collection[str]) -> Iterator[Any]:

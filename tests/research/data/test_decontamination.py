@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from interleave_thinker.backend.story.journal.copy import save_trajectory
 pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")
 
+from interleave_thinker.research.data.decontamination import data_files
 from interleave_thinker.research.data.decontamination.benchmark_index import (
     FRAME_ITEMS,
     BenchmarkIndex,
@@ -179,6 +181,21 @@ def test_a_torch_file_of_plain_values_is_read_and_no_other(
         with pytest.raises(SettingsError, match=name.replace(".", r"\.")):
             list(rows_of(Path(name)))
     assert not Path("harmed").exists()
+
+
+def test_a_torch_file_that_unpacks_to_more_than_its_limit_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save(["x" * 4_000_000], tmp_path / "plain.pth")
+    packed = tmp_path / "packed.pth"
+    with zipfile.ZipFile(tmp_path / "plain.pth") as plain, zipfile.ZipFile(packed, "w") as archive:
+        for entry in plain.infolist():
+            archive.writestr(entry.filename, plain.read(entry), zipfile.ZIP_DEFLATED)
+    assert len(list(rows_of(packed))) == 1 and packed.stat().st_size < 100_000
+    monkeypatch.setattr(data_files, "MAX_FILE", 1_000_000)
+    with pytest.raises(SettingsError, match="is not a list of up to"):
+        list(rows_of(packed))
 
 
 def test_rows_of_every_kind_are_checked(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 Agents, merging and training all attach an adapter with `attach`, so an adapter gives the same answers in all
 of them, or is rejected by all of them. peft gets the names of the modules for which the file has weights
-(adapter_weights.py), and never the patterns of a foreign configuration. A merged agent has its own weights,
-which are not shared, and decodes without the two extra products per layer; docs/explanation/speed.md shows
-the gain. Merging rounds differently from adding, so it is done only on request.
+(adapter_files.py), and never the patterns of a foreign configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from typing import Any
 from ....core.errors import ChatError, boundary
 from ...checkpoints.adapter_files import (
     FILE,
-    UNSUPPORTED,
     AdapterConfig,
     AdapterWeights,
     plain_module,
@@ -36,10 +33,13 @@ READ_HERE = frozenset(
         *("fan_in_fan_out", "bias", "use_rslora", "modules_to_save", "init_lora_weights"),
         *("layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern", "megatron_core"),
         *("loftq_config", "eva_config", "corda_config", "lora_ga_config", "use_dora", "qalora_group_size"),
-        *("lora_bias", *UNSUPPORTED),
+        "lora_bias",
     }
 )
-"""Known fields of peft's configuration: used, checked, or without effect once the weights are loaded."""
+"""Known fields of peft's configuration: used, checked, or without effect once the weights are loaded.
+
+Others may change which weights exist or how they are computed.
+"""
 
 
 def check_usable(folder: Path) -> None:
@@ -75,12 +75,15 @@ def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None)
     with boundary(ChatError, f"Adapter {str(folder)!r}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         values = read_json(folder / "adapter_config.json")
-        fields = {field.name: field for field in dataclasses.fields(LoraConfig)}
-        for unknown in sorted(values.keys() & fields.keys() - READ_HERE):
-            if values[unknown] not in (None, False, [], {}, "", fields[unknown].default):
+        defaults = {field.name: field.default for field in dataclasses.fields(LoraConfig)}
+        for unknown in sorted(values.keys() - READ_HERE):
+            value = values[unknown]
+            # A note of another tool is a text or a number; a field of a later peft could be anything.
+            changes = unknown in defaults or isinstance(value, (dict, list))
+            if changes and value not in (None, False, [], {}, "", defaults.get(unknown)):
                 raise ChatError(
-                    f"The adapter in {str(folder)!r} uses {unknown}, which is not supported.",
-                    "Use an adapter without it.",
+                    f"The adapter in {str(folder)!r} uses {unknown!r}, which is not supported.",
+                    "Merge it with its own tool.",
                 )
         config = AdapterConfig(values)
         weights = weights_for(model, folder, config)
@@ -142,13 +145,6 @@ def merged_into(model: Any, folder: Path) -> Any:
         if _changes_ends(model, weights_for(model, folder, config)):
             _untie(model)
         merged: Any = attach(model, folder).merge_and_unload(safe_merge=True)
-    return merged
-
-
-def with_merged(model: Any, folder: Path) -> Any:
-    """Add an adapter to the weights of a model, and return the model ready for inference."""
-    merged = merged_into(model, folder)
-    merged.train(False).requires_grad_(False)
     return merged
 
 

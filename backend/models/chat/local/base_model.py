@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from ....core.errors import ChatError, SettingsError, boundary
+from ....core.errors import ChatError, boundary
 from ....core.machine.counters import count
 from ....core.machine.environment import device_named
 from ....core.shown_text import shown_text
 from ....core.types import Value
 from ...checkpoints.checkpoint import LOCAL, READING, checkpoint_digest, is_tested, load_whole, read_json
 from ..chat_template import RENDERER
-from .adapters import attach, check_usable, with_merged
+from .adapters import attach, check_usable
 from .generation import forget_prefix
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ PROCESSOR_FILES = {
     "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "*.tiktoken", "*.model"),
 }
 COPY = "Copy the processor's files (*.json, *.jinja) from its base model into the folder."
-FP8_CAPABILITY = (8, 9)
-"""Minimum compute capability of NVIDIA GPUs that multiply 8-bit floats (Ada; Hopper is 9.0)."""
 logger = logging.getLogger(__name__)
 MAIN_MEMORY = "cpu"
 UNKNOWN_CONTEXT = 32768
@@ -83,7 +81,7 @@ class BaseSettings(Value):
         default="auto", description="Model dtype. Default: that of the checkpoint."
     )
     device: str = Field(default="auto", description="Torch device. Default: the best one available.")
-    quantization: Literal["8bit", "4bit", "fp8"] | None = Field(
+    quantization: Literal["8bit", "4bit"] | None = Field(
         default=None, description="Quantization of the language model's weights. Default: none."
     )
     engine: EngineSettings = Field(default=EngineSettings(), description="Settings for faster answers.")
@@ -116,7 +114,7 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
     options |= {"attn_implementation": "sdpa"} if tested else {}
     if settings.quantization is not None:
         whole = NOT_QUANTIZED if tested else [*NOT_QUANTIZED, *OTHER_TOWERS]
-        config = _quantization(settings.quantization, settings.device, whole)
+        config = _quantization(settings.quantization, whole)
         options |= {"quantization_config": config, "device_map": {"": settings.device}}
     model = load_whole(folder, **options)
     model.requires_grad_(False)
@@ -152,11 +150,13 @@ def use_linear_patches(model: Any) -> None:
     patches.forward = forward
 
 
-def _quantization(name: str, device: str, whole: list[str]) -> Any:
+def _quantization(name: str, whole: list[str]) -> Any:
     """Return the library's quantization settings. `whole`: modules that are not quantized."""
-    if name == "fp8":
-        return _fp8(device, whole)
-    _needs(name, "bitsandbytes", "accelerate")
+    for library in ("bitsandbytes", "accelerate"):
+        if importlib.util.find_spec(library) is None:
+            raise ChatError(
+                f"{name} quantization requires the library {library}.", f"Install it: pip install {library}"
+            )
     import torch
     from transformers import BitsAndBytesConfig
 
@@ -170,38 +170,6 @@ def _quantization(name: str, device: str, whole: list[str]) -> Any:
         bnb_4bit_compute_dtype=torch.bfloat16,
         llm_int8_skip_modules=whole,
     )
-
-
-def _fp8(device: str, whole: list[str]) -> Any:
-    """Return settings for 8-bit float weights and activations, scaled by rows."""
-    import torch
-
-    place = torch.device(device)
-    able = place.type == "cuda" and torch.cuda.is_available()
-    if not able or torch.cuda.get_device_capability(place) < FP8_CAPABILITY:
-        known = torch.cuda.get_device_name(place) if able else device
-        raise ChatError(
-            f"fp8 requires an NVIDIA GPU of the Ada, Hopper or a later generation, not {known}.",
-            "Choose 8bit, 4bit, or no quantization.",
-        )
-    _needs("fp8", "torchao", "accelerate")
-    from torchao.quantization import (  # pyright: ignore[reportMissingImports]
-        Float8DynamicActivationFloat8WeightConfig,
-        PerRow,
-    )
-    from transformers import TorchAoConfig
-
-    config = Float8DynamicActivationFloat8WeightConfig(granularity=PerRow())
-    return TorchAoConfig(config, modules_to_not_convert=whole)
-
-
-def _needs(name: str, *libraries: str) -> None:
-    for library in libraries:
-        if importlib.util.find_spec(library) is None:
-            raise ChatError(
-                f"{name} quantization requires the library {library}.",
-                f"Install it: pip install {library}",
-            )
 
 
 def load_processor(folder: Path) -> Any:
@@ -254,13 +222,12 @@ def end_tokens(model: Any, processor: Any, folder: Path) -> tuple[int, ...]:
 class SharedBase:
     """A loaded model with its processor. `model` is always the base itself, whichever adapter is selected."""
 
-    def __init__(self, folder: Path, digest: str, settings: BaseSettings, merged: Path | None = None) -> None:
-        """Load the model. `merged` is an adapter to merge into its weights."""
+    def __init__(self, folder: Path, digest: str, settings: BaseSettings) -> None:
+        """Load the model."""
         self.folder = folder
         self.digest = digest
         self.settings = settings
         self.lock = threading.RLock()
-        self._merged = merged
         self._is_offloaded = False
         # First, since it is small: its errors are reported before gigabytes are loaded.
         self.processor: Any = load_processor(folder)
@@ -381,7 +348,7 @@ class SharedBase:
             self._is_offloaded = self.settings.device != MAIN_MEMORY
         else:
             count(agents_loaded=1)
-        return model if self._merged is None else with_merged(model, self._merged)
+        return model
 
     def _attach(self, folder: Path, name: str) -> None:
         self._with_adapters = attach(self.model, folder, name, self._with_adapters)
@@ -393,36 +360,26 @@ class SharedBase:
 _bases: weakref.WeakValueDictionary[tuple[str, str, BaseSettings], SharedBase] = weakref.WeakValueDictionary()
 
 
-def shared_base(folder: Path, settings: BaseSettings, share: bool, merged: Path | None = None) -> SharedBase:
+def shared_base(folder: Path, settings: BaseSettings, share: bool) -> SharedBase:
     """Return a base from memory or from its folder.
 
     Args:
         folder: Folder of the checkpoint.
         settings: How to load it.
         share: Whether to share it with others that use the same checkpoint and settings.
-        merged: Folder of an adapter to merge into its weights; shared only with the same adapter.
 
     Raises:
-        ChatError: The checkpoint or adapter cannot be loaded.
-        SettingsError: The weights are quantized, so the adapter cannot be merged.
+        ChatError: The checkpoint cannot be loaded.
     """
     settings = settings.model_copy(update={"device": device_named(settings.device)})
     digest = checkpoint_digest(folder)
-    if merged is not None:
-        check_usable(merged)
-        if settings.quantization is not None:
-            raise SettingsError(
-                f"Cannot merge an adapter into {settings.quantization} weights.",
-                "Merge it into a checkpoint first (interleave-thinker train merge), or attach it.",
-            )
-        digest += f"+{checkpoint_digest(merged)}"
     if not share:
-        return SharedBase(folder, digest, settings, merged)
+        return SharedBase(folder, digest, settings)
     key = (str(folder), digest, settings)
     with _bases_lock:
         base = _bases.get(key)
         if base is None:
-            base = _bases[key] = SharedBase(folder, digest, settings, merged)
+            base = _bases[key] = SharedBase(folder, digest, settings)
         return base
 
 

@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from ....core.errors import ChatError, SettingsError, boundary, first_fault
+from ....core.errors import ChatError, boundary
 from ....core.pictures import Picture
 from ....core.prompts.agent_card import Role
 from ....core.prompts.prompt_set import PromptSet
 from ....core.prompts.trained_with import TrainedWith, trained_with
 from ....core.seams.chat_model import ChatModel, Message, OnToken, Reply, ReplySettings, scaled_down
+from ....core.types.values import read_options
 from ...checkpoints.checkpoint import find_checkpoint
 from ..chat_template import opens_thought, rendered
 from ..verdict_watch import verdict_tokens, yes_no_tokens
@@ -146,7 +145,8 @@ class TransformersChat(ChatModel):
             ChatError: The model failed.
             Cancelled: The run was cancelled.
         """
-        return self._answers([messages], settings, on_token)[0]
+        with self._ready() as model:
+            return self._decoded(model, [self._prompt(messages, settings)], settings, on_token)[0]
 
     @property
     def answers_together(self) -> bool:
@@ -173,29 +173,31 @@ class TransformersChat(ChatModel):
             if on_token is not None:
                 on_token("")
 
-        asked = [self._prompt([message], settings) for message in messages]
-        alike = {(prompt, tuple(picture.size for picture in pictures)) for prompt, pictures in asked}
-        if len(alike) > 1 or not self.answers_together:
-            return super().reply_together(messages, settings, on_token)
-        return self._answers([[message] for message in messages], settings, hear)
-
-    def _answers(
-        self, conversations: Sequence[Sequence[Message]], settings: ReplySettings, on_token: OnToken | None
-    ) -> list[Reply]:
-        """Return the replies to conversations that differ only in images of the same shapes."""
         with self._ready() as model:
-            asked = [self._prompt(messages, settings) for messages in conversations]
-            prompt, shown = asked[0][0], [pictures for _, pictures in asked]
-            inputs = model_inputs(self.base.processor, prompt, shown, model)
-            room = self._room(inputs["input_ids"].shape[1], settings)
-            samplers = [self._sampler(prompt, settings, room, on_token) for _ in conversations]
-            engine = self.base.settings.engine
-            static = engine.static_cache and inputs["input_ids"].is_cuda
-            may_keep = inputs["input_ids"].shape[1] <= engine.prefix_tokens and not static
-            if self.base.is_tested and may_keep and len(samplers) == 1:
-                digests = [picture.digest for picture in shown[0]]
-                inputs = with_prefix(model, self.adapter, inputs, digests)
-            return decode(model, inputs, samplers, room, self._ends, static)
+            asked = [self._prompt([message], settings) for message in messages]
+            alike = {(prompt, tuple(picture.size for picture in pictures)) for prompt, pictures in asked}
+            if len(alike) == 1 and self.answers_together:
+                return self._decoded(model, asked, settings, hear)
+            return [self._decoded(model, [one], settings, hear)[0] for one in asked]
+
+    def _decoded(
+        self,
+        model: Any,
+        asked: Sequence[tuple[str, list[Picture]]],
+        settings: ReplySettings,
+        on_token: OnToken | None,
+    ) -> list[Reply]:
+        """Return the replies to questions that differ only in images of the same shapes."""
+        prompt, shown = asked[0][0], [pictures for _, pictures in asked]
+        inputs = model_inputs(self.base.processor, prompt, shown, model)
+        length = inputs["input_ids"].shape[1]
+        room = self._room(length, settings)
+        samplers = [self._sampler(prompt, settings, room, on_token) for _ in asked]
+        engine = self.base.settings.engine
+        static = engine.static_cache and inputs["input_ids"].is_cuda
+        if self.base.is_tested and length <= engine.prefix_tokens and not static and len(samplers) == 1:
+            inputs = with_prefix(model, self.adapter, inputs, [picture.digest for picture in shown[0]])
+        return decode(model, inputs, samplers, room, self._ends, static)
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:
@@ -262,7 +264,6 @@ def open(
     argument: str,
     *,
     adapter: str | None = None,
-    merge: bool = False,
     share: bool = True,
     download: bool = False,
     role: Role | None = None,
@@ -275,7 +276,6 @@ def open(
     Args:
         argument: A folder, or a hub id in the local cache.
         adapter: Folder of a LoRA adapter.
-        merge: Merge the adapter into separate weights instead of attaching it to shared ones.
         share: Share the base model with other agents.
         download: Download the hub id if it is not cached.
         role: Job of the agent. A model that was trained for another one is refused before it is loaded.
@@ -285,21 +285,14 @@ def open(
         ChatError: The checkpoint or adapter cannot be loaded.
         SettingsError: An option is not valid, or the model was trained for another job.
     """
-    try:
-        settings = BaseSettings(**options)
-    except ValidationError as error:
-        fault = first_fault(error)
-        named = f"{fault.place}={str(fault.value)[:100]}"
-        raise SettingsError(f"Option {named} of chat backend 'transformers': {fault.reason}.") from error
+    settings = read_options("Chat backend 'transformers'", BaseSettings, options)
     folder = find_checkpoint(argument, download, untested=True)
-    if merge and adapter is None:
-        raise SettingsError("merge is set without an adapter.", "Give an adapter, or do not set merge.")
     adapter_folder = Path(adapter).expanduser() if adapter is not None else None
     trained = trained_with(folder)
     if adapter_folder is not None:
         trained = trained_with(adapter_folder, adapter=True).over(trained)
     if role is not None:
         trained.check_role(role)
-    base = shared_base(folder, settings, share, adapter_folder if merge else None)
-    name = None if merge or adapter_folder is None else base.add_adapter(adapter_folder)
+    base = shared_base(folder, settings, share)
+    name = None if adapter_folder is None else base.add_adapter(adapter_folder)
     return TransformersChat(base, name, trained)

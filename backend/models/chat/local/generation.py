@@ -19,6 +19,7 @@ import logging
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -323,8 +324,13 @@ def is_rounding(logits: Any, others: Any, full: bool) -> bool:
 
 def cache_argument(model: Any) -> str:
     """Return the name of the cache argument of a model."""
-    accepted = signature(type(model).forward).parameters
+    accepted = _parameters(type(model).forward)
     return next((name for name in CACHE_ARGUMENTS if name in accepted), CACHE_ARGUMENTS[-1])
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(signature(function).parameters)
 
 
 def _crop(cache: Any, length: int) -> None:
@@ -336,7 +342,7 @@ def _crop(cache: Any, length: int) -> None:
 def _read(model: Any, inputs: dict[str, Any], cache: Any, start: int) -> Any:
     """Read the tokens of a question from `start` on into the cache, and return the last logits."""
     ids, image = inputs["input_ids"], model.config.image_token_id
-    accepted = signature(model.model.get_rope_index).parameters
+    accepted = _parameters(type(model.model).get_rope_index)
     given = {name: tensor for name, tensor in inputs.items() if name in accepted}
     positions, model.model.rope_deltas = model.model.get_rope_index(**given)
     rest = {"input_ids": ids[:, start:], "position_ids": positions[..., start:]}

@@ -8,13 +8,13 @@ cached images, and a replaced weight file loses them. Large weight files are sam
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
 from ....core.errors import SettingsError
-from ....core.files.bounded_reader import opened, read_json
+from ....core.files.bounded_reader import read_json
 from ....core.machine.libraries import is_too_old, least
+from ...checkpoints.checkpoint import add_content
 from ...checkpoints.model_folder import check_files, check_weights
 
 INDEX = "model_index.json"
@@ -23,8 +23,6 @@ CONTENT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 MAX_INDEX_BYTES = 1024 * 1024
 MAX_INDEX_VALUES = 10_000
 WHOLE_FILE_BYTES = 32 * 1024 * 1024
-SAMPLES = 64
-SAMPLE_BYTES = 64 * 1024
 
 
 def find_folder(argument: str, download: bool) -> Path:
@@ -146,14 +144,14 @@ def content_digest(folder: Path) -> str:
     components = sorted(key for key in _read_index(folder) if not key.startswith("_"))
     digest = hashlib.blake2b(digest_size=8)
     for path in [folder / INDEX, *(file for name in components for file in _content_files(folder / name))]:
-        _add_content(digest, path, path.relative_to(folder).as_posix())
+        add_content(digest, path, path.relative_to(folder).as_posix(), WHOLE_FILE_BYTES, kind=SettingsError)
     return digest.hexdigest()
 
 
 def file_digest(path: Path) -> str:
     """Return 16 hex digits over a weight file. Large files are sampled."""
     digest = hashlib.blake2b(digest_size=8)
-    _add_content(digest, path, path.name)
+    add_content(digest, path, path.name, WHOLE_FILE_BYTES, kind=SettingsError)
     return digest.hexdigest()
 
 
@@ -161,21 +159,6 @@ def _content_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.rglob("*") if path.suffix in CONTENT_SUFFIXES and path.is_file())
-
-
-def _add_content(digest: hashlib.blake2b, path: Path, name: str) -> None:
-    with opened(path, SettingsError) as file:
-        size = os.fstat(file.fileno()).st_size
-        digest.update(f"{name}\0{size}\0".encode())
-        if size <= WHOLE_FILE_BYTES:
-            digest.update(file.read(WHOLE_FILE_BYTES))
-            return
-        header_bytes = min(8 + int.from_bytes(file.read(8), "little"), WHOLE_FILE_BYTES)
-        file.seek(0)
-        digest.update(file.read(header_bytes))
-        for sample in range(SAMPLES):
-            file.seek(sample * (size - SAMPLE_BYTES) // (SAMPLES - 1))
-            digest.update(file.read(SAMPLE_BYTES))
 
 
 def _read_index(folder: Path) -> dict[str, object]:

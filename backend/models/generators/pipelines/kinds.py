@@ -17,7 +17,7 @@ from pydantic import Field
 from ....core.errors import SettingsError
 from ....core.pictures import Picture
 from ....core.types import Value
-from ....core.types.run_settings import sides_of
+from ....core.types.run_settings import ImageSize, sides_of
 from ..encoding_cache import EncodingCacheSettings
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -178,7 +178,7 @@ class PipelineOptions(Value):
 
     steps: int | None = Field(default=None, ge=1, le=1000)
     guidance: float | None = None
-    size: str | None = None
+    size: ImageSize | None = None
     strength: float = Field(default=0.6, gt=0.0, le=1.0)
     negative: str | None = None
     device: str = "auto"

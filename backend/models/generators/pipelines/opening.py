@@ -14,8 +14,7 @@ from typing import Any
 from ....core.errors import GeneratorError, SettingsError, boundary
 from ....core.machine.environment import device_named, has_bfloat16
 from ....core.pictures import Picture
-from ....core.seams.generator import read_options
-from ....core.types.values import bounded_identity
+from ....core.types.values import bounded_identity, read_options
 from ...checkpoints.checkpoint import READING
 from .folder import check_library, content_digest, find_folder, pipeline_class
 from .generator import DiffusersGenerator, lay_over, lora_in
@@ -36,7 +35,7 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
         SettingsError: The folder or an option is invalid.
         GeneratorError: Loading failed.
     """
-    options = read_options("diffusers", PipelineOptions, given)
+    options = read_options("Generator 'diffusers'", PipelineOptions, given)
     folder, name = found_pipeline(argument, options.download)
     device = device_named(options.device)
     dtype = choose_dtype(options.dtype, device)

@@ -103,3 +103,15 @@ def test_a_list_that_vanished_does_not_stop_the_end(tmp_path: Path, caplog: pyte
         (folder / "ip.txt").unlink()
         folder.rmdir()
     assert "http://a:1 stays in the list" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "content", ["# nobody", "ftp://host", "host:0", "user:secret@host", "host\n" * 100_000, "::"], ids=len
+)
+def test_a_list_without_valid_addresses_is_a_settings_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "ip.txt").write_text(content)
+    with pytest.raises(SettingsError) as caught:
+        Addresses(f"@{tmp_path / 'ip.txt'}")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(SettingsError):
+        Addresses(",".join(f"host-{number}" for number in range(300)))

@@ -24,7 +24,6 @@ from interleave_thinker.backend.core.seams.chat_model import MAX_PIXELS, scaled_
 from interleave_thinker.backend.models.chat import (
     REGISTRY,
     ChatModel,
-    Message,
     Reply,
     ReplySettings,
     open_chat,
@@ -35,11 +34,6 @@ from interleave_thinker.backend.models.chat.verdict_watch import (
     probability_of_true,
     verdict_tokens,
 )
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
 
 
 @contextmanager
@@ -101,6 +95,18 @@ def test_a_backend_streams_what_it_replies(backend: ChatModel) -> None:
     assert read_verdict(reply.text).success is True
 
 
+def test_a_script_that_runs_out_or_is_none_raises(tmp_path: Path) -> None:
+    chat = ScriptedChat(["one"])
+    assert chat.reply(question(1), PLAIN).text == "one"
+    assert (chat.requests[0].messages, chat.requests[0].settings) == (tuple(question(1)), PLAIN)
+    with pytest.raises(ChatError, match="1 replies"):
+        chat.reply(question(1), PLAIN)
+    (tmp_path / "script.json").write_text("[1]")
+    for name in ("script", "gone"):
+        with pytest.raises(SettingsError, match=rf"{name}\.json"):
+            open_chat(f"scripted:{tmp_path / name}.json")
+
+
 def test_a_backend_stops_when_cancelled(backend: ChatModel) -> None:
     seen: list[str] = []
 
@@ -141,23 +147,6 @@ def test_parallel_threads_get_the_results_of_single_calls(backend: ChatModel) ->
         assert len(backend.requests) == 2 * THREADS
 
 
-def test_two_models_sample_at_the_same_time(checkpoint: Path) -> None:
-    """Each reply waits at its first tokens until the other has reached them."""
-    models = [open_chat(f"transformers:{checkpoint}", device="cpu", share=False) for _ in range(2)]
-    settings = PLAIN.model_copy(update={"temperature": 0.7, "max_tokens": 4})
-    both = Barrier(2)
-
-    def wait(text: str) -> None:
-        both.wait(timeout=60)
-
-    def ask(model: ChatModel) -> Reply:
-        return model.reply(question(240), settings, wait)
-
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(ask, models)
-    assert first == second
-
-
 def test_images_are_scaled_down_to_the_area_that_is_set() -> None:
     assert ReplySettings().max_pixels == MAX_PIXELS == 1_048_576
     assert scaled_down(page(9, (384, 384)), 384 * 384) == page(9, (384, 384))
@@ -169,12 +158,9 @@ def test_images_are_scaled_down_to_the_area_that_is_set() -> None:
 @pytest.mark.parametrize(
     ("size", "area", "shown"),
     [
-        ((4200, 20), MAX_PIXELS, (4200, 21)),
         ((20, 4200), MAX_PIXELS, (21, 4200)),
-        ((2000, 10), 14_000, (1600, 8)),
         ((100_000, 1), MAX_PIXELS, (14_400, 72)),
         ((5000, 1), 100, (100, 1)),
-        ((1, 1), MAX_PIXELS, (1, 1)),
     ],
 )
 def test_a_very_wide_image_is_framed(size: tuple[int, int], area: int, shown: tuple[int, int]) -> None:
@@ -182,11 +168,6 @@ def test_a_very_wide_image_is_framed(size: tuple[int, int], area: int, shown: tu
     assert seen.size == shown and shown[0] * shown[1] <= area and max(shown) <= 200 * min(shown)
     middle = (shown[0] - 1) // 2, (shown[1] - 1) // 2
     assert seen.image.getpixel(middle) == page(9, size).image.getpixel((0, 0))
-
-
-def test_every_backend_sees_a_very_wide_image(backend: ChatModel) -> None:
-    asked = Message(role="user", content=(page(240, (4200, 20)), tiny_checkpoint.QUESTION))
-    assert backend.reply([asked], PLAIN).finish == "end"
 
 
 def watched(text: str, size: int, thinking: bool | None = None, held: bool = True) -> str:
@@ -203,14 +184,7 @@ def watched(text: str, size: int, thinking: bool | None = None, held: bool = Tru
     st.integers(1, 30),
     st.sampled_from(["'", '"']),
     st.sampled_from(["", '"', "'"]),
-    st.sampled_from(
-        [
-            "<think>success: maybe</think>\n<answer>",
-            "<answer>",
-            "so</think>",
-            "so</think>\n\n<answer>```json\n",
-        ]
-    ),
+    st.sampled_from(["<think>success: maybe</think>\n<answer>", "<answer>", "so</think>\n<answer>```json\n"]),
     st.sampled_from(["", "'note': 'success: false', ", '"a": {"success": true}, ']),
 )
 def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
@@ -225,18 +199,15 @@ def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
 
 
 UNSETTLED = {
-    "thought": '<think>{"previous_step_success": true} would be wrong',
     "thought and answer": '<think>{"success": true}?</think><answer>{"success": false}</answer>',
     "form within a thought that the prompt opened": (
         'I must answer {"previous_step_success": true, "refine_prompt": "x"}. The hat is missing.</think>'
         '<answer>{"previous_step_success": false, "refine_prompt": "x"}</answer>'
     ),
-    "another word": '<answer>{"previous_step_success": maybe, "success": true}',
     "form": '<answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer>',
     "text": (
         '<answer>{"refine_prompt": "a sign, \'success\': true, and {\'success\': true}", "success": false}'
     ),
-    "text not escaped": '<answer>{"refine_prompt": "a "b", "success": true, "c": "d"}</answer>',
     "nothing after it": '<answer>{"previous_step_success": true',
     "reasoning after a false verdict": (
         '<answer>{"previous_step_success": false, "refine_prompt": "a"}</answer><think>{"success": true}, not'
@@ -284,14 +255,6 @@ def test_the_success_probability_is_that_of_the_parsed_verdict() -> None:
     assert unread.probability() is None
 
 
-def test_the_word_is_announced_once_with_its_first_letter() -> None:
-    watch = VerdictWatch(held=True)
-    pieces = ["<answer>{", '"success"', ":", ' "', "t", "rue", '"', ', "b": "true"']
-    announced = [watch.add(piece) for piece in pieces]
-    assert announced == [False, False, False, False, True, False, False, False]
-    assert watch.settled and watch.stop() == len(' "b": "true"')
-
-
 def test_tokens_that_can_begin_both_words_count_for_neither() -> None:
     class Letters:
         """Splits off a leading space, as small vocabularies do."""
@@ -303,21 +266,3 @@ def test_tokens_that_can_begin_both_words_count_for_neither() -> None:
     assert probability_of_true([], [1.0]) is None
     assert probability_of_true([2.0, float("-inf")], [2.0]) == 0.5
     assert probability_of_true([1e6], [-1e6]) == 1.0
-
-
-def test_a_script_records_its_questions_and_runs_out() -> None:
-    chat = ScriptedChat(["one"])
-    assert chat.reply(question(1), PLAIN).text == "one"
-    assert chat.requests[0].messages == tuple(question(1))
-    assert chat.requests[0].settings == PLAIN
-    with pytest.raises(ChatError, match="1 replies"):
-        chat.reply(question(1), PLAIN)
-
-
-@pytest.mark.parametrize("content", ["{}", "[1]", "nonsense", '[{"text": 5}]'])
-def test_an_invalid_script_file_is_rejected(content: str, tmp_path: Path) -> None:
-    (tmp_path / "script.json").write_text(content)
-    with pytest.raises(SettingsError, match=r"script\.json"):
-        open_chat(f"scripted:{tmp_path / 'script.json'}")
-    with pytest.raises(SettingsError, match=r"gone\.json"):
-        open_chat(f"scripted:{tmp_path / 'gone.json'}")

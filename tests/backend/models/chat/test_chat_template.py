@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -35,18 +34,11 @@ TURNS: list[dict[str, Any]] = [
 LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
 HOSTILE = {
     "nested loops": LOOPS,
-    "in one message only": "{% if messages | length > 3 %}" + LOOPS + "{% endif %}",
-    "recursion": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
     "a long text": "{{ 'a' * 3000000000 }}",
-    "a text doubled": "{% set n = namespace(x='a' * 1000) %}{% for i in range(40) %}{% set n.x = n.x ~ n.x %}"
-    "{% endfor %}{{ n.x }}",
-    "padding": "{{ 'a'.ljust(3000000000) }}",
-    "a wide format": "{{ '%3000000000d' | format(1) }}",
     "a large number": "{{ 10 ** (10 ** 10) }}",
     "too long an answer": "{{ 'a' * 20000000 }}",
     "an attribute": "{{ messages.__class__.__mro__ }}",
     "its own error": "{{ raise_exception('no system role') }}",
-    "not a template": "{% for %}",
 }
 
 
@@ -102,18 +94,6 @@ def test_a_process_that_was_killed_is_started_again(renderer: TemplateRenderer) 
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     assert renderer.render("{{ messages[1].role }}", TURNS, True, {}) == "user"
-
-
-def test_a_process_that_ends_at_once_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = shutil.which("true")
-    assert program is not None
-    monkeypatch.setattr(chat_template.sys, "executable", program)
-    made = TemplateRenderer(seconds=2.0)
-    for _ in range(10):
-        made.start()
-        with pytest.raises(ChatError, match="ended the process"):
-            made.render("x", [{"text": "a" * 1_000_000}], True, {})
-    made.stop()
 
 
 def test_a_process_that_reads_nothing_raises(renderer: TemplateRenderer) -> None:

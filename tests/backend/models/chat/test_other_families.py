@@ -13,7 +13,7 @@ from support.small_families import FAMILIES, save_family
 from support.tiny_checkpoint import ACCEPTED, page
 
 from interleave_thinker.backend.core.answers.reading import read_verdict
-from interleave_thinker.backend.core.errors import Cancelled, ChatError
+from interleave_thinker.backend.core.errors import ChatError
 from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.models.chat.grammars import grammar_is_installed
 from interleave_thinker.backend.models.chat.local.chat import controls_of
@@ -60,18 +60,8 @@ def test_a_family_replies_like_the_library(chat: Any) -> None:
         ids = chat.base.model.generate(**given, max_new_tokens=8, do_sample=False)
     expected = chat.base.processor.tokenizer.decode(ids[0, given["input_ids"].shape[1] :])
     assert reply.text == expected.removesuffix("<|im_end|>")
-    assert reply == chat.reply(ask(20, 200), SHORT)
-
-
-def test_a_family_receives_its_images(chat: Any) -> None:
-    seen: list[Any] = []
-    chat.processors.append(lambda ids, scores: (seen.append(scores.clone()), scores)[1])
-    try:
-        for shades in ((20, 200), (200, 20)):
-            chat.reply(ask(*shades), SHORT.model_copy(update={"max_tokens": 1}))
-    finally:
-        chat.processors.clear()
-    assert not seen[0].equal(seen[1])
+    pieces: list[str] = []
+    assert reply == chat.reply(ask(20, 200), SHORT, pieces.append) and "".join(pieces) == reply.text
 
 
 def test_control_tokens_in_a_text_are_encoded_as_text(chat: Any) -> None:
@@ -86,17 +76,6 @@ def test_control_tokens_in_a_text_are_encoded_as_text(chat: Any) -> None:
     assert count == {mark: plain.count(mark) for mark in marks} and "<think>" in prompt
     assert len(pictures) == 1 and tokenizer("<think>")["input_ids"]
     chat.reply(ask(20, text=text), SHORT)
-
-
-def test_a_family_streams_and_stops_when_cancelled(chat: Any) -> None:
-    pieces: list[str] = []
-    assert "".join(pieces) == "" and chat.reply(ask(20), SHORT, pieces.append).text == "".join(pieces)
-
-    def cancel(text: str) -> None:
-        raise Cancelled("stop")
-
-    with pytest.raises(Cancelled):
-        chat.reply(ask(20), SHORT, cancel)
 
 
 @pytest.mark.skipif(not grammar_is_installed(), reason="llguidance is not installed")
@@ -145,9 +124,7 @@ def test_an_unknown_model_family_is_rejected() -> None:
         ({"model_type": "qwen3_vl"}, True),
         ({"architectures": ["Glm4vForConditionalGeneration"], "vision_config": {}}, True),
         ({"architectures": ["CLIPModel"], "vision_config": {}}, False),
-        ({"architectures": ["LlamaForCausalLM"]}, False),
         ({"architectures": "Glm4vForConditionalGeneration", "vision_config": {}}, False),
-        ([], False),
         (None, False),
     ],
 )

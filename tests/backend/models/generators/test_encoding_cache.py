@@ -14,7 +14,6 @@ from interleave_thinker.backend.core.machine.counters import counting
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.encoding_cache import (
-    EncodingCache,
     EncodingCacheSettings,
     compared,
 )
@@ -51,28 +50,7 @@ def test_the_cache_does_not_change_images(build: Callable[[Path], Path], tmp_pat
     assert counts.sampler_steps == without.sampler_steps > 0
 
 
-def test_texts_are_encoded_again_with_other_weights() -> None:
-    cache = EncodingCache(EncodingCacheSettings())
-    images = texts = 0
-
-    def encode_image(value: str) -> torch.Tensor:
-        nonlocal images
-        images += 1
-        return torch.tensor([images])
-
-    def encode_text(value: str) -> torch.Tensor:
-        nonlocal texts
-        texts += 1
-        return torch.tensor([texts])
-
-    for weights, expected in (("", 1), ("lora*1", 2), ("lora*0.5", 3), ("", 1), ("lora*1", 2)):
-        cache.weights = weights
-        assert cache.text("clip", encode_text, "a boat").item() == expected
-        assert cache.image("vae", encode_image, "a boat").item() == 1, "a LoRA does not change the VAE"
-
-
 def test_arguments_are_compared_by_content() -> None:
-    import torch
 
     numbers = torch.arange(12.0).reshape(3, 4)
     assert compared((numbers, "a", None)) == compared((numbers.clone(), "a", None))

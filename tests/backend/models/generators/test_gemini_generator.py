@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 from collections.abc import Iterator
 
 import pytest
@@ -23,7 +22,6 @@ from interleave_thinker.backend.core.types import (
     StepImage,
     StepSettings,
 )
-from interleave_thinker.backend.models.generators import gemini_api as gemini_client
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.gemini_api import image_shape
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
@@ -31,7 +29,6 @@ from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 
 KEY = "AIza-a-key-of-ours-0123456789"
-MUTATIONS = 400
 RED = Picture(Image.new("RGB", (1200, 600), (200, 30, 30)))
 BLUE = Picture(Image.new("RGB", (20, 30), (30, 30, 200)))
 
@@ -85,24 +82,26 @@ def test_size_and_settings_are_part_of_the_identity(service: GeminiService) -> N
     assert images_in(service.requests[-1])[0].size == (256, 128)
     others = [open_generator(spec(service, "other")), open_generator(spec(service), input_side=256), wide]
     assert len({plain.identity, *(one.identity for one in others)}) == 4
-
-
-def test_a_model_without_classes_gets_no_class(service: GeminiService) -> None:
     open_generator(spec(service, "gemini-2.5-flash-image")).draw("a boat", None, 1)
-    assert service.requests[0]["generationConfig"]["imageConfig"] == {"aspectRatio": "1:1"}
+    form = service.requests[-1]["generationConfig"]["imageConfig"]
+    assert form == {"aspectRatio": "1:1"}, "a model without classes gets none"
+    own = plain.with_step_settings(StepSettings(size="2048x1152"))  # type: ignore[attr-defined]
+    own.draw("a boat", None, 1)
+    form = service.requests[-1]["generationConfig"]["imageConfig"]
+    assert form == {"aspectRatio": "16:9", "imageSize": "2K"}, "the size of a step"
+    with pytest.raises(SettingsError, match="cannot generate images of 1000x100"):
+        plain.with_step_settings(StepSettings(size="1000x100"))  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match="does not accept the option 'steps'"):
+        open_generator(spec(service), steps=4)
 
 
 @pytest.mark.parametrize(
     ("size", "shape"),
     [
         ((64, 64), ("1:1", 1)),
-        ((1024, 768), ("4:3", 1)),
-        ((1344, 768), ("16:9", 1)),
-        ((2048, 2048), ("1:1", 2)),
         ((896, 1152), ("4:5", 1)),
-        ((5632, 3072), ("16:9", 4)),
+        ((2048, 2048), ("1:1", 2)),
         ((8192, 8192), ("1:1", 4)),
-        ((2048, 512), ("4:1", 1)),
         ((768, 6144), ("1:8", 2)),
     ],
 )
@@ -115,7 +114,6 @@ def test_a_size_is_an_aspect_ratio_and_a_class(size: tuple[int, int], shape: tup
     [
         ((1000, 100), MODEL),
         ((1024, 900), MODEL),
-        ((100, 1000), MODEL),
         ((2048, 512), "gemini-3-pro-image"),
         ((512, 2048), "gemini-2.5-flash-image"),
     ],
@@ -138,35 +136,6 @@ def test_source_all_shows_the_story_in_its_order(service: GeminiService) -> None
     (story,) = [event.trajectory for event in events if isinstance(event, Finished)]
     made = [result.image for result in story.results]
     assert [images_in(body) for body in service.requests] == [made[:place] for place in range(5)]
-
-
-def test_a_model_that_the_service_no_longer_has_is_named(service: GeminiService) -> None:
-    gone = "models/gemini-3-pro-image-preview is not found for API version v1beta"
-    answer = json.dumps({"error": {"code": 404, "message": gone, "status": "NOT_FOUND"}}).encode()
-    service.greeting, service.faults = (404, answer), [(404, answer)] * 6
-    generator = open_generator(spec(service, "gemini-3-pro-image-preview"))
-    with pytest.raises(GeneratorError, match="is not found") as caught:
-        generator.draw("a boat", None, 1)
-    assert f"{service.url}/v1beta/models lists" in caught.value.hint
-
-
-def test_a_step_can_set_its_size(service: GeminiService) -> None:
-    generator = open_generator(spec(service))
-    generator.with_step_settings(StepSettings(size="2048x1152")).draw("a boat", None, 1)  # type: ignore[attr-defined]
-    generator.draw("a boat", None, 1)
-    forms = [body["generationConfig"]["imageConfig"] for body in service.requests]
-    assert [(one["aspectRatio"], one.get("imageSize")) for one in forms] == [("16:9", "2K"), ("1:1", "1K")]
-    with pytest.raises(SettingsError, match="cannot generate images of 1000x100"):
-        generator.with_step_settings(StepSettings(size="1000x100"))  # type: ignore[attr-defined]
-
-
-def test_options_without_effect_are_errors(service: GeminiService) -> None:
-    for name, value in {"steps": 4, "guidance": 2.0, "negative": "fog", "mask": "m.png"}.items():
-        with pytest.raises(SettingsError, match=f"does not accept the option '{name}'"):
-            open_generator(spec(service), **{name: value})
-    assert open_generator(spec(service)).step_settings == {"reference", "size"}  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match="input_side"):
-        open_generator(spec(service), input_side=1)
 
 
 # The key
@@ -214,19 +183,6 @@ def test_key_goes_only_to_allowed_hosts(monkeypatch: pytest.MonkeyPatch) -> None
         open_generator("gemini:m@https://proxy.invalid", deadline=5.0)
 
 
-def test_the_provider_is_the_default_address(monkeypatch: pytest.MonkeyPatch, service: GeminiService) -> None:
-    monkeypatch.setattr(gemini_client, "PROVIDER", service.url)
-    open_generator(f"gemini:{MODEL}").draw("a boat", None, 1)
-    assert len(service.requests) == 1
-
-
-@pytest.mark.parametrize("argument", ["", "@http://h", "a b", "a/../b", "m@ftp://h", "m@http://u:secret@h"])
-def test_invalid_argument_is_a_settings_error(argument: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        open_generator(f"gemini:{argument}")
-    assert "secret" not in str(caught.value)
-
-
 # Refusals and failures
 
 UNSAFE = json.dumps({"candidates": [{"finishReason": "IMAGE_SAFETY", "finishMessage": "Unable to show it."}]})
@@ -257,32 +213,3 @@ def test_the_last_image_that_is_no_draft_is_used(service: GeminiService) -> None
 
     service.faults = [(200, answered(part(RED), part(BLUE), {"thought": True, **part(RED)}, {"text": "!"}))]
     assert open_generator(spec(service)).draw("a boat", None, 1) == BLUE
-
-
-def test_mutated_answers_are_typed_errors_or_images(
-    service: GeminiService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0)
-    generator = open_generator(spec(service))
-    chance = random.Random(35)
-    whole = answered({"text": "Here."}, {"inlineData": {"mimeType": "image/png", "data": BLUE.base64_png()}})
-    images = errors = 0
-    for _ in range(MUTATIONS):
-        said = bytearray(whole)
-        for _ in range(chance.randint(1, 4)):
-            place, kind = chance.randrange(len(said)), chance.randrange(3)
-            if kind == 0:
-                said[place] = chance.randrange(256)
-            elif kind == 1:
-                del said[place : place + chance.randint(1, 40)]
-            else:
-                said[place:place] = chance.choice(
-                    [b'"', b"[", b"{", b"null", b"\xff", b"1e999", b",", b"\\u"]
-                )
-        service.faults = [(200, bytes(said))]
-        try:
-            images += isinstance(generator.draw("a boat", None, 1), Picture)
-        except GeneratorError as error:
-            errors += 1
-            assert str(error).isprintable() and error.__cause__ is None
-    assert images + errors == MUTATIONS and errors > MUTATIONS / 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
-from support.small_agents import STORY
 
 from interleave_thinker.backend.core.drift import VISIBLE, drift
 from interleave_thinker.backend.core.errors import SettingsError
@@ -18,8 +17,6 @@ from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.policy import first_image
-from interleave_thinker.backend.story.loop.setting_checks import unused_from_start
 
 SIZE = (320, 240)
 TINT = np.array([1.012, 1.0, 0.975])
@@ -81,14 +78,13 @@ def told(match: str, steps: int = 5, memory: InMemoryStore | None = None) -> Tra
 # The figures
 
 
-def test_same_image_has_no_drift() -> None:
-    assert drift(landscape(), landscape()) == drift(landscape(), landscape(0))
-    assert drift(landscape(), landscape()).color == 0 and drift(landscape(), landscape()).structure == 0
-
-
 def test_tint_changes_color_and_not_structure() -> None:
     slid = drift(landscape(), tinted(landscape(), np.array([1.08, 1.0, 0.9])))
     assert slid.color > VISIBLE and slid.structure < 0.01
+    same = drift(landscape(), landscape())
+    assert same.color == same.structure == 0
+    half = Picture(landscape().image.resize((160, 120), Image.Resampling.BOX))
+    assert drift(landscape(), half).color < 1, "another size"
 
 
 def test_a_known_shift_of_lightness_has_its_known_size() -> None:
@@ -97,21 +93,11 @@ def test_a_known_shift_of_lightness_has_its_known_size() -> None:
     assert drift(gray, lighter).color == pytest.approx(5.1, abs=0.2)
 
 
-def test_grain_is_not_color_drift() -> None:
-    noise = np.random.default_rng(7).normal(0, 8, (SIZE[1], SIZE[0], 3))
-    grainy = np.clip(np.asarray(landscape().image, dtype=float) + noise, 0, 255).astype(np.uint8)
-    assert drift(landscape(), Picture(Image.fromarray(grainy))).color < 0.5
-
-
-@pytest.mark.parametrize("change", ["zoom", "shift", "blur"])
-def test_a_zoom_a_shift_and_lost_detail_are_structure(change: str) -> None:
+def test_a_shift_and_lost_detail_are_structure() -> None:
     image = landscape().image
-    changed = {
-        "zoom": image.crop((8, 6, 312, 234)).resize(SIZE),
-        "shift": image.transform(SIZE, Image.Transform.AFFINE, (1, 0, 6, 0, 1, 4)),
-        "blur": image.filter(ImageFilter.GaussianBlur(5)),
-    }[change]
-    assert drift(landscape(), Picture(changed)).structure > 0.02
+    shifted = image.transform(SIZE, Image.Transform.AFFINE, (1, 0, 6, 0, 1, 4))
+    for changed in (shifted, image.filter(ImageFilter.GaussianBlur(5))):
+        assert drift(landscape(), Picture(changed)).structure > 0.02
 
 
 def test_intended_change_of_a_third_of_the_image_is_not_drift() -> None:
@@ -119,17 +105,6 @@ def test_intended_change_of_a_third_of_the_image_is_not_drift() -> None:
     ImageDraw.Draw(image).rectangle((0, 0, 110, 240), fill=(240, 30, 30))
     changed = drift(landscape(), Picture(image))
     assert changed.color < 0.5 and changed.structure < 0.01
-
-
-def test_unrelated_images_have_a_large_drift() -> None:
-    related = drift(landscape(), tinted(landscape(), TINT)).structure
-    assert drift(landscape(0), landscape(1)).structure > 10 * max(related, 0.005)
-
-
-def test_images_of_different_sizes_can_be_compared() -> None:
-    half = Picture(landscape().image.resize((160, 120), Image.Resampling.BOX))
-    assert drift(landscape(), half).color < 1
-    assert drift(Picture(Image.new("RGB", (1, 1))), half).color > 10
 
 
 def test_drift_accumulates_over_a_chain_and_is_reported_per_step() -> None:
@@ -147,15 +122,12 @@ def test_drift_accumulates_over_a_chain_and_is_reported_per_step() -> None:
 
 
 @pytest.mark.parametrize("match", ["to the source", "to the first image"])
-def test_color_match_stops_the_drift_of_a_chain(match: str) -> None:
-    free, held = (drift_of_steps(told(way))[5].from_anchor for way in ("off", match))
+def test_color_match_stops_the_drift_of_a_chain_and_keeps_its_edits(match: str) -> None:
+    story = told(match)
+    free, held = (drift_of_steps(one)[5].from_anchor for one in (told("off"), story))
     assert free is not None and held is not None
     assert free.color > VISIBLE and held.color < free.color / 5 and held.color < 1
-
-
-@pytest.mark.parametrize("match", ["to the source", "to the first image"])
-def test_edits_of_the_steps_are_kept(match: str) -> None:
-    result = told(match).results[-1].image
+    result = story.results[-1].image
     assert result is not None
     for place, color in enumerate(WANTED):
         found = np.asarray(result.image)[115, 45 + 70 * place]
@@ -174,21 +146,7 @@ def test_edits_of_the_steps_are_kept(match: str) -> None:
     ids=["night", "fog", "gray", "another scene", "dark"],
 )
 def test_intended_change_of_all_colors_is_kept(wanted: Picture) -> None:
-    assert match_colors(wanted, landscape()) == wanted
-
-
-def test_pixels_without_a_shift_are_unchanged() -> None:
-    assert match_colors(landscape(), landscape()) is not None
-    image = landscape()
-    assert match_colors(image, image) is image
-
-
-def test_the_match_to_the_first_image_is_the_same_after_a_resume() -> None:
-    whole = told("to the first image")
-    memory = InMemoryStore()
-    told("to the first image", steps=3, memory=memory)
-    resumed = told("to the first image", memory=memory)
-    assert [one.image for one in resumed.results] == [one.image for one in whole.results]
+    assert match_colors(wanted, landscape()) is wanted
 
 
 def test_the_match_is_part_of_the_identity() -> None:
@@ -197,19 +155,9 @@ def test_the_match_is_part_of_the_identity() -> None:
         color_matched(FakeGenerator(), "sometimes")
 
 
-@pytest.mark.parametrize("match", MATCHES)
-def test_a_generator_without_seeds_stays_one(match: str) -> None:
-    class Seedless(FakeGenerator):
-        repeatable = False
-
-    assert unused_from_start(color_matched(Seedless(), match), ()) == ["seed"]
-    assert unused_from_start(color_matched(FakeGenerator(), match), ()) == []
-
-
-def test_the_anchor_is_the_requests_image_or_the_first_generated_one() -> None:
-    *_, finished = run(Request(text="r"), Collaborators(None, FakeGenerator()), plan=STORY)
-    assert isinstance(finished, Finished)
-    results = finished.trajectory.results
-    assert first_image((), ()) is None
-    assert first_image((), results) == next(one.image for one in results if one.image)
-    assert first_image((landscape(),), results) == landscape()
+def test_the_match_to_the_first_image_is_the_same_after_a_resume() -> None:
+    whole = told("to the first image")
+    memory = InMemoryStore()
+    told("to the first image", steps=3, memory=memory)
+    resumed = told("to the first image", memory=memory)
+    assert [one.image for one in resumed.results] == [one.image for one in whole.results]

@@ -6,19 +6,16 @@ Each test runs with a tiny model of random weights, and with the model in INTERL
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
-from support.fake_llama_server import write_agent
 from support.llama_models import need_server, opened, real_model, tiny_model
 from support.tiny_checkpoint import question
 
 from interleave_thinker.backend.core.errors import Cancelled, ChatError
-from interleave_thinker.backend.models.chat import Message, Reply, ReplySettings, open_chat
+from interleave_thinker.backend.models.chat import Message, ReplySettings
 from interleave_thinker.backend.models.chat.llamacpp_chat import LlamaCppChat
 
 CONTEXT = 16384
@@ -82,40 +79,6 @@ def test_a_question_that_is_too_long_raises_with_advice(chat: LlamaCppChat) -> N
     assert chat.reply(asked(), SHORT).tokens == 12
 
 
-def test_an_answer_that_fills_the_context_ends_there(tmp_path: Path) -> None:
-    """A model that never ends its reply cannot use more than the context."""
-    need_server()
-    with opened(tiny_model(tmp_path), context=2048) as chat:
-        reply = chat.reply(asked(), ReplySettings(max_tokens=6000))
-    assert reply.finish == "length" and reply.tokens < 2048
-
-
-def test_two_agents_of_one_file_share_a_server_and_both_answer(chat: LlamaCppChat) -> None:
-    chat.reply(asked(), SHORT)
-    starts = chat.server.process.starts
-    model = chat.server.files.model
-    other = open_chat(f"llamacpp:{model}", threads=1, gpu_layers=0, context=CONTEXT)
-    assert isinstance(other, LlamaCppChat) and other.server is chat.server
-    begin, replies = threading.Barrier(2), dict[str, tuple[Reply, str]]()
-
-    def ask(name: str, agent: LlamaCppChat, text: str) -> None:
-        pieces: list[str] = []
-        begin.wait(SECONDS)
-        reply = agent.reply(asked(text), SHORT.model_copy(update={"max_tokens": 40}), pieces.append)
-        replies[name] = (reply, "".join(pieces))
-
-    questions = {"planner": (chat, "Count from 1 to 500."), "critic": (other, "Write a long poem on rain.")}
-    threads = [threading.Thread(target=ask, args=(name, *asked_of)) for name, asked_of in questions.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert replies.keys() == questions.keys()
-    assert all(reply.text == streamed and reply.tokens for reply, streamed in replies.values())
-    assert replies["planner"][0].text != replies["critic"][0].text
-    assert chat.server.process.starts == starts
-
-
 def test_a_server_killed_in_the_middle_of_an_answer_is_restarted(chat: LlamaCppChat) -> None:
     before = chat.reply(asked(), SHORT).text
     starts, supervisor = chat.server.process.starts, chat.server.process.process_id
@@ -131,19 +94,3 @@ def test_a_server_killed_in_the_middle_of_an_answer_is_restarted(chat: LlamaCppC
     assert "next reply restarts it" in error.value.hint
     assert chat.reply(asked(), SHORT).text == before
     assert chat.server.process.starts == starts + 1
-
-
-def test_a_real_server_starts_again_after_stopping(chat: LlamaCppChat) -> None:
-    before = chat.reply(asked(), SHORT).text
-    chat.server.release()
-    assert not chat.server.process.runs
-    assert chat.reply(asked(), SHORT).text == before
-
-
-def test_a_broken_file_reports_the_reason_of_llama_cpp(tmp_path: Path) -> None:
-    need_server()
-    with (
-        opened(write_agent(tmp_path)) as broken,
-        pytest.raises(ChatError, match=r"ended at its start.*(load|failed|gguf)"),
-    ):
-        broken.reply(asked(), SHORT)
