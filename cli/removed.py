@@ -50,6 +50,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "train critic-sft": ("--samples", "--sample-tokens"),
     "train planner-sft": ("--samples", "--sample-tokens"),
     "train own-critic": ("--samples", "--sample-tokens", "--keep-labelled"),
+    "train finish": ("--trust-command",),
     "train merge": ("--compare-rows", "--compare-data", "--compare-tokens"),
     "train publish": ("--to", "--with-report"),
     "train critic-grpo": ("--turns", "--stop-weight", "--thrift-weight", "--right-at"),

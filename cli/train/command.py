@@ -27,13 +27,12 @@ from ..shared_options import (
 from .grpo import critic_grpo, planner_grpo
 from .own_critic import Force, HeldOut
 from .own_critic import command as own_critic
-from .results import RecordedGroup, finish, merge, publish
+from .results import finish, merge, publish
 
 if TYPE_CHECKING:
     from ...training.rows.sft import Role, RowSet
 
 app = typer.Typer(
-    cls=RecordedGroup,
     no_args_is_help=True,
     add_completion=False,
     help="Train planners and critics.",

@@ -1,12 +1,8 @@
 """Ends a training early, at the user's request or because of a problem, and keeps what it has learned.
 
 The request is a file in the folder of the training, so that another process can make it, and a training that
-is killed after it still ends. A training that runs holds a lock of the system, so that a request to one that
-does not run is known to be one.
-
-Ctrl-C once stops a training, so that it can be resumed; twice ends it and keeps its result. The signal's
-handler does nothing in forked processes (workers that load images): the terminal sends Ctrl-C to them too,
-and without workers the training could not reach the end of its step.
+is stopped after it still ends when its command is run again. A training that runs holds a lock of the system,
+so that a request to one that does not run is known to be one.
 
 Everything that stops a training or waits for a service is decided by one rank and sent to all, including
 errors: a rank that continues or stops alone would leave the others waiting. Ranks wait as long as calls of
@@ -16,23 +12,15 @@ would abort.
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...backend.core.errors import InterleaveError, TrainingError
 from ...backend.core.files.atomic import remove, write_text
-from ...backend.core.files.bounded_reader import read_json
 from ...backend.core.files.lock import SystemLock
 
 Found = TypeVar("Found")
@@ -92,33 +80,8 @@ def gathered(trainer: Any) -> Any:
 
 FINISH_FILE = "finish.json"
 LOCK_FILE = "in-use.lock"
-COMMAND_FILE = "command.json"
-MAX_BYTES = 1024 * 1024
 STAGES = ("grpo", "sft")
 """Folders of the stages of `own-critic`, the last one first."""
-
-started_with: ContextVar[tuple[str, ...]] = ContextVar("started_with", default=())
-"""Arguments of the command that starts a training, such as ("critic-sft", "--data", ...)."""
-
-
-class StartedWith(BaseModel):
-    """Command that started a training.
-
-    Attributes:
-        command: Its arguments.
-        folder: Folder to which their paths are relative.
-        inode: Inode of the training's folder. A copied, unpacked or downloaded folder has another one.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    command: list[str] = Field(min_length=1)
-    folder: str
-    inode: int | None = None
-
-    def is_of(self, out: Path) -> bool:
-        """Return whether the command was recorded in this folder, not copied into it."""
-        return self.inode == out.stat().st_ino
 
 
 class Ending:
@@ -175,7 +138,7 @@ class Ending:
 
 @contextmanager
 def in_use(out: Path) -> Iterator[None]:
-    """Hold the lock of a training's folder, and record its command; only the first process does so.
+    """Hold the lock of a training's folder; only the first process does so.
 
     Raises:
         TrainingError: Another process trains in this folder.
@@ -188,10 +151,6 @@ def in_use(out: Path) -> Iterator[None]:
         "Wait for it, end it with train finish, or give another --out.",
     )
     with SystemLock(out / LOCK_FILE).held(busy):
-        command = started_with.get()
-        if command:
-            started = StartedWith(command=list(command), folder=os.getcwd(), inode=out.stat().st_ino)
-            write_text(out / COMMAND_FILE, started.model_dump_json(indent=1) + "\n", TrainingError)
         yield
 
 
@@ -202,97 +161,3 @@ def is_in_use(out: Path) -> bool:
         return True
     lock.release()
     return False
-
-
-def started(out: Path) -> StartedWith | None:
-    """Return the command that started the training in a folder, or None if it is not known."""
-    if not (out / COMMAND_FILE).is_file():
-        return None
-    try:
-        return StartedWith.model_validate(read_json(out / COMMAND_FILE, TrainingError, limit=MAX_BYTES))
-    except (TrainingError, ValidationError):
-        return None
-
-
-SECONDS = 5.0
-"""Time for the second Ctrl-C."""
-Log = Callable[[str], None]
-
-
-class TwoInterrupts:
-    """Handles SIGINT: the first waits for a second one, the second calls `end`, any other one stops."""
-
-    def __init__(self, end: Callable[[], None], log: Log, seconds: float = SECONDS) -> None:
-        self._end, self._log, self._seconds = end, log, seconds
-        self._owner = os.getpid()
-        self._count = 0
-        self._timer: threading.Timer | None = None
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal.
-
-        Raises:
-            KeyboardInterrupt: No second one followed in time, or the user insists.
-        """
-        if os.getpid() != self._owner:
-            return
-        self._count += 1
-        if self._count == 1:
-            self._say(
-                f"interrupted: press Ctrl-C again within {self._seconds:g} seconds to end the training after "
-                "this step and keep its result; otherwise it stops, and the same command resumes it"
-            )
-            # The timer's thread cannot raise in this one, so it sends the signal again, as a third one.
-            self._timer = threading.Timer(self._seconds, self._expired)
-            self._timer.daemon = True
-            self._timer.start()
-        elif self._count == 2:
-            self.forget()
-            self._end()
-            self._say("ending after this step; Ctrl-C once more stops at once")
-        else:
-            raise KeyboardInterrupt
-
-    def forget(self) -> bool:
-        """Do not wait for a second signal any longer, and return whether one was waited for."""
-        if self._timer is not None:
-            self._timer.cancel()
-        return self._count == 1
-
-    def _expired(self) -> None:
-        self._count = max(self._count, 2)
-        main = threading.main_thread().ident
-        if main is not None and hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(main, signal.SIGINT)  # also ends a wait of the main thread
-        else:
-            _thread.interrupt_main()
-
-    def _say(self, line: str) -> None:
-        with suppress(RuntimeError):  # the signal may arrive while the same stream is written to
-            self._log(line)
-
-
-@contextmanager
-def two_interrupts(end: Callable[[], None], log: Log, seconds: float = SECONDS) -> Iterator[None]:
-    """Call `end` when the user presses Ctrl-C twice within the block.
-
-    Other programs that handle the signal themselves, other threads, and processes of a distributed launcher
-    (which stops all of them) keep their own handling.
-
-    Raises:
-        KeyboardInterrupt: The user pressed it once.
-    """
-    alone = os.environ.get("WORLD_SIZE", "1") == "1"
-    is_main = threading.current_thread() is threading.main_thread()
-    if not alone or not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    handler = TwoInterrupts(end, log, seconds)
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        waited = handler.forget()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if waited:  # the last step ended before the user pressed Ctrl-C again, or did not
-        raise KeyboardInterrupt

@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from ...backend.core.errors import TrainingError, boundary
 from ...backend.core.prompts.trained_with import TrainedWith
-from .ending import Ending, in_use, two_interrupts
+from .ending import Ending, in_use
 from .model_loading import silence_libraries
 from .resume import check_run, claim_run, given_back_on_failure, newest_checkpoint
 
@@ -189,7 +189,7 @@ class TrainingRun(ABC):
 
         trainer.add_callback(RecordInCheckpoints(record))
         stopped = boundary(TrainingError, f"The training in {str(self.out)!r} stopped", AGAIN)
-        with stopped, two_interrupts(self.ending.ask, self.log):
+        with stopped:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def finished(self) -> Path:
