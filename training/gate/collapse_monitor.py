@@ -104,7 +104,7 @@ class CollapseMonitor(TrainerCallback):
         """Stop the training for a problem, or for a failed check if a check is due."""
         ends = self.ending is not None and self.ending.due(state.global_step)
         is_last = ends or state.global_step >= state.max_steps
-        problem = self.reward.problem_at_end if is_last else self.reward.problem
+        problem = self.reward.problem(at_end=is_last)
         if self.ending is not None:
             problem = self.ending.agree(problem)
         if problem is not None:

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from ...backend.core.errors import Cancelled, DrawRefused, InterleaveError, NotScorable, SettingsError
+
 Result = TypeVar("Result")
 
 
@@ -70,15 +72,36 @@ class BoundedCalls:
             self._give_up(timed_out)
             raise
 
+    async def attempted(
+        self,
+        work: Callable[[], Result],
+        seconds: float,
+        attempts: int,
+        pause: float,
+        repeated: Callable[[], object] = lambda: None,
+    ) -> Result:
+        """Run `work()` up to `attempts` times, as `call` does; the exceptions of the last one are raised.
+
+        Calls are not repeated after a timeout, or if another one would fail, too. The first pause takes
+        `pause` seconds, each further one twice as long; `repeated` is called before each.
+        """
+        for number in range(attempts - 1):
+            try:
+                return await self.call(work, seconds)
+            except (Cancelled, SettingsError, DrawRefused, NotScorable):
+                raise
+            except InterleaveError:
+                repeated()
+                await asyncio.sleep(pause * 2**number)
+        return await self.call(work, seconds)
+
     async def _enter(self) -> None:
         with self._lock:
             if self._free:
                 self._free -= 1
                 return
             if self.stuck >= self.slots:
-                raise CallTimeout(
-                    f"{self.name} is blocked by {self.stuck} earlier call(s) that did not return."
-                )
+                raise self._blocked()
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
         try:
@@ -97,11 +120,10 @@ class BoundedCalls:
             while self._waiting:
                 waiter = self._waiting.popleft()
                 if not waiter.done():
-                    waiter.set_exception(
-                        CallTimeout(
-                            f"{self.name} is blocked by {self.stuck} earlier call(s) that did not return."
-                        )
-                    )
+                    waiter.set_exception(self._blocked())
+
+    def _blocked(self) -> CallTimeout:
+        return CallTimeout(f"{self.name} is blocked by {self.stuck} earlier call(s) that did not return.")
 
     def _finish(
         self,

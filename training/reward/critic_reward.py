@@ -325,15 +325,9 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         if self.redrawer.card is not None:
             self.redrawer.card.begin(trainer)
 
-    @property
-    def problem(self) -> str | None:
-        """Why training must pause because too many redraws fail, else None."""
-        return self.redrawer.problem
-
-    @property
-    def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last redraw, when a few failures are enough."""
-        return self.redrawer.problem_at_end
+    def problem(self, at_end: bool = False) -> str | None:
+        """Return why training must pause because too many redraws fail, else None."""
+        return self.redrawer.problem(at_end)
 
     @property
     def warning(self) -> str | None:

@@ -240,15 +240,9 @@ class PlanJudging:
         self._failures = Failures("judgments", settings.max_failures)
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
-    @property
-    def problem(self) -> str | None:
-        """Why training should stop, or None while failures are few."""
-        return self._failures.problem()
-
-    @property
-    def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last judgment, when a few failures are enough."""
-        return self._failures.problem(at_end=True)
+    def problem(self, at_end: bool = False) -> str | None:
+        """Return why training should stop, or None while failures are few; `at_end` a few are enough."""
+        return self._failures.problem(at_end)
 
     async def score_all(
         self, rows: Sequence[PlannerRlRow], plans: Sequence[Plan | None], folder: Path
@@ -286,15 +280,11 @@ class PlanJudging:
             with boundary(ScorerError, "The judge failed"):
                 return self.judge.score(row, plan, [self._picture(folder / name) for name in row.images])
 
-        for number in range(self.settings.tries):
-            try:
-                return PlanOutcome(await self._calls.call(score, self.settings.score_seconds))
-            except (Cancelled, SettingsError):
-                raise
-            except CallTimeout as error:
-                return PlanOutcome(None, str(error))
-            except InterleaveError as error:
-                if number + 1 == self.settings.tries:
-                    return PlanOutcome(None, str(error))
-                await asyncio.sleep(RETRY_SECONDS * 2**number)
-        raise AssertionError("the last attempt returns")
+        settings = self.settings
+        try:
+            attempted = self._calls.attempted(score, settings.score_seconds, settings.tries, RETRY_SECONDS)
+            return PlanOutcome(await attempted)
+        except (Cancelled, SettingsError):
+            raise
+        except (InterleaveError, CallTimeout) as error:
+            return PlanOutcome(None, str(error))

@@ -209,15 +209,9 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
         self.settings = settings
         self._copies: deque[bool] = deque(maxlen=LAST_PLANS)
 
-    @property
-    def problem(self) -> str | None:
-        """Why training must pause because too many judgments fail, else None."""
-        return self.judging.problem
-
-    @property
-    def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last judgment, when a few failures are enough."""
-        return self.judging.problem_at_end
+    def problem(self, at_end: bool = False) -> str | None:
+        """Return why training must pause because too many judgments fail, else None."""
+        return self.judging.problem(at_end)
 
     @property
     def warning(self) -> str | None:

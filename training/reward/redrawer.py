@@ -23,16 +23,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.core.errors import (
     Cancelled,
-    DrawRefused,
     GeneratorError,
     InterleaveError,
-    NotScorable,
     ScorerError,
     SettingsError,
     boundary,
@@ -132,6 +130,10 @@ class BatchCounts:
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
+    def repeat(self) -> None:
+        """Count a retry."""
+        self.repeated += 1
+
     @property
     def served(self) -> float:
         """Share of the redraws whose image came from the cache or an identical request."""
@@ -141,8 +143,6 @@ class BatchCounts:
 RETRY_SECONDS = 0.25
 MAIN_MEMORY = "cpu"
 Role = Literal["policy", "generator", "judge"]
-
-Made = TypeVar("Made")
 
 
 class Card:
@@ -298,23 +298,12 @@ class Redrawer:
         self._failures = Failures("redraws", settings.max_failures)
         self._tasks: set[asyncio.Future[None]] = set()
 
-    @property
-    def problem(self) -> str | None:
-        """Why training should stop, or None while failures are few and the image limit is not reached."""
-        return self._used_up or self._failures.problem()
-
-    @property
-    def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last redraw, when a few failures are enough."""
-        return self._used_up or self._failures.problem(at_end=True)
-
-    @property
-    def _used_up(self) -> str | None:
-        """That the limit of images is reached, else None."""
+    def problem(self, at_end: bool = False) -> str | None:
+        """Return why training should stop, or None; `at_end`, after the last redraw, a few failures count."""
         most = self.settings.max_draws
-        if most is None or self.draws < most:
-            return None
-        return f"{self.draws} images were requested and the limit of max_draws is {most}"
+        if most is not None and self.draws >= most:
+            return f"{self.draws} images were requested and the limit of max_draws is {most}"
+        return self._failures.problem(at_end)
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
         """Return an outcome for each redraw, in order, and the counters of the batch.
@@ -429,7 +418,7 @@ class Redrawer:
 
         seconds = self.settings.draw_seconds * len(redraws)
         tries = self.settings.tries if len(redraws) == 1 else 1
-        return await self._tried(self._draw_calls, timed, seconds, tries, counts)
+        return await self._draw_calls.attempted(timed, seconds, tries, RETRY_SECONDS, counts.repeat)
 
     async def _outcome(
         self, redraw: Redraw, drawing: asyncio.Future[Picture], counts: BatchCounts
@@ -475,23 +464,12 @@ class Redrawer:
             finally:
                 counts.score_seconds += time.monotonic() - started
 
-        seconds = self.settings.score_seconds
-        value = await self._tried(self._score_calls, score, seconds, self.settings.tries, counts)
+        settings = self.settings
+        value = await self._score_calls.attempted(
+            score, settings.score_seconds, settings.tries, RETRY_SECONDS, counts.repeat
+        )
         counts.scored += 1
         return value
-
-    async def _tried(
-        self, calls: BoundedCalls, work: Callable[[], Made], seconds: float, tries: int, counts: BatchCounts
-    ) -> Made:
-        for number in range(tries - 1):
-            try:
-                return await calls.call(work, seconds)
-            except (Cancelled, SettingsError, DrawRefused, NotScorable):
-                raise
-            except InterleaveError:
-                counts.repeated += 1
-                await asyncio.sleep(RETRY_SECONDS * 2**number)
-        return await calls.call(work, seconds)
 
     def _draw_key(self, redraw: Redraw) -> str:
         before = redraw.before.digest if redraw.before else None

@@ -78,15 +78,12 @@ class RolloutReward(ABC, Generic[Row, Sample]):
     def begin(self, trainer: Any, processor: Any) -> None:
         """Prepare for training, after the trainer and model were created and before the first step."""
 
-    @property
-    def problem(self) -> str | None:
-        """Why rewards cannot be computed at present, and what to do; else None."""
-        return None
+    @abstractmethod
+    def problem(self, at_end: bool = False) -> str | None:
+        """Return why rewards cannot be computed at present, else None.
 
-    @property
-    def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last step, when a few failures are enough."""
-        return self.problem
+        `at_end`, after the last step, a few failures are enough.
+        """
 
     @property
     def warning(self) -> str | None:

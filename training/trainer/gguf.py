@@ -23,8 +23,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import distributions
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -34,6 +35,7 @@ from ...backend.core.machine.environment import restricted
 from ...backend.core.prompts.agent_card import CARD
 from ...backend.core.prompts.prompt_set import FOLDER_NAME
 from ...backend.core.prompts.trained_with import FILE, TrainedWith
+from ...backend.core.seams.chat_model import ChatModel, ReplySettings
 from ...backend.core.shown_text import one_line
 from ...backend.core.types.values import DIRECT
 from ...backend.models.chat import open_chat
@@ -331,14 +333,14 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     """End the program and everything that it started, whether or not it is still running."""
     assert child.stdin is not None
     with suppress(OSError):
-        child.stdin.close()
+        child.stdin.close()  # the supervisor then ends the program
     with suppress(subprocess.TimeoutExpired):
         child.wait(STOP_SECONDS)
-    if os.name == "posix":
-        with suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
             os.killpg(child.pid, signal.SIGKILL)
-    elif child.poll() is None:
-        child.kill()
+        else:
+            child.kill()
     child.wait()
 
 
@@ -377,40 +379,32 @@ def check_answers(
     return same
 
 
-def _meanings(chat: Any, trained: TrainedWith) -> list[bool | int | None]:
+def _meanings(chat: ChatModel, trained: TrainedWith) -> list[bool | int | None]:
     """Return verdicts or numbers of steps (None: not readable), and free the model's memory."""
     from PIL import Image, ImageDraw
 
-    from ...backend.core.answers.reading import read_plan, read_verdict
     from ...backend.core.pictures import Picture
-    from ...backend.core.prompts.prompt_set import default_prompt_set
-    from ...backend.core.seams.chat_model import ReplySettings
     from ...backend.core.types import Request
     from ...backend.models.chat.llamacpp_chat import LlamaCppChat
-    from ...backend.story.agents.critic import critic_message
-    from ...backend.story.agents.planner import planner_message
+    from ...backend.story.agents.critic import Critic
+    from ...backend.story.agents.planner import Planner
 
-    planner, prompts = trained.card.role == "planner", trained.prompt_set or default_prompt_set()
     reply = ReplySettings(max_tokens=TOKENS)
     if trained.image_pixels is not None:
         reply = reply.model_copy(update={"max_pixels": trained.image_pixels})
-    questions = [planner_message(prompts, Request(text=REQUEST))] if planner else []
-    for shown, asked in (
-        () if planner else (("red", "red"), ("red", "blue"), ("blue", "blue"), ("blue", "red"))
-    ):
-        page = Image.new("RGB", (384, 384), "white")
-        ImageDraw.Draw(page).ellipse((128, 128, 256, 256), fill=shown)
-        goal = f"a {asked} circle on a white background"
-        pictures = Picture.white(page.size), Picture(page)
-        questions.append(critic_message(prompts, pictures, goal, goal))
     found: list[bool | int | None] = []
     try:
-        for question in questions:
-            text = chat.reply([question], reply).whole
-            try:
-                found.append(len(read_plan(text).steps) if planner else read_verdict(text).success)
-            except AnswerError:
-                found.append(None)
+        if trained.card.role == "planner":
+            plan = Planner(chat, trained.prompt_set, reply).plan(Request(text=REQUEST))
+            return [len(plan.steps)]
+        critic = Critic(chat, trained.prompt_set, reply)
+        for shown, asked in product(("red", "blue"), repeat=2):
+            page = Image.new("RGB", (384, 384), "white")
+            ImageDraw.Draw(page).ellipse((128, 128, 256, 256), fill=shown)
+            goal = f"a {asked} circle on a white background"
+            found.append(critic.judge(None, Picture(page), goal, goal).success)
+    except AnswerError:
+        found.append(None)
     finally:
         chat.offload()
         if isinstance(chat, LlamaCppChat):

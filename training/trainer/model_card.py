@@ -46,8 +46,7 @@ MAX_BYTES = 1024 * 1024
 LICENSE = re.compile(r"\A---\r?\n(?:(?!---).*\n)*?license:[ \t]*[\"']?([\w.+-]{1,80})")
 URL = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;)]+", re.IGNORECASE)
 PATH = re.compile(r"(?<![\w.])(?:~|\.\.?|[A-Za-z]:(?=[\\/])|(?=[/\\]))(?:[/\\][^/\\\s'\",;:)]+)+[/\\]?")
-TINY_REQUEST = "Draw a sea page with a red boat in the middle. Then make it blue."
-"""A request with words that the agents of the tiny world know."""
+TEMPLATE = Path(__file__).with_name("model_card.md.j2")
 
 
 def shareable(text: str) -> str:
@@ -287,25 +286,19 @@ def write_card(folder: Path, facts: CardFacts, license: str | None = None, name:
         tags=[tag for tag in tags if isinstance(tag, str)],
         **more,
     )
-    tiny = not runs_in_llamacpp(config)  # only the agents of the tiny world cannot run there
-    parts: dict[str, Iterator[str]] = {
-        "Use": _use(name, base.hub or "BASE", role or "critic", adapter, tiny),
-        "Training": _training(facts, adapter),
-        "Regression gate": _gate(facts, agent, role),
-        "What it can judge": iter(reliability_table(agent.reliability) if agent.reliability else ()),
-        "Settings that were changed": iter(
-            f"- {one.name}: {one.value}" for one in facts.settings if not one.is_default
-        ),
-        "License": iter((f"{license}." if license else "Not stated. That of the base model applies.",)),
-    }
-    lines = [f"# {(role or 'agent').capitalize()} for InterleaveThinker"]
-    if facts.stopped:
-        lines += ["", f"**The training had to stop: {facts.stopped}.** This is its last good checkpoint."]
-    for title, content in parts.items():
-        found = list(content)
-        lines += ["", f"## {title}", "", *found] if found else []
-    card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n".join(lines) + "\n")
-    write_text(folder / README, str(card), TrainingError, "The model card")
+    card = ModelCard.from_template(
+        data,
+        template_path=str(TEMPLATE),
+        facts=facts,
+        agent=agent,
+        role=role,
+        name=name,
+        license=license,
+        adapter=adapter,
+        tiny=not runs_in_llamacpp(config),  # only the agents of the tiny world cannot run there
+        reliability=reliability_table(agent.reliability) if agent.reliability else [],
+    )
+    write_text(folder / README, f"{card}\n", TrainingError, "The model card")
     return folder / README
 
 
@@ -322,48 +315,6 @@ def reliability_table(found: Mapping[Any, KindReliability]) -> list[str]:
             f"{one.accuracy:.3f}, {one.low:.3f} | {verdict} |"
         )
     return lines
-
-
-def _use(name: str, base: str, role: str, adapter: bool, tiny: bool) -> Iterator[str]:
-    lora = f" as agent LoRA, with the base model {base} as the agent" if adapter else ""
-    yield f"ComfyUI: copy the folder into `models/interleave_agents`, and choose it in Load Agent{lora}."
-    named = f"transformers:{base} --set {role}.adapter={name}" if adapter else f"transformers:{name}"
-    request = TINY_REQUEST if tiny else "A red boat at dusk, in three steps."
-    yield from ("", "```bash", f'interleave-thinker run "{request}" --{role} {named} --out story')
-    if not tiny:
-        source = f"--model {base} --adapter {name}" if adapter else f"--model {name}"
-        yield f"interleave-thinker train merge {source} --to gguf --out {name}.gguf  # for llama.cpp"
-    yield "```"
-
-
-def _training(facts: CardFacts, adapter: bool) -> Iterator[str]:
-    base, merged = facts.base, ", merged from a LoRA adapter" if facts.merged else ""
-    steps = f", {facts.steps:,} optimizer steps" if facts.steps else ""
-    yield f"- Base: {base.name} (digest {base.digest})"
-    if base.hub and base.hub != base.name:
-        yield f"- Trained before from: {base.hub}"
-    if base.stages:
-        yield f"- Earlier stages: {', '.join(base.stages)}"
-    yield f"- Stage: {facts.stage}, {'LoRA adapter' if adapter else f'all weights{merged}'}{steps}"
-    yield from (f"- {name}: {value}" for name, value in facts.made_with.items())
-    yield from (f"- {note}" for note in facts.notes)
-    yield from (f"- Held-out check at {check}" for check in facts.checks)
-    if rows := (*base.rows, *facts.rows):
-        yield from ("", "| data | rows | digest of the content |", "|---|---|---|")
-        yield from (f"| {one.name} | {one.count:,} | {one.digest} |" for one in rows)
-
-
-def _gate(facts: CardFacts, agent: AgentCard, role: Role | None) -> Iterator[str]:
-    if agent.gate is not None:
-        verdict = "passed" if agent.gate.passed else "NOT passed, published by the user's decision"
-        yield f"Compared with the model that it started from on {agent.gate.rows} held-out rows: {verdict}."
-        yield from facts.gate
-    elif role == "planner":
-        yield "Not measured: the gate compares critics."
-    else:
-        yield "Not measured. This critic may judge worse than the model that it started from."
-    if facts.learned:
-        yield from ("", "On annotated images that were held out:", *facts.learned)
 
 
 FILES = (

@@ -211,7 +211,7 @@ def test_an_unavailable_judge_skips_samples_and_then_stops_training(
     answers = [write_plan(plan("a fox")), write_plan(plan("an owl")), "no plan"]
     rewards, logged = rewarded(judged, answers, LISTED)
     assert rewards == [None, None, 0.0] and logged["plan/failed"] == pytest.approx(2 / 3)
-    assert judged.problem and "down" in judged.problem
+    assert judged.problem() and "down" in judged.problem()
     assert judged.tokens[1] == len(answers[0]) + len(answers[1])
 
 

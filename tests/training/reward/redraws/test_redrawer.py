@@ -107,9 +107,9 @@ def test_failed_attempts_count_towards_the_limit_of_images(tmp_path: Path) -> No
 
     few = [ask("red"), ask("red"), ask("never")]
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=2, max_draws=4)
-    assert engine.draws == 3 and engine.problem is None, "red is generated only once"
+    assert engine.draws == 3 and engine.problem() is None, "red is generated only once"
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=4, max_draws=4)
-    assert engine.draws == 4 and "max_draws is 4" in (engine.problem or "")
+    assert engine.draws == 4 and "max_draws is 4" in (engine.problem() or "")
 
 
 def test_a_rejected_request_is_not_retried(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_crash_costs_only_its_own_sample(tmp_path: Path, kind: type[Artist]) -
     assert "out of paint" in outcomes[1].fault and counts.failed == 1
     assert counts.served == 0.0, "a failed image does not count as a cache hit"
     # Three attempts of its own, and one as part of a call for several images.
-    assert artist.prompts.count("bad") == (4 if kind is ManyArtist else 3) and engine.problem is None
+    assert artist.prompts.count("bad") == (4 if kind is ManyArtist else 3) and engine.problem() is None
     assert artist.prompts.count("good") <= 2
 
 
@@ -171,7 +171,7 @@ def test_a_scorer_that_fails_is_tried_again_a_bounded_number_of_times(tmp_path: 
     outcomes, counts, engine = run(tmp_path / "d", artist, taste, [ask("boat"), ask("sun")], tries=3)
     assert [outcome.score for outcome in outcomes] == [None, None] and taste.scored == 6
     assert "judge is down" in outcomes[0].fault and counts.failed == 2
-    assert (engine.problem_at_end or "").startswith("2 of the last 2 redraws failed")
+    assert (engine.problem(at_end=True) or "").startswith("2 of the last 2 redraws failed")
     # Images are cached: when the judge is back, only the scores are computed.
     later = Artist()
     outcomes, counts, _ = run(tmp_path / "d", later, Taste(), [ask("boat"), ask("sun")])
@@ -271,9 +271,9 @@ def test_too_many_failures_are_a_problem(tmp_path: Path) -> None:
     )
     asyncio.run(engine.score_all(good))
     asyncio.run(engine.score_all(bad))
-    assert engine.problem is None and engine.problem_at_end is None
+    assert engine.problem() is None and engine.problem(at_end=True) is None
     asyncio.run(engine.score_all(bad[:1]))
-    assert engine.problem is not None and "out of paint" in engine.problem
+    assert engine.problem() is not None and "out of paint" in engine.problem()
 
 
 def test_few_failures_are_a_problem_only_at_the_end(tmp_path: Path) -> None:
@@ -284,9 +284,9 @@ def test_few_failures_are_a_problem_only_at_the_end(tmp_path: Path) -> None:
     for prompts, fails in ((["bad"], True), (["red", "blue", "bad"], True), (["a", "b", "c", "bad"], False)):
         redraws = [ask(prompt) for prompt in prompts]
         _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), redraws, tries=1)
-        assert engine.problem is None and bool(engine.problem_at_end) is fails
+        assert engine.problem() is None and bool(engine.problem(at_end=True)) is fails
     _, _, engine = run(tmp_path / "c", Artist(), Taste(), [])
-    assert engine.problem_at_end is None
+    assert engine.problem(at_end=True) is None
 
 
 def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> None:
