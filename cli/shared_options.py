@@ -124,7 +124,7 @@ def dry_run_if(asked: bool) -> Iterator[None]:
     if not asked:
         yield
         return
-    from ..training.trainer.run import dry_runs
+    from ..training.trainer.progress import dry_runs
 
     with dry_runs():
         yield

@@ -70,8 +70,7 @@ def _fine_tune(
     from ...training.gate.gate_rows import refuse_trained
     from ...training.rows.sft import read_row_set, show_balance
     from ...training.stages.own_critic import TRAINED
-    from ...training.stages.sft import train
-    from ...training.stages.sft_settings import FINAL, SftData
+    from ...training.stages.sft import FINAL, SftData, train
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
@@ -148,7 +147,7 @@ def critic_sft(
     from ...training.gate.regression_gate import GateRefused, RegressionGate, enforce, publish
     from ...training.rows.lengths import TokenLimit
     from ...training.rows.sft import read_row_set
-    from ...training.stages.sft_settings import FINAL
+    from ...training.stages.sft import FINAL
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)

@@ -118,9 +118,8 @@ def critic_grpo(
     from ...training.reward.critic_reward import RewardSetup
     from ...training.rows.rl import other_sources, read_rl_rows
     from ...training.rows.sft import show_problems
-    from ...training.stages.grpo import TrainingData, train
-    from ...training.stages.grpo_settings import check_rows_of, split_held_out
-    from ...training.stages.grpo_tasks import CriticTask
+    from ...training.stages.grpo import CriticTask, train
+    from ...training.stages.grpo_settings import TrainingData, check_rows_of, split_held_out
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
@@ -191,9 +190,8 @@ def planner_grpo(
     """
     from ...training.rows.rl import read_planner_rl
     from ...training.rows.sft import show_problems
-    from ...training.stages.grpo import TrainingData, train
-    from ...training.stages.grpo_settings import split_planner_rows
-    from ...training.stages.grpo_tasks import PlannerTask
+    from ...training.stages.grpo import PlannerTask, train
+    from ...training.stages.grpo_settings import TrainingData, split_planner_rows
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)

@@ -16,7 +16,8 @@ from ..shared_options import Download, Model, checkpoint_of, log
 
 
 def finish(
-    *, out: Annotated[Path, typer.Argument(help="Output folder of the training.", exists=True, file_okay=False)]
+    *,
+    out: Annotated[Path, typer.Argument(help="Output folder of the training.", exists=True, file_okay=False)],
 ) -> None:
     """End a training early and keep what it has learned.
 

@@ -27,7 +27,7 @@ from support.loss_table import settings_of, six_rows
 
 from interleave_thinker.training.recipes.recipe import FOLDER
 from interleave_thinker.training.rows.sft import RowSet
-from interleave_thinker.training.stages.sft_settings import SftData
+from interleave_thinker.training.stages.sft import SftData
 from interleave_thinker.training.trainer.model_loading import count_parameters
 
 STEPS = 3

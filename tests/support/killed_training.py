@@ -30,8 +30,8 @@ from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
 from interleave_thinker.training.stages import grpo, sft
-from interleave_thinker.training.stages.grpo import TrainingData
-from interleave_thinker.training.stages.grpo_tasks import CriticTask
+from interleave_thinker.training.stages.grpo import CriticTask
+from interleave_thinker.training.stages.grpo_settings import TrainingData
 from interleave_thinker.training.trainer import callbacks  # noqa: F401 - imported before the forks
 
 

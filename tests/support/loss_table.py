@@ -24,7 +24,7 @@ from support.forked import forked
 from support.free_port import free_port
 
 from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.stages.sft import SftData, SftTraining
 
 ONE_RANK = ((6, 1), (3, 2), (2, 3), (1, 6), (4, 2))
 TWO_RANKS = ((3, 1), (1, 3), (2, 2), (4, 1))

@@ -16,10 +16,14 @@ from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows, write_rl_rows
-from interleave_thinker.training.stages.grpo import TrainingData, train
-from interleave_thinker.training.stages.grpo_settings import GrpoTraining, PlannerGrpoTraining, split_held_out
-from interleave_thinker.training.stages.grpo_tasks import CriticTask
-from interleave_thinker.training.stages.sft_settings import SftTraining
+from interleave_thinker.training.stages.grpo import CriticTask, train
+from interleave_thinker.training.stages.grpo_settings import (
+    GrpoTraining,
+    PlannerGrpoTraining,
+    TrainingData,
+    split_held_out,
+)
+from interleave_thinker.training.stages.sft import SftTraining
 
 SMALL = GrpoTraining(
     learning_rate=1e-4,

@@ -24,10 +24,9 @@ from interleave_thinker.training.gate.held_out import PlanCheck
 from interleave_thinker.training.reward.plan_judges import JudgingSettings, PlanScore
 from interleave_thinker.training.reward.plan_reward import PlanRewardSettings
 from interleave_thinker.training.rows.rl import PlannerRlRow
-from interleave_thinker.training.stages.grpo import TrainingData
+from interleave_thinker.training.stages.grpo import PlannerTask
 from interleave_thinker.training.stages.grpo import train as train_grpo
-from interleave_thinker.training.stages.grpo_settings import PlannerGrpoTraining
-from interleave_thinker.training.stages.grpo_tasks import PlannerTask
+from interleave_thinker.training.stages.grpo_settings import PlannerGrpoTraining, TrainingData
 
 MIXED, NONE = (1, 0, 2), (0, 0, 0)
 """Images of the three questions."""

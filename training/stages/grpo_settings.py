@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.types.values import DIRECT
@@ -33,6 +35,7 @@ FREE_TO_CHANGE = {
     "vllm_server_base_url",
 }
 """Settings that may change when a training is resumed."""
+Row = TypeVar("Row", bound=BaseModel)
 HELD_OUT = 0.2
 """Largest share of the rows of each truth value (right or wrong image) that is held out for checks."""
 
@@ -152,6 +155,19 @@ class GrpoTraining(ModelTraining):
     def save_steps(self) -> int:
         """Optimizer steps between checkpoints."""
         return self.save_every * self.updates
+
+
+@dataclass(frozen=True)
+class TrainingData(Generic[Row]):
+    """Rows to train on and rows to check on, with image paths relative to one folder.
+
+    Rows that cannot be used raise an error, or are left out with `skip_bad`.
+    """
+
+    rows: Sequence[Row]
+    held_out: Sequence[Row]
+    images: Path
+    skip_bad: bool = False
 
 
 def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:

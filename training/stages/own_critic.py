@@ -50,12 +50,10 @@ from ..rows.lengths import TokenLimit
 from ..rows.rl import read_rl_rows
 from ..rows.sft import RowSet, asked_in_both, read_row_set, show_balance
 from ..trainer.ending import Ending
-from ..trainer.run import planned
-from .grpo import TrainingData
-from .grpo_settings import GrpoTraining, batches, fitting_values, rollouts_of, split_held_out
-from .sft import SftTraining
+from ..trainer.progress import planned
+from .grpo_settings import GrpoTraining, TrainingData, batches, fitting_values, rollouts_of, split_held_out
+from .sft import FINAL, SftData, SftTraining
 from .sft import train as fine_tune
-from .sft_settings import FINAL, SftData
 
 
 class Rehearsal(BaseModel):
@@ -394,8 +392,7 @@ class _OwnCritic:
         return self._merged(trained, made, self.out / "grpo" / "merged")
 
     def _trained_on(self, start: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
-        from .grpo import train
-        from .grpo_tasks import CriticTask
+        from .grpo import CriticTask, train
 
         task = CriticTask(stage.reward)
         return train(start, data, self.out / "grpo", stage.settings, task, self.log)

@@ -4,14 +4,32 @@ The lines are computed from the trainer's own log entries by pure functions, so 
 show the same numbers. Of a GRPO step, only existing events are timed (a step begins, the reward is called and
 returns, the step ends), so the measurement needs no internals of the trainer. Generating and scoring images
 overlap, so their own seconds (`BatchCounts`) may add up to more than the wall-clock time of the reward.
+
+`planned` tells rows and trainings that they are part of a dry run (run.py).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
+
+planned: ContextVar[bool] = ContextVar("planned", default=False)
+"""Whether trainings in this context are dry runs."""
+
+
+@contextmanager
+def dry_runs() -> Iterator[None]:
+    """Make every training in the block a dry run."""
+    token = planned.set(True)
+    try:
+        yield
+    finally:
+        planned.reset(token)
+
 
 LineParts = Sequence[tuple[str, str, int]]
 """Name, key in the log entry and digits (negative: scientific notation) of each part of a line."""

@@ -15,9 +15,7 @@ import os
 import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,23 +26,12 @@ from ...backend.core.errors import TrainingError, boundary
 from ...backend.core.prompts.trained_with import TrainedWith
 from .ending import Ending, in_use
 from .model_loading import silence_libraries
+from .progress import clock, planned
 from .resume import check_run, claim_run, given_back_on_failure, newest_checkpoint
 
 STEPS = 3
 """Timed steps, rounded up to whole rollouts."""
 GB = 1e9
-planned: ContextVar[bool] = ContextVar("planned", default=False)
-"""Whether trainings in this context are dry runs."""
-
-
-@contextmanager
-def dry_runs() -> Iterator[None]:
-    """Make every training in the block a dry run."""
-    token = planned.set(True)
-    try:
-        yield
-    finally:
-        planned.reset(token)
 
 
 @dataclass(frozen=True)
@@ -111,12 +98,6 @@ def time_lines(
         "are not included"
     )
     return lines
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as hours, minutes and seconds (1:02:03)."""
-    minutes, rest = divmod(max(1, round(seconds)), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def peak_memory(trainer: Any) -> str | None:

@@ -33,10 +33,9 @@ from ....training.reward.critic_reward import RewardSettings, RewardSetup
 from ....training.reward.redrawer import DrawingSettings
 from ....training.rows.rl import CriticRlRow, read_rl_rows
 from ....training.rows.sft import MARK, RowSet, SftRow, read_rows, write_rows
-from ....training.stages.grpo import TrainingData
+from ....training.stages.grpo import CriticTask
 from ....training.stages.grpo import train as train_by_reward
-from ....training.stages.grpo_settings import GrpoTraining
-from ....training.stages.grpo_tasks import CriticTask
+from ....training.stages.grpo_settings import GrpoTraining, TrainingData
 from ....training.stages.sft import SftData, SftTraining, train
 from ..batched import BatchedAgent
 from ..data.critic_rows import PROMPT_SET, RL_FILE, make_rendered, make_rl

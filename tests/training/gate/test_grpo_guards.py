@@ -48,7 +48,7 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave_thinker.training.gate.held_out import summarise
-    from interleave_thinker.training.stages import grpo_tasks as critic_task
+    from interleave_thinker.training.stages import grpo as critic_task
 
     checked = 0
 
@@ -166,8 +166,8 @@ def test_another_reference_than_the_start_is_noticed(
 
 
 def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> None:
-    from interleave_thinker.training.gate.collapse_monitor import CollapseMonitor, Limits
     from interleave_thinker.training.gate.held_out import Check, CheckLog, summarise
+    from interleave_thinker.training.stages.grpo_trainer import CollapseMonitor, Limits
 
     lines: list[str] = []
     checks = CheckLog(tmp_path, Check)

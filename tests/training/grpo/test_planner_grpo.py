@@ -20,9 +20,12 @@ from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.reward.plan_judges import JudgingSettings
 from interleave_thinker.training.reward.plan_reward import PlanRewardSettings
 from interleave_thinker.training.rows.rl import read_planner_rl
-from interleave_thinker.training.stages.grpo import TrainingData, train
-from interleave_thinker.training.stages.grpo_settings import PlannerGrpoTraining, split_planner_rows
-from interleave_thinker.training.stages.grpo_tasks import PlannerTask
+from interleave_thinker.training.stages.grpo import PlannerTask, train
+from interleave_thinker.training.stages.grpo_settings import (
+    PlannerGrpoTraining,
+    TrainingData,
+    split_planner_rows,
+)
 
 SMALL = PlannerGrpoTraining(
     learning_rate=1e-4,
@@ -104,7 +107,7 @@ def test_a_killed_training_resumes_to_the_same_planner(data: Path, tmp_path: Pat
 def test_a_declining_planner_stops_training_and_the_last_good_one_is_kept(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave_thinker.training.stages import grpo_tasks as planner_task
+    from interleave_thinker.training.stages import grpo as planner_task
 
     checked, found = [0.9, 0.9, 0.2], planner_task.plan_check
 

@@ -13,8 +13,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.stages.sft import train
-from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 from interleave_thinker.training.trainer.resume import is_to_stop, lowest, measured_losses, newest_checkpoint
 
 FAST = SftTraining(

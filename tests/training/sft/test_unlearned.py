@@ -19,8 +19,7 @@ from interleave_thinker.backend.core.errors import AnswerError, TrainingError
 from interleave_thinker.backend.core.types import Verdict
 from interleave_thinker.backend.output.feedback.sft_rows import refined_range
 from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow, as_dataset, read_rows, write_rows
-from interleave_thinker.training.stages.sft import SftData, SftTraining, train
-from interleave_thinker.training.stages.sft_settings import asked, hold_out
+from interleave_thinker.training.stages.sft import SftData, SftTraining, asked, hold_out, train
 from interleave_thinker.training.stages.sft_trainer import IGNORE_INDEX, mask_labels
 
 PROMPT = "a light page"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.training.stages import grpo_settings as grpo
-from interleave_thinker.training.stages import sft_settings as sft
+from interleave_thinker.training.stages import sft
 from interleave_thinker.training.trainer.resume import claim_run
 
 BOTH = """

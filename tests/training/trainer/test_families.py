@@ -19,8 +19,7 @@ from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.lengths import row_lengths, shown_of
 from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.stages.sft import train
-from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 from interleave_thinker.training.trainer.model_loading import ModelParts, load_policy, load_processor
 
 TRAINED = ("qwen3_vl", "qwen3_5", "glm4v", "internvl")

@@ -10,7 +10,7 @@ from support.tiny_checkpoint import build_checkpoint
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from interleave_thinker.training.stages.sft_settings import SftTraining
+from interleave_thinker.training.stages.sft import SftTraining
 from interleave_thinker.training.trainer import model_loading
 
 

@@ -26,8 +26,7 @@ from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener
 from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.stages.sft import train
-from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 from interleave_thinker.training.trainer.saving import merge
 
 PIXELS = 1600

@@ -23,8 +23,7 @@ from interleave_thinker.backend.models.checkpoints.checkpoint import load_whole
 from interleave_thinker.training.gate.gate_rows import GateSettings
 from interleave_thinker.training.gate.regression_gate import answers_of
 from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.stages.sft import train
-from interleave_thinker.training.stages.sft_settings import SftData, SftTraining
+from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
 from interleave_thinker.training.trainer.saving import Result, merge, save_trained
 

@@ -26,9 +26,10 @@ from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import write_rows
 from interleave_thinker.training.stages import own_critic
-from interleave_thinker.training.stages.grpo import TrainingData
+from interleave_thinker.training.stages.grpo_settings import TrainingData
 from interleave_thinker.training.stages.own_critic import Rehearsal, rl_rows
-from interleave_thinker.training.trainer.run import Prepared, clock, dry_runs, time_lines
+from interleave_thinker.training.trainer.progress import clock, dry_runs
+from interleave_thinker.training.trainer.run import Prepared, time_lines
 
 
 @pytest.fixture(scope="module")
