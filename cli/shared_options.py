@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,16 +117,16 @@ def folder_of(model: str) -> Path:
     return checkpoint(model.removeprefix(TINYWORLD)) if model.startswith(TINYWORLD) else Path(model)
 
 
-@contextmanager
-def dry_run_if(asked: bool) -> Iterator[None]:
-    """Make the trainings in the block dry runs if `--dry-run` is set."""
-    if not asked:
-        yield
-        return
+def trained(dry_run: bool, train: Callable[[], Path]) -> Path:
+    """Return the checkpoint of a training, and print its folder; with `dry_run` it is only checked."""
     from ..training.trainer.progress import dry_runs
 
-    with dry_runs():
-        yield
+    if dry_run:
+        with dry_runs():
+            return train()
+    made = train()
+    log(f"checkpoint: {made}")
+    return made
 
 
 def log(line: str) -> None:

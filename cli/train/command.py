@@ -19,10 +19,10 @@ from ..shared_options import (
     Out,
     SkipBad,
     checkpoint_of,
-    dry_run_if,
     existing_file,
     log,
     refused,
+    trained,
 )
 from .grpo import critic_grpo, planner_grpo
 from .own_critic import Force, HeldOut
@@ -51,43 +51,33 @@ class SftFiles(NamedTuple):
     dry_run: bool
 
 
-class Checked(NamedTuple):
-    """Held-out rows of a fine-tuning.
-
-    Attributes:
-        asked: Rows that the regression gate evaluates.
-        measured: Rows whose loss is measured during training.
-    """
-
-    asked: RowSet | None = None
-    measured: RowSet | None = None
-
-
 def _fine_tune(
-    model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, checked: Checked
+    folder: Path,
+    files: SftFiles,
+    out: Path,
+    settings: SftTraining,
+    asked: RowSet | None = None,
+    measured: RowSet | None = None,
 ) -> Path:
+    """Fine-tune the checkpoint in `folder`.
+
+    `asked` are the rows of the regression gate, `measured` those whose loss is measured.
+    """
     from ...backend.core.prompts.prompt_set import prompt_set_of
     from ...training.gate.gate_rows import refuse_trained
     from ...training.rows.sft import read_row_set, show_balance
     from ...training.stages.own_critic import TRAINED
     from ...training.stages.sft import FINAL, SftData, train
-    from ...training.trainer.model_loading import check_options
 
-    check_options(settings)
     found = read_row_set(files.data, files.role, files.skip_bad, log, files.images)
-    for held_out in (checked.asked, checked.measured):
+    for held_out in (asked, measured):
         if held_out is not None:
             refuse_trained(held_out, found)
     if files.role == "critic":
         show_balance(found.rows, log)
-    folder = checkpoint_of(model, download)
-    name = FINAL if checked.asked is None else TRAINED
-    data = SftData(found, files.skip_bad, name, checked.measured, files.role)
-    with dry_run_if(files.dry_run):
-        made = train(folder, data, out, settings, prompt_set_of(folder), log)
-    if not files.dry_run:
-        log(f"checkpoint: {made}")
-    return made
+    name = FINAL if asked is None else TRAINED
+    data = SftData(found, files.skip_bad, name, measured, files.role)
+    return trained(files.dry_run, lambda: train(folder, data, out, settings, prompt_set_of(folder), log))
 
 
 @app.command("planner-sft")
@@ -112,10 +102,12 @@ def planner_sft(
 ) -> None:
     """Fine-tune a planner (SFT) on planner_sft.json."""
     from ...training.rows.sft import read_row_set
+    from ...training.trainer.model_loading import check_options
 
+    check_options(settings)
     measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
     files = SftFiles(data, images, skip_bad, "planner", dry_run)
-    _fine_tune(model, download, files, out, settings, Checked(measured=measured))
+    _fine_tune(checkpoint_of(model, download), files, out, settings, measured=measured)
 
 
 @app.command("critic-sft")
@@ -139,10 +131,6 @@ def critic_sft(
     With --held-out, the regression gate compares it with the old critic. It is published as OUT/final only
     if it is not worse than allowed; otherwise the exit code is 3.
     """
-    files = SftFiles(data, images, skip_bad, "critic", dry_run)
-    if held_out is None:
-        _fine_tune(model, download, files, out, settings, Checked())
-        return
     from ...training.gate.gate_rows import askable, examination
     from ...training.gate.regression_gate import GateRefused, RegressionGate, enforce, publish
     from ...training.rows.lengths import TokenLimit
@@ -152,10 +140,14 @@ def critic_sft(
 
     check_options(settings)
     before = checkpoint_of(model, download)
+    files = SftFiles(data, images, skip_bad, "critic", dry_run)
+    if held_out is None:
+        _fine_tune(before, files, out, settings)
+        return
     given = read_row_set(held_out, "critic", skip_bad, log, images)
     limit = TokenLimit(settings.max_length, "--max-length", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
-    made = _fine_tune(model, download, files, out, settings, Checked(asked))
+    made = _fine_tune(before, files, out, settings, asked)
     if dry_run or os.environ.get("RANK", "0") != "0":  # only the first process runs the gate and publishes
         return
     result = RegressionGate(gate, settings.device, log).check(before, made, asked, out)

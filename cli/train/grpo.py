@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 from pydantic import BaseModel, Field
@@ -26,13 +27,16 @@ from ..shared_options import (
     Out,
     SkipBad,
     checkpoint_of,
-    dry_run_if,
     existing_file,
     log,
+    trained,
 )
 
 if TYPE_CHECKING:
     from ...training.reward.plan_judges import PlanJudge
+    from ...training.rows.values import RowProblem
+
+Row = TypeVar("Row")
 
 
 class RewarderOptions(BaseModel):
@@ -117,7 +121,6 @@ def critic_grpo(
     from ...training.reward.base_judge import NAME, BaseJudge
     from ...training.reward.critic_reward import RewardSetup
     from ...training.rows.rl import other_sources, read_rl_rows
-    from ...training.rows.sft import show_problems
     from ...training.stages.grpo import CriticTask, train
     from ...training.stages.grpo_settings import TrainingData, check_rows_of, split_held_out
     from ...training.trainer.model_loading import check_options
@@ -125,12 +128,10 @@ def critic_grpo(
     check_options(settings)
     if drawing.take_turns and settings.use_vllm:
         raise SettingsError("--take-turns cannot be combined with --use-vllm.", "Remove one of them.")
-    rows, problems = read_rl_rows(data, skip_bad, images)
-    show_problems(problems, len(rows), log)
+    rows = _read(read_rl_rows, data, skip_bad, images)
     if held_out is not None:
-        checked, problems = read_rl_rows(held_out, skip_bad, images)
-        show_problems(problems, len(checked), log)
-        held = [row.moved(held_out.parent) for row in check_rows_of(checked, settings)]
+        checked = check_rows_of(_read(read_rl_rows, held_out, skip_bad, images), settings)
+        held = [row.moved(held_out.parent) for row in checked]
         held_out_images = {row.edited_image_path for row in held}
         rows = [row for row in rows if row.moved(data.parent).edited_image_path not in held_out_images]
     else:
@@ -146,17 +147,8 @@ def critic_grpo(
     for warning in other_sources([*rows, *held], redraws.identity, scores.identity):
         log(warning)
     setup = RewardSetup(redraws, scores, reward, drawing, None if dry_run else cache)
-    with dry_run_if(dry_run):
-        made = train(
-            folder,
-            TrainingData(rows, held, data.parent, skip_bad),
-            out,
-            settings,
-            CriticTask(setup),
-            log,
-        )
-    if not dry_run:
-        log(f"checkpoint: {made}")
+    rl = TrainingData(rows, held, data.parent, skip_bad)
+    trained(dry_run, lambda: train(folder, rl, out, settings, CriticTask(setup), log))
 
 
 @with_settings
@@ -189,29 +181,38 @@ def planner_grpo(
     Its plans are judged as texts.
     """
     from ...training.rows.rl import read_planner_rl
-    from ...training.rows.sft import show_problems
     from ...training.stages.grpo import PlannerTask, train
     from ...training.stages.grpo_settings import TrainingData, split_planner_rows
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
-    rows, problems = read_planner_rl(data, skip_bad, images)
-    show_problems(problems, len(rows), log)
+    rows = _read(read_planner_rl, data, skip_bad, images)
     if held_out is None:
         rows, held = split_planner_rows(rows, settings)
     else:
-        checked, problems = read_planner_rl(held_out, skip_bad, images)
-        show_problems(problems, len(checked), log)
+        checked = _read(read_planner_rl, held_out, skip_bad, images)
         held = [row.moved(held_out.parent) for row in checked[: settings.check_rows]]
         held_out_requests = {row.request for row in held}
         rows = [row for row in rows if row.request not in held_out_requests]
     log(f"{len(rows)} requests; {len(held)} held out")
     folder = checkpoint_of(model, download)
     task = PlannerTask(opened_judge(judge), reward, judging, data.parent)
-    with dry_run_if(dry_run):
-        made = train(folder, TrainingData(rows, held, data.parent, skip_bad), out, settings, task, log)
-    if not dry_run:
-        log(f"checkpoint: {made}")
+    rl = TrainingData(rows, held, data.parent, skip_bad)
+    trained(dry_run, lambda: train(folder, rl, out, settings, task, log))
+
+
+def _read(
+    read: Callable[[Path, bool, Path | None], tuple[list[Row], list[RowProblem]]],
+    path: Path,
+    skip_bad: bool,
+    images: Path | None,
+) -> list[Row]:
+    """Return the rows of a file, and print which are left out."""
+    from ...training.rows.values import show_problems
+
+    rows, problems = read(path, skip_bad, images)
+    show_problems(problems, len(rows), log)
+    return rows
 
 
 def opened_judge(judge: str) -> PlanJudge:

@@ -13,7 +13,7 @@ from ...training.gate.gate_rows import GateSettings
 from ...training.stages.own_critic import Rehearsal, ReinforcementStage
 from ...training.stages.sft import SftTraining
 from ..models import ServiceOptions
-from ..settings import unknown, with_settings
+from ..settings import Settings, unknown, with_settings
 from ..shared_options import (
     Download,
     DryRun,
@@ -24,11 +24,11 @@ from ..shared_options import (
     Score,
     SkipBadRuns,
     checkpoint_of,
-    dry_run_if,
     existing_file,
     log,
     oracle_of,
     refused,
+    trained,
 )
 from .grpo import RewarderOptions
 
@@ -51,8 +51,6 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     Raises:
         SettingsError: A key is unknown or missing, or a value is not valid.
     """
-    from pydantic import BaseModel, ValidationError
-
     from ...backend.models.generators import open_generator
     from ...backend.models.scorers import open_scorer
     from ...training.recipes.recipe import read_recipe
@@ -71,20 +69,24 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
             f"Recipe {recipe!r}: the critic-grpo section does not set {error}.", "Set it in the recipe."
         ) from error
 
-    parts = (GrpoTraining, RewardSettings, DrawingSettings, ServiceOptions, RewarderOptions)
-
-    def part(kind: type[BaseModel]) -> Any:
-        return kind(**{name: values.pop(name) for name in list(values) if name in kind.model_fields})
-
-    try:
-        settings, reward, drawing, services, rewarders = map(part, parts)
-    except ValidationError as error:
-        fault = first_fault(error)
-        raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault.place}: {fault.reason}.") from error
-    # Before the fine-tuning, which takes hours.
-    check_options(settings)
-    if values:
-        raise unknown(recipe, "critic-grpo", sorted(values)[0])
+    known = Settings(
+        {
+            "settings": GrpoTraining,
+            "reward": RewardSettings,
+            "drawing": DrawingSettings,
+            "services": ServiceOptions,
+            "rewarders": RewarderOptions,
+        }
+    )
+    given = {}
+    for key, value in values.items():
+        setting = known.find(key)
+        if setting is None:
+            raise unknown(recipe, "critic-grpo", key, known)
+        given[f"Recipe {recipe!r}, critic-grpo, {key}"] = setting, value
+    models: dict[str, Any] = known.validated(given)
+    settings, reward, drawing, services, rewarders = models.values()
+    check_options(settings)  # before the fine-tuning, which takes hours
     opened = open_generator(generator, **rewarders.of("generator"), **services.given)
     setup = RewardSetup(opened, open_scorer(scorer, **rewarders.of("judge")), reward, drawing)
     return ReinforcementStage(settings, setup)
@@ -139,17 +141,10 @@ def command(
     reinforcement = reinforcement_of(grpo) if grpo else None
     scores = open_scorer(scorer) if scorer else reinforcement.reward.scorer if reinforcement else None
     agents = OwnCriticAgents(scores, oracle_of(data.reasoning), reinforcement)
+    given = OwnCriticData(runs, old, held_out, images, skip_bad)
+    stages = OwnCriticSettings(data, settings, rehearsal, gate, force)
+    critic = checkpoint_of(model, download)
     try:
-        with dry_run_if(dry_run):
-            made = train_own_critic(
-                checkpoint_of(model, download),
-                OwnCriticData(runs, old, held_out, images, skip_bad),
-                out,
-                OwnCriticSettings(data, settings, rehearsal, gate, force),
-                agents,
-                log,
-            )
+        trained(dry_run, lambda: train_own_critic(critic, given, out, stages, agents, log))
     except GateRefused as error:
         raise refused(error) from error
-    if not dry_run:
-        log(f"checkpoint: {made}")

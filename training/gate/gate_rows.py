@@ -16,11 +16,10 @@ from pathlib import Path, PurePath
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.core.answers.reading import read_verdict
-from ...backend.core.errors import AnswerError, SettingsError
+from ...backend.core.errors import SettingsError
 from ...backend.output.feedback.sft_rows import SftRow
 from ..rows.lengths import TokenLimit, fitting, shown_of
-from ..rows.sft import RowSet, asked_in_both, question_text
+from ..rows.sft import RowSet, asked_in_both, question_text, truth_of
 from ..statistics import cases_for
 from ..trainer.model_loading import load_processor
 
@@ -68,14 +67,6 @@ class GateSettings(BaseModel):
 def needed(settings: GateSettings) -> int:
     """Return the number of rows of each verdict below which even an unchanged critic could not pass."""
     return max(cases_for(settings.allowed_recall_drop), math.ceil(cases_for(settings.allowed_drop) / 2))
-
-
-def truth_of(row: SftRow) -> bool | None:
-    """Return the verdict that a row teaches, or None if it teaches none."""
-    try:
-        return read_verdict(row.messages[-1].content).success
-    except AnswerError:
-        return None
 
 
 def chosen(rows: Sequence[SftRow], most: int, seed: int) -> list[SftRow]:

@@ -32,13 +32,13 @@ from ...backend.models.chat.local.adapters import attach, check_usable
 from ...backend.models.checkpoints.checkpoint import checkpoint_digest, load_whole
 from ...backend.story.agents.critic import Critic
 from ..reward.terms import read_answer
-from ..rows.sft import RowSet, as_prompt_completion
+from ..rows.sft import RowSet, as_prompt_completion, truth_of
 from ..statistics import Difference, Share, agresti_min_interval, newcombe_interval, share, sign_test
 from ..trainer.model_card import read_facts, write_card
 from ..trainer.model_loading import load_processor, silence_libraries
 from ..trainer.progress import TimeLeft
 from ..trainer.resume import digest_of
-from .gate_rows import GateSettings, chosen, truth_of
+from .gate_rows import GateSettings, chosen
 from .held_out import greedy_answers
 from .reliability import as_lines as as_table
 from .reliability import made_items, measure_reliability

@@ -23,13 +23,9 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("accelerate"))
 
 
-def _path(name: str) -> Path:
-    return FOLDER / f"{name}.yaml" if name in recipe_names() else Path(name)
-
-
 def stages_in(name: str) -> list[str]:
     """Return the stages that a recipe has settings for: its sections, or all stages if it has none."""
-    content = _read(_path(name), name)
+    content = _read(name)
     return [stage for stage in STAGES if stage in content] or list(STAGES)
 
 
@@ -42,12 +38,17 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
     Raises:
         SettingsError: The recipe cannot be read or has no settings for the stage.
     """
-    content = _read(_path(name), name)
-    sections = {key for key in content if key in STAGES}
+    content = _read(name)
+    sections = sorted(key for key in content if key in STAGES)
+    others = [str(key)[:80] for key in content if key not in STAGES]
+    if sections and others:
+        raise SettingsError(
+            f"Recipe {name!r} has the unknown section {others[0]!r}.",
+            f"Sections are {', '.join(STAGES)}; settings are in a section.",
+        )
     if sections and stage not in sections:
         raise SettingsError(
-            f"Recipe {name!r} does not have a section {stage!r}.",
-            f"Its sections are {', '.join(sorted(sections))}.",
+            f"Recipe {name!r} does not have a section {stage!r}.", f"Its sections are {', '.join(sections)}."
         )
     section = content[stage] if sections else content
     if not isinstance(section, dict):
@@ -69,16 +70,13 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
     return values
 
 
-def _text(path: Path, name: str) -> bytes:
+def _read(name: str) -> dict[str, Any]:
     try:
-        return read_bytes(path, MAX_BYTES, SettingsError, "Recipe")
+        path = FOLDER / f"{name}.yaml" if name in recipe_names() else Path(name)
+        data = read_bytes(path, MAX_BYTES, SettingsError, "Recipe")
     except SettingsError as error:
         hint = f"Give a YAML file, or one of {', '.join(recipe_names())}."
         raise SettingsError(error.message, hint) from error
-
-
-def _read(path: Path, name: str) -> dict[str, Any]:
-    data = _text(path, name)
     require("yaml")
     import yaml
 

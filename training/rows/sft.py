@@ -25,7 +25,7 @@ from ...backend.core.errors import AnswerError, SettingsError
 from ...backend.core.files.atomic import write_text
 from ...backend.core.pictures import Picture
 from ...backend.output.feedback.sft_rows import MARK, SftMessage, SftRow
-from .values import SFT, RowProblem, leads_out, other_kind, parsed_rows, show_problems, usable_rows
+from .values import SFT, RowProblem, other_kind, parsed_rows, show_problems, usable_rows
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -39,21 +39,8 @@ __all__ = ["MARK", "RowProblem", "SftMessage", "SftRow", "show_problems"]
 
 
 def read_rows(path: Path) -> list[SftRow]:
-    """Read a data file that was created by this package; images must exist, but are not opened.
-
-    Raises:
-        SettingsError: A row is invalid; it names the row, the field and the reason.
-    """
-    rows: list[SftRow] = []
-    for _, row in parsed_rows(path, _row, SFT):
-        problem = row if isinstance(row, RowProblem) else _missing_image(row, path.parent)
-        if problem is not None:
-            raise SettingsError(f"{path.name}, {problem}", "Fix the row, or create the file again.")
-        assert isinstance(row, SftRow)
-        rows.append(row)
-    if not rows:
-        raise SettingsError(f"Data file {str(path)!r} has no rows.", "See docs/reference/file-formats.md.")
-    return rows
+    """Return the rows of a data file, as `check_rows`; all of them must be valid."""
+    return check_rows(path)[0]
 
 
 def check_rows(
@@ -97,29 +84,18 @@ def _row(place: str, item: Any) -> SftRow | RowProblem:
     return RowProblem(place, "messages", "the answer is empty")
 
 
-def _missing_image(row: SftRow, folder: Path) -> RowProblem | None:
-    for name in row.images:
-        if leads_out(name, folder):
-            return RowProblem(row.place, "images", f"{name!r} is outside of the data file's folder")
-        if not (folder / name).is_file():
-            return RowProblem(row.place, "images", f"{name!r} does not exist")
-    return None
-
-
-def verdict_balance(rows: Iterable[SftRow]) -> tuple[int, int, int]:
-    """Return (answers that accept, answers that reject, answers without a readable verdict)."""
-    counts = {True: 0, False: 0, None: 0}
-    for row in rows:
-        try:
-            counts[read_verdict(row.messages[-1].content).success] += 1
-        except AnswerError:
-            counts[None] += 1
-    return counts[True], counts[False], counts[None]
+def truth_of(row: SftRow) -> bool | None:
+    """Return the verdict that a row teaches, or None if it teaches none."""
+    try:
+        return read_verdict(row.messages[-1].content).success
+    except AnswerError:
+        return None
 
 
 def show_balance(rows: Sequence[SftRow], log: Log) -> None:
     """Log the balance of the verdicts, and warn if a critic would learn to always give the same."""
-    right, wrong, unread = verdict_balance(rows)
+    truths = [truth_of(row) for row in rows]
+    right, wrong, unread = (truths.count(truth) for truth in (True, False, None))
     log(
         f"verdicts: {right} True, {wrong} False" + (f", {unread} answers without a verdict" if unread else "")
     )
@@ -156,15 +132,9 @@ def _reads(read: Callable[[str], object], answer: str) -> bool:
 
 def refuse_other_role(path: Path, rows: Iterable[SftRow], wanted: Role) -> None:
     """Raise SettingsError if the rows have answers of the other agent and none of the requested one."""
-    other = False
-    for row in rows:
-        found = role_of(row.messages[-1].content)
-        if found == wanted:
-            return
-        other = other or found is not None
-    if other:
-        role = "critic" if wanted == "planner" else "planner"
-        raise other_kind(path, f"{role}-sft", f"{wanted}-sft")
+    found = {role_of(row.messages[-1].content) for row in rows} - {None}
+    if found and wanted not in found:
+        raise other_kind(path, f"{found.pop()}-sft", f"{wanted}-sft")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """GRPO training of an agent with trl: several answers per row, one reward per answer.
 
-trl's trainer is used without changes to its algorithm. Added are the `Task`, which has everything that differs
-between agents (questions, rewards and held-out checks), settings whose batches divide evenly
-(grpo_settings.py), the monitor (grpo_trainer.py) and the format of the final checkpoint. A rollout is `prompts` groups of `num_generations` answers, which are generated, scored and
-used in `updates` optimizer steps. Checkpoints and checks happen only after whole rollouts: a run that is
-interrupted within one would continue with different answers.
+trl's trainer is used without changes to its algorithm. Added are the `Task`, which has everything that
+differs between agents (questions, rewards and held-out checks), settings whose batches divide evenly
+(grpo_settings.py), the monitor (grpo_trainer.py) and the format of the final checkpoint. A rollout is
+`prompts` groups of `num_generations` answers, which are generated, scored and used in `updates` optimizer
+steps. Checkpoints and checks happen only after whole rollouts: a run that is interrupted within one would
+continue with different answers.
 
 A training that had to stop still leaves its last good checkpoint as the result. It reports the stop as an
 error, now and whenever the same command is run again.

@@ -42,13 +42,12 @@ from ..gate.gate_rows import (
     examination,
     needed,
     refuse_trained,
-    truth_of,
 )
 from ..gate.regression_gate import RegressionGate, enforce, publish
 from ..reward.critic_reward import RewardSetup
 from ..rows.lengths import TokenLimit
 from ..rows.rl import read_rl_rows
-from ..rows.sft import RowSet, asked_in_both, read_row_set, show_balance
+from ..rows.sft import RowSet, asked_in_both, read_row_set, show_balance, truth_of
 from ..trainer.ending import Ending
 from ..trainer.progress import planned
 from .grpo_settings import GrpoTraining, TrainingData, batches, fitting_values, rollouts_of, split_held_out

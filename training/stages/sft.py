@@ -30,7 +30,7 @@ from ...backend.core.types.values import DIRECT
 from ...backend.models.checkpoints.checkpoint import checkpoint_digest
 from ...backend.output.feedback.sft_rows import SftRow
 from ..rows.lengths import TokenLimit, fitting, shown_of
-from ..rows.sft import RowSet, as_dataset
+from ..rows.sft import RowSet, as_dataset, question_text
 from ..trainer.model_card import facts_of
 from ..trainer.model_loading import (
     ModelTraining,
@@ -184,8 +184,8 @@ def hold_out(rows: Sequence[SftRow], count: int) -> tuple[list[SftRow], list[Sft
 
 def asked(row: SftRow) -> str:
     """Return a digest of a row's question: all turns except the last, and the names of its images."""
-    parts = [*(f"{turn.role}:{turn.content}" for turn in row.messages[:-1]), *row.images]
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+    parts = "\0".join([question_text(row), *row.images])
+    return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
 SHOWN_TOKENS = 24

@@ -33,7 +33,6 @@ from interleave_thinker.training.gate.gate_rows import (
     chosen,
     examination,
     needed,
-    truth_of,
 )
 from interleave_thinker.training.gate.regression_gate import (
     GATE_FILE,
@@ -47,7 +46,7 @@ from interleave_thinker.training.gate.regression_gate import (
 )
 from interleave_thinker.training.gate.reliability import reliability_of
 from interleave_thinker.training.rows.lengths import TokenLimit
-from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow, read_rows, truth_of, write_rows
 from interleave_thinker.training.stages.own_critic import (
     OwnCriticAgents,
     OwnCriticData,
