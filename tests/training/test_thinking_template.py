@@ -19,7 +19,7 @@ from interleave_thinker.backend.core.seams.chat_model import Reply
 from interleave_thinker.backend.models.chat.chat_template import as_read, opens_thought
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.gate.held_out import greedy_answers, summarise
-from interleave_thinker.training.rows.rl import as_question, read_rl_rows
+from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.trainer.model_loading import load_processor
 
 OPENED = "<|im_start|>assistant\n<think>"
@@ -57,7 +57,7 @@ def test_checks_read_the_same_answers(rows: Path, thinking: Path, tmp_path: Path
 
     some = read_rl_rows(rows)[0]
     prompt_set = prompt_set_of(thinking) or default_prompt_set()
-    questions = [as_question(row, rows.parent, tmp_path / "shown", prompt_set) for row in some]
+    questions = [row.question(rows.parent, tmp_path / "shown", prompt_set) for row in some]
     model = AutoModelForImageTextToText.from_pretrained(thinking)
     checks = []
     for folder in (checkpoint("critic"), thinking):

@@ -192,7 +192,7 @@ def greedy_answers(
     Args:
         model: The model; its training mode is restored afterwards.
         processor: Its processor.
-        questions: Questions (see `as_question`).
+        questions: Questions (see `RlRow.question`).
         tokens: Maximum length of an answer, in tokens.
         batch: Questions per batch.
         temperature: Sampling temperature; 0 decodes greedily.

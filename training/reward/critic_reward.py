@@ -47,7 +47,6 @@ from ...backend.models.generators import Generator
 from ...backend.models.scorers import Scorer
 from ..content_cache import ContentCache
 from ..rows.rl import CriticRlRow, before_of, row_redraw_seed
-from ..trainer.progress import StepClock
 from .redrawer import BatchCounts, Card, DrawingSettings, Outcome, Redraw, Redrawer
 from .rollout_reward import Rewarded, RolloutReading, RolloutReward, mean
 from .terms import (
@@ -304,9 +303,8 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         settings: RewardSettings,
         reading: RolloutReading,
         rollouts: Path | None = None,
-        clock: StepClock | None = None,
     ) -> None:
-        super().__init__(reading, rollouts, clock)
+        super().__init__(reading, rollouts)
         self.redrawer = redrawer
         self.settings = settings
         self.verdicts: deque[tuple[bool | None, bool]] = deque(maxlen=LAST_VERDICTS)
@@ -331,20 +329,7 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
 
     @property
     def warning(self) -> str | None:
-        """Warning that the critic is collapsing to one verdict, else None."""
-        leaning = self.leaning
-        return None if leaning is None else f"the critic is collapsing: {leaning}"
-
-    async def judged(
-        self, answers: Sequence[str], rows: Sequence[CriticRlRow]
-    ) -> tuple[list[Sample], dict[str, float]]:
-        """Return a sample for each answer to the row at the same index, and the measures of the batch."""
-        samples, counts = await self.rewards(answers, rows)
-        return samples, measures(samples, counts)
-
-    @property
-    def leaning(self) -> str | None:
-        """Description of recent verdicts if nearly all are the same and the truth is not, else None."""
+        """Warning that nearly all recent verdicts are the same although the truth is not, else None."""
         said = [verdict for verdict, _ in self.verdicts if verdict is not None]
         if len(said) < MIN_VERDICTS:
             return None
@@ -352,12 +337,15 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         truth = sum(truth for _, truth in self.verdicts) / len(self.verdicts)
         if min(share, 1 - share) >= LEANING or min(truth, 1 - truth) < 4 * LEANING:
             return None
-        return f"it accepts {share:.0%} of the last {len(said)} images, but {truth:.0%} are right"
+        return (
+            f"the critic is collapsing: it accepts {share:.0%} of the last {len(said)} images, but "
+            f"{truth:.0%} are right"
+        )
 
-    async def rewards(
+    async def judged(
         self, answers: Sequence[str], rows: Sequence[CriticRlRow]
-    ) -> tuple[list[Sample], BatchCounts]:
-        """Return a sample for each answer to the row at the same index, and the counts of the batch.
+    ) -> tuple[list[Sample], dict[str, float]]:
+        """Return a sample for each answer to the row at the same index, and the measures of the batch.
 
         Raises:
             SettingsError: The cache cannot be used.
@@ -390,7 +378,7 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
             sample = sample.model_copy(update=self._rewarded(sample, reading, row, outcomes_here))
             samples.append(sample)
             self.verdicts.append((reading.verdict, row.evaluation.success))
-        return samples, counts
+        return samples, measures(samples, counts)
 
     def _read(self, answer: str, row: CriticRlRow) -> Reading:
         truth = row.evaluation.success

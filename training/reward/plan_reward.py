@@ -21,7 +21,6 @@ from ...backend.core.errors import AnswerError
 from ...backend.core.types import Plan
 from ...backend.story.agents.plan_lint.requested import asked_count
 from ..rows.rl import PlannerRlRow, StepRange
-from ..trainer.progress import StepClock
 from .plan_judges import PlanJudging, PlanOutcome
 from .rollout_reward import Rewarded, RolloutReading, RolloutReward, mean
 from .terms import only_object
@@ -202,9 +201,8 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
         settings: PlanRewardSettings,
         reading: RolloutReading,
         rollouts: Path | None = None,
-        clock: StepClock | None = None,
     ) -> None:
-        super().__init__(reading, rollouts, clock)
+        super().__init__(reading, rollouts)
         self.judging = judging
         self.settings = settings
         self._copies: deque[bool] = deque(maxlen=LAST_PLANS)

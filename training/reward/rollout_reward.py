@@ -22,7 +22,6 @@ from pydantic import BaseModel
 from ...backend.core.errors import TrainingError
 from ...backend.core.files.atomic import write_text
 from ...backend.core.types import Value
-from ..trainer.progress import StepClock
 
 ROUNDING = 1e-6
 
@@ -66,12 +65,9 @@ class RolloutReward(ABC, Generic[Row, Sample]):
     __name__ = "overall"
     row_type: type[Row]
 
-    def __init__(
-        self, reading: RolloutReading, rollouts: Path | None = None, clock: StepClock | None = None
-    ) -> None:
+    def __init__(self, reading: RolloutReading, rollouts: Path | None = None) -> None:
         self.reading = reading
         self.rollouts = rollouts
-        self.clock = clock or StepClock()
         self.tokens = (0, 0)
         """(tokens of the last batch's answers, tokens of those that are left out of their group)."""
 
@@ -123,7 +119,6 @@ class RolloutReward(ABC, Generic[Row, Sample]):
         Returns:
             The reward of each answer, 0 to 1, or None to leave it out of its group.
         """
-        called = self.clock.now()
         answers = [self.reading.decode(ids) for ids in completion_ids]
         rows = [self.row_type.model_validate_json(one) for one in row]
         samples, measured = await self.judged(answers, rows)
@@ -137,7 +132,6 @@ class RolloutReward(ABC, Generic[Row, Sample]):
         lengths = [len(ids) for ids in completion_ids]
         left_out = sum(length for length, one in zip(lengths, rewards, strict=True) if one is None)
         self.tokens = sum(lengths), left_out
-        self.clock.rewarded(called)
         return rewards
 
     def _write(self, samples: Sequence[Sample], step: int) -> None:

@@ -95,6 +95,66 @@ class RlRow(BaseModel):
         """Return the row with these paths instead of `image_paths`."""
         return self.model_copy(update=dict(paths))
 
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Texts of the row by field."""
+        raise NotImplementedError
+
+    def message(self, prompt_set: PromptSet, pictures: Sequence[Picture]) -> Message:
+        """Return the question of the row to its agent, with these images.
+
+        Raises:
+            SettingsError: The row cannot be used.
+        """
+        raise NotImplementedError
+
+    def measured(self, folder: Path) -> list[tuple[str, Path]]:
+        """Return the field and the path of each image of the question, for its size."""
+        return [(field, folder / name) for field, name in self.image_paths.items()]
+
+    def pictures(self, folder: Path) -> list[tuple[Picture, Path | None]]:
+        """Return the images of the question, and their paths (None: there is no file).
+
+        Raises:
+            PictureError: An image cannot be read.
+        """
+        return [(Picture.open(path), path) for _, path in self.measured(folder)]
+
+    def shown(self, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS) -> ShownRow:
+        """Return the row as it is measured, without opening its images.
+
+        Raises:
+            SettingsError: The row cannot be used.
+        """
+        images = self.measured(folder)
+        message = self.message(prompt_set, [Picture.white((1, 1)) for _ in images])
+        return ShownRow(
+            place=self.place,
+            texts=self.texts,
+            images=images,
+            text="".join(part for part in message.content if isinstance(part, str)),
+            turns=1,
+            area=min(pixels, MAX_PIXELS),
+            conversation=lambda: as_conversation(message),
+        )
+
+    def question(
+        self, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
+    ) -> dict[str, Any]:
+        """Return the row in the format of trl's GRPO trainer.
+
+        The keys are `prompt` (a conversation), `images` (paths) and `row` (its JSON). `shown` is a folder for
+        copies of images that are scaled down, and for white images that replace a missing one.
+        """
+        pictures = self.pictures(folder)
+        message = self.message(prompt_set, [picture for picture, _ in pictures])
+        paths = [shown_path(picture, path, shown, pixels) for picture, path in pictures]
+        return {"prompt": as_conversation(message), "images": paths, "row": self.line()}
+
+    def content(self) -> str:
+        """Return the text that identifies the row when a training is resumed."""
+        return self.line()
+
     def moved(self: Row, folder: Path) -> Row:
         """Return the row with image paths made absolute from `folder`."""
         paths = {field: str((folder / name).resolve()) for field, name in self.image_paths.items()}
@@ -176,6 +236,33 @@ class CriticRlRow(RlRow):
         """Image paths by field, without an entry for a missing source image."""
         before = {"origin_image_path": self.origin_image_path} if self.origin_image_path else {}
         return before | {"edited_image_path": self.edited_image_path}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Both prompts by field."""
+        return {"origin_prompt": self.origin_prompt, "rewritten_prompt": self.rewritten_prompt}
+
+    def message(self, prompt_set: PromptSet, pictures: Sequence[Picture]) -> Message:
+        """Return the question to the critic."""
+        before, after = pictures
+        return critic_message(prompt_set, (before, after), self.origin_prompt, self.rewritten_prompt)
+
+    def measured(self, folder: Path) -> list[tuple[str, Path]]:
+        """Return both images; a missing source image counts with the size of the edited one."""
+        images = super().measured(folder)
+        return images if len(images) == 2 else images * 2
+
+    def pictures(self, folder: Path) -> list[tuple[Picture, Path | None]]:
+        """Return the source image, which is white if there is none, and the edited image."""
+        edited, before = folder / self.edited_image_path, before_of(self, folder)
+        after = Picture.open(edited)
+        if before is None or self.origin_image_path is None:
+            return [(Picture.white(after.size), None), (after, edited)]
+        return [(before, folder / self.origin_image_path), (after, edited)]
+
+    def content(self) -> str:
+        """Return the row as JSON, as in the records of all earlier trainings."""
+        return self.model_dump_json()
 
     @property
     def prompt_used(self) -> str:
@@ -293,54 +380,6 @@ def as_conversation(message: Message) -> list[dict[str, Any]]:
     return [{"role": "user", "content": content}]
 
 
-def as_question(
-    row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
-) -> dict[str, Any]:
-    """Return a row in the format of trl's GRPO trainer.
-
-    The keys are `prompt` (a conversation), `images` (two paths) and `row` (its JSON). `shown` is a folder for
-    copies of images that are scaled down, and for white images that replace a missing one.
-    """
-    after = Picture.open(folder / row.edited_image_path)
-    edited = before_of(row, folder)
-    before = edited or Picture.white(after.size)
-    message = critic_message(prompt_set, (before, after), row.origin_prompt, row.rewritten_prompt)
-    paths = [
-        shown_path(
-            before,
-            folder / row.origin_image_path if edited and row.origin_image_path else None,
-            shown,
-            pixels,
-        ),
-        shown_path(after, folder / row.edited_image_path, shown, pixels),
-    ]
-    return {
-        "prompt": as_conversation(message),
-        "images": paths,
-        "row": row.line(),
-    }
-
-
-def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS) -> ShownRow:
-    """Return a row as it is measured, without opening its images.
-
-    A missing source image counts with the size of the edited one.
-    """
-    blank = Picture.white((1, 1))
-    message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.rewritten_prompt)
-    after = folder / row.edited_image_path
-    paths = {field: folder / name for field, name in row.image_paths.items()}
-    return ShownRow(
-        place=row.place,
-        texts={"origin_prompt": row.origin_prompt, "rewritten_prompt": row.rewritten_prompt},
-        images=[*paths.items()] if len(paths) == 2 else [("edited_image_path", after)] * 2,
-        text="".join(part for part in message.content if isinstance(part, str)),
-        turns=1,
-        area=min(pixels, MAX_PIXELS),
-        conversation=lambda: as_conversation(message),
-    )
-
-
 class StepRange(Value):
     """Allowed number of steps of a plan."""
 
@@ -396,9 +435,17 @@ class PlannerRlRow(RlRow):
         """Return the row with these paths."""
         return self.model_copy(update={"images": list(paths.values())})
 
-    def pictures(self, folder: Path) -> tuple[Picture, ...]:
-        """Return the request's images; raises PictureError if one cannot be read."""
-        return tuple(Picture.open(folder / name) for name in self.images)
+    @property
+    def texts(self) -> dict[str, str]:
+        """The request by its field."""
+        return {"request": self.request}
+
+    def message(self, prompt_set: PromptSet, pictures: Sequence[Picture]) -> Message:
+        """Return the question to the planner; raises SettingsError if it is not valid."""
+        try:
+            return planner_message(prompt_set, Request(text=self.request, images=tuple(pictures)))
+        except SettingsError as error:
+            raise SettingsError(f"{self.place or 'A row'}, request: {error.message}", error.hint) from error
 
 
 def read_planner_rl(
@@ -409,44 +456,3 @@ def read_planner_rl(
     A request must have one `<image>` mark per image.
     """
     return read_rl_lines(path, PlannerRlRow, skip_bad, images)
-
-
-def _message(row: PlannerRlRow, prompt_set: PromptSet, pictures: tuple[Picture, ...]) -> Any:
-    try:
-        return planner_message(prompt_set, Request(text=row.request, images=pictures))
-    except SettingsError as error:
-        raise SettingsError(f"{row.place or 'A row'}, request: {error.message}", error.hint) from error
-
-
-def planner_question(
-    row: PlannerRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
-) -> dict[str, Any]:
-    """Return a row in the format of trl's GRPO trainer.
-
-    The keys are `prompt` (a conversation), `images` (paths) and `row` (its JSON, with absolute paths).
-    `shown` is a folder for images that are scaled down.
-    """
-    pictures = row.pictures(folder)
-    message = _message(row, prompt_set, pictures)
-    paths = [
-        shown_path(picture, folder / name, shown, pixels)
-        for picture, name in zip(pictures, row.images, strict=True)
-    ]
-    return {"prompt": as_conversation(message), "images": paths, "row": row.moved(folder).line()}
-
-
-def planner_shown(
-    row: PlannerRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
-) -> ShownRow:
-    """Return a row as it is measured, without opening its images."""
-    blanks = tuple(Picture.white((1, 1)) for _ in row.images)
-    message = _message(row, prompt_set, blanks)
-    return ShownRow(
-        place=row.place,
-        texts={"request": row.request},
-        images=[(field, folder / name) for field, name in row.image_paths.items()],
-        text="".join(part for part in message.content if isinstance(part, str)),
-        turns=1,
-        area=min(pixels, MAX_PIXELS),
-        conversation=lambda: as_conversation(message),
-    )

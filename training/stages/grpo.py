@@ -38,13 +38,13 @@ from ..reward.critic_reward import CriticReward, RewardSetup
 from ..reward.plan_judges import JudgingSettings, PlanJudge, PlanJudging
 from ..reward.plan_reward import PlannerReward, PlanRewardSettings, plan_samples
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..rows.lengths import ShownRow, TokenLimit, fitting
-from ..rows.rl import CriticRlRow, PlannerRlRow, as_question, planner_question, planner_shown, shown_of
+from ..rows.lengths import TokenLimit, fitting
+from ..rows.rl import CriticRlRow, PlannerRlRow
 from ..rows.sft import with_images
 from ..trainer.ending import gathered, of_first_rank
 from ..trainer.model_card import CardFacts, facts_of
 from ..trainer.model_loading import check_options, count_parameters, load_policy, load_processor, reports_to
-from ..trainer.progress import GRPO_PARTS, PLANNER_GRPO_PARTS, LineParts, StepClock, number
+from ..trainer.progress import GRPO_PARTS, PLANNER_GRPO_PARTS, LineParts, number
 from ..trainer.resume import digest_of, newest_checkpoint, step_of
 from ..trainer.run import Log, Prepared, TrainingRun
 from ..trainer.saving import Result, record_of, save_trained
@@ -89,32 +89,8 @@ class Task(ABC, Generic[Row]):
     def settings(self) -> tuple[BaseModel, BaseModel]:
         """Return the terms of the reward, and the settings of the calls to the models that make it."""
 
-    @abstractmethod
-    def written(self, row: Row) -> str:
-        """Return the row as one line of JSON."""
-
-    @abstractmethod
-    def shown(self, row: Row, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
-        """Return the row as it is measured before a model is loaded.
-
-        Raises:
-            SettingsError: The row cannot be used.
-        """
-
-    @abstractmethod
-    def question(
-        self, row: Row, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
-    ) -> dict[str, Any]:
-        """Return the row in the format of trl's trainer: `prompt`, `images` (paths) and `row`, its JSON.
-
-        Args:
-            row: The row.
-            images: Folder to which the row's image paths are relative.
-            shown: Folder for copies of images that must be changed before they are shown, such as scaled-down
-                ones.
-            prompt_set: Prompt set of the agent.
-            pixels: Largest area of a shown image, in pixels.
-        """
+    def check_row(self, row: Row) -> None:
+        """Raise SettingsError if answers to the row cannot be judged."""
 
     def check_rows(self, rows: Sequence[Row], settings: GrpoTraining) -> list[Row]:
         """Choose the rows of a check from those that can be shown: the first ones.
@@ -125,9 +101,7 @@ class Task(ABC, Generic[Row]):
         return list(rows[: settings.check_rows])
 
     @abstractmethod
-    def reward(
-        self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock
-    ) -> RolloutReward[Any, Any]:
+    def reward(self, out: Path, reading: RolloutReading, rollouts: Path) -> RolloutReward[Any, Any]:
         """Return the reward of a training in the folder `out`.
 
         Raises:
@@ -140,9 +114,10 @@ class Task(ABC, Generic[Row]):
     ) -> HeldOutCheck:
         """Return the result of a check of these answers, which are `lengths` tokens long."""
 
-    @abstractmethod
     def longest(self, answers: int) -> float:
         """Return the longest time in seconds that rewards or a check of this many answers can take."""
+        calls: Any = self.settings()[1]
+        return calls.longest(answers)
 
 
 @dataclass(frozen=True)
@@ -168,27 +143,13 @@ class CriticTask(Task[CriticRlRow]):
         """Return the terms of the reward and the settings of the redraws."""
         return self.setup.terms, self.setup.drawing
 
-    def written(self, row: CriticRlRow) -> str:
-        """Return the row as JSON."""
-        return row.model_dump_json()
-
-    def shown(self, row: CriticRlRow, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
-        """Return the row as it is measured before a model is loaded."""
-        return shown_of(row, images, prompt_set, pixels)
-
-    def question(
-        self, row: CriticRlRow, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
-    ) -> dict[str, Any]:
-        """Return the row in the format of trl's trainer."""
-        return as_question(row, images, shown, prompt_set, pixels)
-
     def check_rows(self, rows: Sequence[CriticRlRow], settings: GrpoTraining) -> list[CriticRlRow]:
         """Return the rows of a check, half of them right and half wrong images."""
         return check_rows_of(rows, settings)
 
-    def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> CriticReward:
+    def reward(self, out: Path, reading: RolloutReading, rollouts: Path) -> CriticReward:
         """Open the redrawer and return the critic's reward."""
-        return CriticReward(self.setup.open_redrawer(out), self.setup.terms, reading, rollouts, clock)
+        return CriticReward(self.setup.open_redrawer(out), self.setup.terms, reading, rollouts)
 
     def summarise(
         self,
@@ -199,10 +160,6 @@ class CriticTask(Task[CriticRlRow]):
     ) -> Check:
         """Compare the verdicts with the truth."""
         return summarise(rows, answers, lengths, prompt_set.verdict_first)
-
-    def longest(self, answers: int) -> float:
-        """Return the longest time of a reward in seconds, from the deadlines of generator and scorer."""
-        return self.setup.drawing.longest(answers)
 
 
 @dataclass(frozen=True)
@@ -226,29 +183,14 @@ class PlannerTask(Task[PlannerRlRow]):
         """Return the terms of the reward, and the settings of the judge's calls."""
         return self.terms, self.judging
 
-    def written(self, row: PlannerRlRow) -> str:
-        """Return the row as JSON."""
-        return row.line()
-
-    def shown(self, row: PlannerRlRow, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
-        """Return the row as it is measured before a model is loaded.
-
-        Raises:
-            SettingsError: The judge cannot judge plans for this row.
-        """
+    def check_row(self, row: PlannerRlRow) -> None:
+        """Raise SettingsError if the judge cannot judge plans for the row."""
         self.judge.check(row)
-        return planner_shown(row, images, prompt_set, pixels)
 
-    def question(
-        self, row: PlannerRlRow, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
-    ) -> dict[str, Any]:
-        """Return the row in the format of trl's trainer."""
-        return planner_question(row, images, shown, prompt_set, pixels)
-
-    def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> PlannerReward:
+    def reward(self, out: Path, reading: RolloutReading, rollouts: Path) -> PlannerReward:
         """Return the planner's reward; answers of a chat judge are cached in `out`."""
         self.judge.keep_in(out / "judgements.sqlite")
-        return PlannerReward(PlanJudging(self.judge, self.judging), self.terms, reading, rollouts, clock)
+        return PlannerReward(PlanJudging(self.judge, self.judging), self.terms, reading, rollouts)
 
     def summarise(
         self,
@@ -261,10 +203,6 @@ class PlannerTask(Task[PlannerRlRow]):
         judging = PlanJudging(self.judge, self.judging)
         samples = asyncio.run(plan_samples(answers, rows, judging, self.terms, self.images))
         return plan_check(samples, lengths, self.terms.most_copied)
-
-    def longest(self, answers: int) -> float:
-        """Return the longest time of a reward in seconds, from the deadlines of the judge."""
-        return self.judging.longest(answers)
 
 
 RESULT_FILE = "result.json"
@@ -422,8 +360,8 @@ class Reinforcement(TrainingRun, Generic[Row]):
         return {
             "stage": self.task.stage,
             "model": checkpoint_digest(self.checkpoint),
-            "rows": digest_of(map(self.task.written, self.data.rows)),
-            "held_out": digest_of(map(self.task.written, self.data.held_out)),
+            "rows": digest_of(row.content() for row in self.data.rows),
+            "held_out": digest_of(row.content() for row in self.data.held_out),
             **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
             **self.task.identity(),
         }
@@ -493,7 +431,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
         """Load the model, and build the trainer, the reward and the monitor."""
         from transformers import PrinterCallback
 
-        from ..trainer.callbacks import Progress, Stopwatch
+        from ..trainer.callbacks import Progress
         from .grpo_trainer import RewardTrainer, config_of, without_image_cache
 
         settings, task, images = self.settings, self.task, self.data.images
@@ -508,10 +446,9 @@ class Reinforcement(TrainingRun, Generic[Row]):
         config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
         policy = load_policy(self.checkpoint, settings)
         shown, pixels = self.out / "shown", settings.image_pixels
-        asked_held_out = [task.question(row, images, shown, prompt_set, pixels) for row in held_out]
-        clock = StepClock()
-        questions = [task.question(row, images, shown, prompt_set, pixels) for row in rows]
-        reward = self._reward(policy.processor, questions[0]["prompt"], prompt_set, clock)
+        asked_held_out = [row.question(images, shown, prompt_set, pixels) for row in held_out]
+        questions = [row.question(images, shown, prompt_set, pixels) for row in rows]
+        reward = self._reward(policy.processor, questions[0]["prompt"], prompt_set)
         with without_image_cache(settings, self.log):
             trainer = RewardTrainer(
                 reward,
@@ -530,9 +467,8 @@ class Reinforcement(TrainingRun, Generic[Row]):
         )
 
         monitor, checks = self.monitor(trainer, policy.processor, held_out, asked_held_out, reward)
-        trainer.measured += [clock.taken, monitor.taken]
+        trainer.measured.append(monitor.taken)
         trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(Stopwatch(clock))
         trainer.add_callback(monitor)
         trainer.add_callback(Progress(self.log, task.parts, whole=settings.updates))
         notes = [
@@ -542,9 +478,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
         selection = CheckpointSelection(self.out, monitor, steps_in_all, self.log)
         return Parts(trainer, selection, checks, policy.processor, notes)
 
-    def _reward(
-        self, processor: Any, question: Any, prompt_set: PromptSet, clock: StepClock
-    ) -> RolloutReward[Any, Any]:
+    def _reward(self, processor: Any, question: Any, prompt_set: PromptSet) -> RolloutReward[Any, Any]:
         """Return the reward; `question` is any of the prompts and shows what the chat template opens."""
         prompt = rendered(processor, question)
         decode = processor.tokenizer.decode
@@ -556,7 +490,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
             seed=self.settings.seed,
         )
         rollouts = self.out / "rollouts" / (f"rank_{rank}" if self.devices > 1 else "")
-        return self.task.reward(self.out, reading, rollouts, clock)
+        return self.task.reward(self.out, reading, rollouts)
 
     def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[Row], list[Row]]:
         """Return the rows to train on and to check on that can be shown.
@@ -568,7 +502,9 @@ class Reinforcement(TrainingRun, Generic[Row]):
 
         def usable(some: Sequence[Row], which: str = "") -> list[Row]:
             images, pixels = self.data.images, self.settings.image_pixels
-            shown = [self.task.shown(row, images, prompt_set, pixels) for row in some]
+            for row in some:
+                self.task.check_row(row)
+            shown = [row.shown(images, prompt_set, pixels) for row in some]
             return fitting(some, shown, processor, limit, self.log, which)
 
         trained, held = usable(self.data.rows), usable(self.data.held_out, "held-out ")

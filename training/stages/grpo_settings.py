@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.types.values import DIRECT
-from ..rows.rl import CriticRlRow, PlannerRlRow
+from ..rows.rl import CriticRlRow, PlannerRlRow, RlRow
 from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {
@@ -35,7 +35,7 @@ FREE_TO_CHANGE = {
     "vllm_server_base_url",
 }
 """Settings that may change when a training is resumed."""
-Row = TypeVar("Row", bound=BaseModel)
+Row = TypeVar("Row", bound=RlRow)
 HELD_OUT = 0.2
 """Largest share of the rows of each truth value (right or wrong image) that is held out for checks."""
 

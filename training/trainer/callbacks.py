@@ -1,4 +1,4 @@
-"""Trainer callbacks: progress line, stopwatch of GRPO steps, records in checkpoints, early end, dry run.
+"""Trainer callbacks: progress line, records in checkpoints, early end, dry run.
 
 They run between steps and never inside one. This module needs transformers, so only training code imports it.
 """
@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from ...backend.core.prompts.trained_with import TrainedWith
 from .ending import Ending
-from .progress import LineParts, Pace, StepClock, line, number
+from .progress import LineParts, Pace, line, number
 
 Log = Callable[[str], None]
 LAST_ENTRIES = 32
@@ -67,21 +67,6 @@ class Progress(TrainerCallback):
         left = (now - begun) / max(1, paid - first) * max(0, state.max_steps - paid)
         pace = Pace(state.global_step, state.max_steps, seconds / steps, left)
         self.log(line(logs, self.parts, pace, rates))
-
-
-class Stopwatch(TrainerCallback):
-    """Records when steps begin and end; add it before callbacks that run checks between steps."""
-
-    def __init__(self, clock: StepClock) -> None:
-        self.clock = clock
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Record the beginning of the step."""
-        self.clock.begin()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Record the end of the step."""
-        self.clock.end()
 
 
 class RecordInCheckpoints(TrainerCallback):

@@ -1,9 +1,7 @@
-"""Progress of a training: a line per log entry with metrics, rates and time left, and the time of steps.
+"""Progress of a training: a line per log entry with metrics, rates and time left.
 
 The lines are computed from the trainer's own log entries by pure functions, so that console and TensorBoard
-show the same numbers. Of a GRPO step, only existing events are timed (a step begins, the reward is called and
-returns, the step ends), so the measurement needs no internals of the trainer. Generating and scoring images
-overlap, so their own seconds (`BatchCounts`) may add up to more than the wall-clock time of the reward.
+show the same numbers.
 
 `planned` tells rows and trainings that they are part of a dry run (run.py).
 """
@@ -133,49 +131,3 @@ class TimeLeft:
         self._shown = now
         left = (now - self._begun) / done * (total - done)
         self._log(f"{self._what}: {done} of {total}, {clock(left)} left")
-
-
-class StepClock:
-    """Wall-clock seconds of the last step.
-
-    The keys are `seconds/rollout` and `seconds/reward` (in steps with a rollout), `seconds/update` and
-    `seconds/step`. Checks and checkpoints happen between steps and are not included.
-    """
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._begun: float | None = None
-        self._reward: tuple[float, float] | None = None
-        self._taken: dict[str, float] = {}
-
-    def begin(self) -> None:
-        """Record the beginning of an optimizer step."""
-        self._begun, self._reward = self._now(), None
-
-    def rewarded(self, since: float) -> None:
-        """Record that the reward returned; `since` is the time (`now`) at which it was called."""
-        self._reward = since, self._now()
-
-    def now(self) -> float:
-        """Return the clock's time in seconds."""
-        return self._now()
-
-    def end(self) -> None:
-        """Record the end of the optimizer step."""
-        if self._begun is None:
-            return
-        ended, begun = self._now(), self._begun
-        self._taken = {"seconds/step": ended - begun, "seconds/update": ended - begun}
-        if self._reward is not None:
-            called, returned = self._reward
-            self._taken |= {
-                "seconds/rollout": called - begun,
-                "seconds/reward": returned - called,
-                "seconds/update": ended - returned,
-            }
-        self._begun = None
-
-    def taken(self) -> dict[str, float]:
-        """Return the seconds of the last step by part, once; empty until another step has ended."""
-        taken, self._taken = self._taken, {}
-        return taken

@@ -71,7 +71,7 @@ def reward(folder: Path, artist: Artist, taste: Taste, **settings) -> CriticRewa
 
 
 def samples(judge: CriticReward, *pairs: tuple[str, CriticRlRow]) -> list[Sample]:
-    return asyncio.run(judge.rewards([one for one, _ in pairs], [one for _, one in pairs]))[0]
+    return asyncio.run(judge.judged([one for one, _ in pairs], [one for _, one in pairs]))[0]
 
 
 def test_published_rewards_of_every_case(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def rewarded(
         edited_image_path="after.png",
         evaluation=Evaluation(success=truth, semantics=mark, quality=mark),
     )
-    samples, _ = asyncio.run(judge.rewards(texts, [row] * len(texts)))
+    samples, _ = asyncio.run(judge.judged(texts, [row] * len(texts)))
     assert all(sample.overall is not None for sample in samples)
     return [sample.overall or 0.0 for sample in samples], artist.prompts
 

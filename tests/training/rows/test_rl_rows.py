@@ -13,12 +13,10 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.training.rows.rl import (
-    as_question,
     before_of,
     other_sources,
     read_rl_rows,
     row_redraw_seed,
-    shown_of,
     write_rl_rows,
 )
 from interleave_thinker.training.stages.grpo_settings import (
@@ -88,15 +86,15 @@ def test_a_file_without_a_valid_row_raises(tmp_path: Path) -> None:
 
 def test_the_question_is_the_running_critics(tmp_path: Path) -> None:
     rows, _ = read_rl_rows(folder_with(tmp_path, GOOD, GOOD | {"origin_image_path": None}))
-    first = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set())
+    first = rows[0].question(tmp_path, tmp_path / "shown", default_prompt_set())
     content = first["prompt"][0]["content"]
     assert [part["type"] for part in content].count("image") == 2
     text = " ".join(part["text"] for part in content if part["text"])
     assert "a boat" in text and "a red boat" in text
     assert first["images"] == [str(tmp_path / "before.png"), str(tmp_path / "after.png")]
-    second = as_question(rows[1], tmp_path, tmp_path / "shown", default_prompt_set())
+    second = rows[1].question(tmp_path, tmp_path / "shown", default_prompt_set())
     assert Picture.open(second["images"][0]) == Picture.white((40, 30))
-    small = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set(), pixels=300)
+    small = rows[0].question(tmp_path, tmp_path / "shown", default_prompt_set(), pixels=300)
     assert Picture.open(small["images"][1]).size == (20, 15)
 
 
@@ -120,9 +118,9 @@ def test_the_question_equals_the_published_trainers(tmp_path: Path, told: str | 
     (row,), _ = read_rl_rows(folder_with(tmp_path, line))
     template = '<image><image>\nAsked for: {original_instruction}\nUsed last: "{rewritten_prompt}"'
     prompt_set = default_prompt_set().model_copy(update={"critic": template})
-    question = as_question(row, tmp_path, tmp_path / "shown", prompt_set)
+    question = row.question(tmp_path, tmp_path / "shown", prompt_set)
     assert question["prompt"] == published_question(template, line)
-    measured = shown_of(row, tmp_path, prompt_set)
+    measured = row.shown(tmp_path, prompt_set)
     assert measured.conversation() == question["prompt"]
 
 
@@ -160,7 +158,7 @@ def test_the_critic_gets_a_white_image_of_the_same_size_for_any_white_source(tmp
     Image.new("RGB", (7, 7), "white").save(tmp_path / "blank.png")
     rows, _ = read_rl_rows(path)
     assert before_of(rows[0], tmp_path) is None
-    question = as_question(rows[0], tmp_path, tmp_path / "shown", default_prompt_set())
+    question = rows[0].question(tmp_path, tmp_path / "shown", default_prompt_set())
     assert Picture.open(question["images"][0]) == Picture.white((40, 30))
 
 
@@ -183,7 +181,7 @@ def test_published_paths_are_found_below_the_image_folder(tmp_path: Path, below:
         read_rl_rows(path, images=tmp_path / "gone")
     (row, own), _ = read_rl_rows(path, images=tmp_path / "root")
     assert own.edited_image_path == "after.png", "paths of images next to the file stay"
-    question = as_question(row, tmp_path, tmp_path / "shown", default_prompt_set())
+    question = row.question(tmp_path, tmp_path / "shown", default_prompt_set())
     assert [Path(name).parent.name for name in question["images"]] == ["0_u", "0_u"]
     (tmp_path / "root").rename(tmp_path / "elsewhere")
     (again, _), _ = read_rl_rows(path, images=tmp_path / "elsewhere")

@@ -24,7 +24,7 @@ from interleave_thinker.backend.core.types import Plan, Step, Verdict
 from interleave_thinker.cli.train.command import app
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.rows.lengths import row_lengths
-from interleave_thinker.training.rows.rl import CriticRlRow, read_planner_rl, read_rl_rows, shown_of
+from interleave_thinker.training.rows.rl import CriticRlRow, read_planner_rl, read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows
 from interleave_thinker.training.stages import grpo, sft
 
@@ -131,7 +131,6 @@ def test_reinforcement_reports_or_skips_bad_rows(name: str, held_out: bool, tmp_
 
 def test_the_length_of_a_question_counts_the_models_whole_input(tmp_path: Path) -> None:
     from interleave_thinker.backend.core.prompts.prompt_set import prompt_set_of
-    from interleave_thinker.training.rows.rl import as_question
     from interleave_thinker.training.trainer.model_loading import load_processor
 
     pages(tmp_path)
@@ -140,11 +139,11 @@ def test_the_length_of_a_question_counts_the_models_whole_input(tmp_path: Path) 
     assert prompts is not None
     for before in ("a.png", None):
         row = CriticRlRow.model_validate(rl_row(True) | {"origin_image_path": before})
-        asked = as_question(row, tmp_path, tmp_path / "shown", prompts)
+        asked = row.question(tmp_path, tmp_path / "shown", prompts)
         text = processor.apply_chat_template(asked["prompt"], tokenize=False, add_generation_prompt=True)
         images = [Image.open(path) for path in asked["images"]]
         whole = len(processor(text=[text], images=[images])["input_ids"][0])
-        assert row_lengths([shown_of(row, tmp_path, prompts)], processor, limit=1) == [whole]
+        assert row_lengths([row.shown(tmp_path, prompts)], processor, limit=1) == [whole]
 
 
 def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
