@@ -67,10 +67,6 @@ def calibration(
 def critic(
     judging: CriticOptions,
     local: LocalOptions,
-    items: Annotated[
-        list[Path] | None,
-        typer.Option("--items", help="JSON file with items whose truth is known; repeat for several."),
-    ] = None,
     runs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -96,13 +92,12 @@ def critic(
         as_lines,
         made_items,
         measure_reliability,
-        read_labeled,
         store_reliability,
     )
 
-    asked = [one for path in items or () for one in read_labeled(path)] + made_items(made, seed)
+    asked = made_items(made, seed)
     if not asked and not runs:
-        raise SettingsError("Nothing to ask about was given.", "Give --items, --runs, or --made above 0.")
+        raise SettingsError("Nothing to ask about was given.", "Give --runs, or --made above 0.")
     opener = Opener(local)
     critic = opener.critic(judging)
     opener.finish()

@@ -12,7 +12,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "": ("parity", "feedback"),
     "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
     **dict.fromkeys(
-        ("demo", "judge", "evaluate critic"),
+        ("demo", "judge"),
         ("--critic-notes",),
     ),
     **dict.fromkeys(("app", "cast sheets"), ("--critic-notes", "--draw-ahead")),
@@ -45,6 +45,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "data sequences": ("--parallel", "--ray", "--workers"),
     "data pack": ("--prefix", "--guard-report", "--source"),
     "data guard add": ("--name",),
+    "evaluate critic": ("--critic-notes", "--items"),
     "evaluate scorer": ("--list", "--seed"),
     "train": ("critic-dpo", "planner-dpo", "tinyworld-base", "doctor"),
     "train critic-sft": ("--samples", "--sample-tokens"),

@@ -5,7 +5,8 @@ balanced accuracy, which is 0.5 for guessing and for a critic that always gives 
 stored in the agent card, and a kind whose interval reaches 0.5 never rejects an image.
 
 The items are about drawn shapes and texts, which test whether a critic can count, tell colors, places and
-letters at all, without any data. Identity and anatomy need images whose truth a person gave (`read_labeled`).
+letters at all, without any data. Identity and anatomy need images of runs whose truth a person gave
+(`answered_items`).
 """
 
 from __future__ import annotations
@@ -14,14 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Annotated
 
 from PIL import Image, ImageDraw, ImageFont
-from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
-from ...backend.core.errors import SettingsError, first_fault
-from ...backend.core.files.bounded_reader import read_json
-from ...backend.core.files.image_places import ImagePlaces
 from ...backend.core.pictures import Picture
 from ...backend.core.prompts.agent_card import KindReliability
 from ...backend.core.prompts.trained_with import critic_card
@@ -32,33 +28,9 @@ from ..statistics import share
 from ..trainer.model_card import reliability_table
 from ..trainer.progress import TimeLeft
 
-MAX_LABELED = 20_000
 FEW = 20
 """Items of a kind, true and false ones each, below which the interval says little."""
 Log = Callable[[str], None]
-
-
-class LabeledItem(BaseModel):
-    """An item whose truth is known; images are file names relative to the file of the items.
-
-    Attributes:
-        before: Image before the step; `None` if there was none.
-        after: The image.
-        prompt: Prompt of the step.
-        item: The item.
-        truth: Whether it is true.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    before: str | None = None
-    after: str
-    prompt: str
-    item: ChecklistItem
-    truth: bool
-
-
-LABELED = TypeAdapter(Annotated[list[LabeledItem], FailFast(), Field(max_length=MAX_LABELED)])
 
 
 @dataclass(frozen=True)
@@ -74,48 +46,6 @@ class AskedItem:
 
 Answers = Callable[[Picture | None, Picture, str, Sequence[ChecklistItem]], tuple[CheckedItem, ...]]
 """Answers each item about an image, like `Critic.check`."""
-
-
-def read_labeled(path: Path) -> list[AskedItem]:
-    """Return the items of a JSON file, a list of `LabeledItem`.
-
-    An image is decoded again when it is needed, if the images do not fit into memory.
-
-    Raises:
-        SettingsError: The file is not such a list, or an image is not in its folder.
-        PictureError: An image cannot be read.
-    """
-    try:
-        rows = LABELED.validate_python(read_json(path, SettingsError, "The labeled items"))
-    except ValidationError as error:
-        raise SettingsError(
-            f"The labeled items {str(path)!r}{first_fault(error)}", "Correct the file."
-        ) from error
-    places = ImagePlaces(path.parent, SettingsError)
-    opened: dict[Path, Picture] = {}
-
-    def image(name: str) -> Picture:
-        file = places.find(name)
-        if file is None:
-            raise SettingsError(
-                f"The image {name[:200]!r} of the labeled items {str(path)!r} is not in their folder.",
-                "Copy it there, or correct its name.",
-            )
-        if file not in opened:
-            opened[file] = Picture.open(file)
-            opened[file].kept_by(lambda: Picture.open(file).image)
-        return opened[file]
-
-    return [
-        AskedItem(
-            None if row.before is None else image(row.before),
-            image(row.after),
-            row.prompt,
-            row.item,
-            row.truth,
-        )
-        for row in rows
-    ]
 
 
 def measure_reliability(

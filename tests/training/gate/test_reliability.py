@@ -1,8 +1,7 @@
-"""The reliability of a critic by kind of question: made items, labeled files, intervals, the agent card."""
+"""The reliability of a critic by kind of question: made items, intervals, the agent card."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from interleave_thinker.training.gate.reliability import (
     as_lines,
     made_items,
     measure_reliability,
-    read_labeled,
     reliability_of,
     store_reliability,
 )
@@ -103,45 +101,6 @@ def test_nothing_is_stored_with_a_planner_or_without_a_folder(tmp_path: Path) ->
     with pytest.raises(SettingsError, match="does not exist"):
         store_reliability(tmp_path / "typo", {})
     assert not (tmp_path / "typo").exists()
-
-
-def test_labeled_items_are_read_with_their_images(tmp_path: Path) -> None:
-    page = Picture.white((8, 8))
-    (tmp_path / "after.png").write_bytes(page.png())
-    rows = [
-        {"after": "after.png", "prompt": "a", "item": "two boats", "truth": False},
-        {
-            "before": "after.png",
-            "after": "after.png",
-            "prompt": "a",
-            "item": {"text": "same face", "kind": "identity"},
-            "truth": True,
-        },
-    ]
-    path = tmp_path / "items.json"
-    path.write_text(json.dumps(rows))
-    first, second = read_labeled(path)
-    assert (first.before, first.item.kind, first.truth) == (None, "count", False)
-    assert (second.before, second.item.kind, second.truth) == (page, "identity", True)
-    path.write_text(json.dumps([rows[0] | {"truth": "perhaps"}]))
-    with pytest.raises(SettingsError, match=r"0\.truth"):
-        read_labeled(path)
-    (tmp_path / "folder").mkdir()
-    inner = tmp_path / "folder" / "items.json"
-    for name in ("../after.png", str(tmp_path / "after.png"), "missing.png", ""):
-        inner.write_text(json.dumps([rows[0] | {"after": name}]))
-        with pytest.raises(SettingsError, match="is not in their folder"):
-            read_labeled(inner)
-
-
-def test_an_image_of_many_items_is_opened_once(tmp_path: Path) -> None:
-    (tmp_path / "after.png").write_bytes(Picture.white((8, 8)).png())
-    row = {"after": "after.png", "prompt": "a", "item": "two boats", "truth": False}
-    (tmp_path / "items.json").write_text(json.dumps([row] * 3))
-    first, *rest = read_labeled(tmp_path / "items.json")
-    assert all(one.after is first.after for one in rest)
-    first.after.forget_pixels()
-    assert first.after.image.size == (8, 8), "pixels that were dropped are read again"
 
 
 def test_recorded_answers_that_people_judged_too_are_measured(tmp_path: Path) -> None:
