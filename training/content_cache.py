@@ -136,12 +136,6 @@ class ContentCache:
         """
         self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", f"text {key}", _sealed(text))
 
-    def counts(self) -> tuple[int, int]:
-        """Return (number of images, number of scores)."""
-        pictures = self._row("SELECT count(*) FROM pictures")
-        scores = self._row("SELECT count(*) FROM scores WHERE key NOT LIKE 'text %'")
-        return (pictures or (0,))[0], (scores or (0,))[0]
-
     def close(self) -> None:
         """Close the file; the cache cannot be used afterwards."""
         with self._lock:

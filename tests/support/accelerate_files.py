@@ -1,7 +1,5 @@
 """Trains with the accelerate files of the recipes on two CPU processes, and compares with one process.
 
-    python tests/support/accelerate_files.py    prints the table
-
 Three optimizer steps over the rows of loss_table.py. Each file is used as it is, except for two processes
 instead of eight and 32-bit weights, so that rounding of bfloat16 does not hide a difference. accelerate runs
 FSDP on accelerators only: on a CPU it ignores the file without a message and trains with DDP. The worker
@@ -14,8 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,35 +126,5 @@ def report_accelerators() -> None:
     PartialState.__init__ = started  # type: ignore[method-assign]
 
 
-def _table() -> None:
-    from support.tiny_checkpoint import build_checkpoint, page
-
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        for grey in (0, 255):
-            page(grey).image.save(place / f"{grey}.png")
-        checkpoint = build_checkpoint(place / "tiny")
-        one = trained(checkpoint, place, place / "one", (6, 1))
-        print(f"{'':>18} {'losses of three steps':>32} {'held out at the end':>20} {'weights differ by':>18}")
-        print(f"{'one process':>18} {_written(one)} {0:18.1e}")
-        for path in sorted(FOLDER.glob("accelerate-*.yaml")):
-            name = path.stem
-            if name == "accelerate-zero3" and find_spec("deepspeed") is None:
-                print(f"{name:>18} deepspeed is not installed")
-                continue
-            found = on_two_processes(name, checkpoint, place, place / name)
-            differ = apart(saved(place / "one"), saved(place / name))
-            print(
-                f"{name:>18} {_written(found)} {differ:18.1e}  {found.how}, {found.sharded} tensors sharded"
-            )
-
-
-def _written(one: Trained) -> str:
-    return " ".join(f"{loss:10.6f}" for loss in one.losses) + f" {one.held_out[-1]:20.6f}"
-
-
 if __name__ == "__main__":
-    if "--worker" in sys.argv:
-        _worker(*map(Path, sys.argv[2:]))
-    else:
-        _table()
+    _worker(*map(Path, sys.argv[2:]))

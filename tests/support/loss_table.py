@@ -1,7 +1,5 @@
 """Losses and gradients of one optimizer step over the same six rows, split differently.
 
-    python tests/support/loss_table.py    prints the table
-
 The splits use different micro-batches and ranks; an independent sum over tokens is the reference.
 """
 
@@ -9,21 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    import conftest  # noqa: F401 - names the package
-
 from support.forked import forked
 from support.free_port import free_port
+from support.short_trainings import SFT, sft_row
 
-from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
+from interleave_thinker.training.rows.sft import RowSet, SftRow
 from interleave_thinker.training.stages.sft import SftData, SftTraining
 
 ONE_RANK = ((6, 1), (3, 2), (2, 3), (1, 6), (4, 2))
@@ -50,31 +43,25 @@ class Measured(NamedTuple):
 def six_rows() -> list[SftRow]:
     """Return rows with answers of very different lengths and zero, one or two images."""
     return [
-        SftRow(
-            messages=[
-                SftMessage(role="user", content=f"{'<image>' * (number % 3)}Is it light? {number}"),
-                SftMessage(role="assistant", content="<think>light</think> true False " * length),
-            ],
-            images=["0.png", "255.png"][: number % 3],
+        sft_row(
+            f"Is it light? {number}",
+            "<think>light</think> true False " * length,
+            *["0.png", "255.png"][: number % 3],
         )
         for number, length in enumerate(LENGTHS)
     ]
 
 
 def settings_of(split: tuple[int, int], lora_rank: int) -> SftTraining:
-    return SftTraining(
-        num_train_epochs=1,
-        per_device_train_batch_size=split[0],
-        gradient_accumulation_steps=split[1],
-        learning_rate=1e-12,
-        warmup_steps=0,
-        freeze_vision=False,
-        device="cpu",
-        save_steps=1,
-        loss_rows=6,
-        tensorboard=False,
-        lora_r=lora_rank,
-    )
+    changes = {
+        "per_device_train_batch_size": split[0],
+        "gradient_accumulation_steps": split[1],
+        "learning_rate": 1e-12,
+        "save_steps": 1,
+        "loss_rows": 6,
+        "lora_r": lora_rank,
+    }
+    return SFT.model_copy(update=changes)
 
 
 def measured(
@@ -165,24 +152,3 @@ def _rank(rank: int, port: str, checkpoint: Path, images: Path, out: Path, lora_
         if rank == 0:
             with (out / "ranks.jsonl").open("a") as file:
                 file.write(json.dumps(found) + "\n")
-
-
-def _table() -> None:
-    from support.tiny_checkpoint import build_checkpoint, page
-
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        for grey in (0, 255):
-            page(grey).image.save(place / f"{grey}.png")
-        checkpoint = build_checkpoint(place / "tiny")
-        loss, tokens = summed(checkpoint, place)
-        found = [measured(checkpoint, place, place / f"one_{split}", split) for split in ONE_RANK]
-        found += on_two_ranks(checkpoint, place, place)
-        print(f"{'split':>20} {'loss':>10} {'held out':>10} {'gradient differs by':>22}")
-        print(f"{f'sum over {tokens} tokens':>20} {loss:10.6f} {loss:10.6f}")
-        for one in found:
-            print(f"{one.split:>20} {one.loss:10.6f} {one.held_out:10.6f} {one.apart(found[0]):22.1e}")
-
-
-if __name__ == "__main__":
-    _table()

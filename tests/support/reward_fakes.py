@@ -1,36 +1,42 @@
-"""A generator and a scorer that fail on demand, for tests of trainings."""
+"""Generators and a scorer for the reward tests, and the reward of a critic with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from PIL import Image
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Score
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.training.content_cache import ContentCache
+from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
+from interleave_thinker.training.reward.redrawer import DrawingSettings, Redrawer
+from interleave_thinker.training.reward.rollout_reward import RolloutReading
 
-WHITE = Picture.white((32, 32))
+WHITE = Picture.white((16, 16))
 
 
 class Artist:
-    """The package's fake generator with a counter; `fault` is called with the prompt before every image."""
+    """Generates one color per prompt and seed; `fault` raises an error or replaces the image."""
+
+    identity = "artist"
 
     def __init__(self, fault: Callable[[str], object] = lambda prompt: None) -> None:
-        self.painter = open_generator("fake")
         self.fault = fault
         self.prompts: list[str] = []
 
-    @property
-    def identity(self) -> str:
-        return self.painter.identity
-
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         self.prompts.append(prompt)
-        instead = self.fault(prompt)
-        return instead if instead is not None else self.painter.draw(prompt, source, seed)  # type: ignore[return-value]
+        color = tuple(crc32(f"{seed} {prompt}".encode()).to_bytes(4, "big")[:3])
+        drawn: Any = self.fault(prompt) or Picture(Image.new("RGB", (16, 16), color))
+        return drawn
 
 
 class ManyArtist(Artist):
-    """Generates several images per call."""
+    """The same for several prompts per call."""
 
     def __init__(self, fault: Callable[[str], object] = lambda prompt: None) -> None:
         super().__init__(fault)
@@ -44,16 +50,31 @@ class ManyArtist(Artist):
 
 
 class Taste:
-    """Scores by the image's digest; `fault` is called before every score."""
+    """Scores the color; `fault` raises an error or replaces the score. Records the images that it was shown."""
 
     identity = "taste"
 
     def __init__(self, fault: Callable[[], object] = lambda: None) -> None:
         self.fault = fault
-        self.scored = 0
+        self.befores: list[Picture | None] = []
+        self.sizes: list[tuple[int, int]] = []
+
+    @property
+    def scored(self) -> int:
+        return len(self.sizes)
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        self.scored += 1
-        instead = self.fault()
-        made = Score(semantics=int(after.digest[0], 16) % 11, quality=5)
-        return instead if instead is not None else made  # type: ignore[return-value]
+        self.befores.append(before)
+        self.sizes.append(after.size)
+        shade = after.image.getpixel((0, 0))[0]  # type: ignore[index]
+        given: Any = self.fault() or Score(semantics=shade / 25.5, quality=5)
+        return given
+
+
+def critic_reward(folder: Path, artist: Any, taste: Any, **settings: Any) -> CriticReward:
+    """Return the reward of answers about `after.png` in the folder; answers are lists of code points."""
+    Image.new("RGB", (32, 32)).save(folder / "after.png")
+    cache = folder / f"cache {len(list(folder.iterdir()))}"
+    engine = Redrawer(artist, taste, ContentCache(cache), DrawingSettings(tries=1))
+    reading = RolloutReading(folder, lambda ids: "".join(map(chr, ids)))
+    return CriticReward(engine, RewardSettings(**settings), reading)

@@ -20,15 +20,38 @@ SFT = SftTraining(
     num_train_epochs=1,
     per_device_train_batch_size=4,
     learning_rate=1e-2,
+    warmup_steps=0,
     freeze_vision=False,
     device="cpu",
     save_steps=2,
     tensorboard=False,
 )
 GRPO = small_grpo.SMALL.model_copy(
-    update={"updates": 2, "num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 16}
-    | {"tensorboard": False, "check_rows": 2, "check_batch": 2}
+    update={"num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 16}
+    | {"check_rows": 2, "check_batch": 2}
 )
+
+
+class Killed(BaseException):
+    """Represents a killed process: the exception is not caught."""
+
+
+class AtStep:
+    """Log that collects lines, and acts at the first line of a step."""
+
+    def __init__(self, step: int, act: Callable[[], object]) -> None:
+        self.beginning, self.act = f"step {step}/", act
+        self.lines: list[str] = []
+
+    def __call__(self, line: str) -> None:
+        self.lines.append(line)
+        if line.startswith(self.beginning) and " | " in line:
+            self.beginning = "done"
+            self.act()
+
+
+def die() -> None:
+    raise Killed
 
 
 def quiet(line: str) -> None:
@@ -40,29 +63,57 @@ def prepare(folder: Path) -> Path:
     build_checkpoint(folder / "base")
     for grey in (0, 255):
         page(grey).image.save(folder / f"{grey}.png")
-    small_grpo.make_data(folder, 4, 6)
+    page(9, (96, 96)).image.save(folder / "large.png")
+    small_grpo.make_data(folder, 6, 6)
     return folder
 
 
-def sft_rows(count: int = 16) -> list[SftRow]:
-    """Return rows that ask about a light or a dark image."""
-    rows = []
-    for number in range(count):
-        asked = SftMessage(role="user", content=f"<image><image>Is it light? {number % 3}")
-        told = SftMessage(role="assistant", content=ACCEPTED if number % 2 else REFUSED)
-        rows.append(SftRow(messages=[asked, told], images=["0.png", "255.png" if number % 2 else "0.png"]))
-    return rows
+def sft_row(question: str, answer: str, *images: str, **fields: Any) -> SftRow:
+    """Return a row that shows these images before its question."""
+    turns = [
+        SftMessage(role="user", content=f"{'<image>' * len(images)}{question}"),
+        SftMessage(role="assistant", content=answer),
+    ]
+    return SftRow(messages=turns, images=list(images), **fields)
+
+
+def sft_rows(count: int = 16, questions: int = 3) -> list[SftRow]:
+    """Return rows that ask about a light or a dark image, in this number of different wordings."""
+    return [
+        sft_row(
+            f"Is it light? {number % questions}",
+            ACCEPTED if number % 2 else REFUSED,
+            "0.png",
+            f"{number % 2 * 255}.png",
+        )
+        for number in range(count)
+    ]
 
 
 def sft(folder: Path, out: Path, log: Log = quiet, **changes: Any) -> Path:
-    """Fine-tune the critic in 4 steps."""
-    data = SftData(RowSet(sft_rows(), folder), role="critic")
-    return train_sft(folder / "base", data, out, SFT.model_copy(update=changes), default_prompt_set(), log)
+    """Fine-tune the critic in 4 steps; `rows` and `measured` replace its rows."""
+    rows = RowSet(changes.pop("rows", sft_rows()), folder)
+    data = SftData(rows, measured=changes.pop("measured", None), role="critic")
+    settings = SFT.model_copy(update=changes)
+    return train_sft(folder / "base", data, out, settings, default_prompt_set(), log)
 
 
 def grpo(folder: Path, out: Path, log: Log = quiet, **changes: Any) -> Path:
     """Reinforce the tiny world's critic in 2 rollouts of 2 steps."""
     return small_grpo.run(folder / "critic_rl.jsonl", out, GRPO.model_copy(update=changes), log)
+
+
+def weights(folder: Path, name: str = "model.safetensors") -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / name)
+
+
+def moved(old: Path, new: Path) -> set[str]:
+    """Return the names of the weights that differ."""
+    first, second = weights(old), weights(new)
+    assert first.keys() == second.keys()
+    return {name for name in first if not first[name].float().equal(second[name].float())}
 
 
 STAGES = {"sft": sft, "critic-grpo": grpo}

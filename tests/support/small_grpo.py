@@ -38,6 +38,7 @@ SMALL = GrpoTraining(
     check_batch=4,
     collapse_threshold=0.0,
     weight_decay=0.01,
+    tensorboard=False,
     device="cpu",
 )
 
@@ -68,24 +69,16 @@ def run(
     out: Path,
     settings: GrpoTraining = SMALL,
     log: Callable[[str], None] = lambda line: None,
-    **options,
+    **options: Any,
 ) -> Path:
-    rows, _ = read_rl_rows(data)
-    rows, held = split_held_out(rows, settings)
+    """Reinforce a critic; the options replace its model, rows and the parts of its reward."""
+    rows, held = split_held_out(read_rl_rows(data)[0], settings)
     wrong_first = sorted(rows, key=lambda row: row.evaluation.success)[: 2 * settings.prompts]
     reward = RewardSetup(
-        options.get("generator", open_generator("tinyworld")),
+        options.get("generator") or open_generator("tinyworld"),
         open_scorer("tinyworld"),
         options.get("reward", RewardSettings()),
         options.get("drawing", DrawingSettings(tries=1)),
-        options.get("cache"),
     )
-    rl = TrainingData(options.get("rows", wrong_first), options.get("held", held), data.parent)
-    task = CriticTask(reward)
-    return train(options.get("model", checkpoint("critic")), rl, out, settings, task, log)
-
-
-def weights(folder: Path, name: str = "model.safetensors") -> dict:
-    from safetensors.torch import load_file
-
-    return load_file(folder / name)
+    rl = TrainingData(wrong_first, options.get("held", held), data.parent)
+    return train(options.get("model", checkpoint("critic")), rl, out, settings, CriticTask(reward), log)

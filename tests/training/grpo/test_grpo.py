@@ -10,87 +10,48 @@ import pytest
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
-from support.small_grpo import SMALL, make_data, recipe_settings, run, weights
+from support.short_trainings import GRPO, AtStep, Killed, die, grpo, moved, weights
+from support.small_grpo import SMALL, recipe_settings, run
 
 from interleave_thinker.backend.core.errors import TrainingError
-from interleave_thinker.tinyworld import checkpoint
-from interleave_thinker.training.reward.critic_reward import RewardSettings
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.stages.grpo import all_dead
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint
 from interleave_thinker.training.trainer.saving import merge
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data(tmp_path_factory.mktemp("rl"))
+def test_a_training_in_which_all_groups_are_dead_is_noticed() -> None:
+    assert all_dead([{"reward/dead": 1.0}, {"loss": 0.0}, {"reward/dead": 1.0}])
+    assert not all_dead([{"reward/dead": 1.0}, {"reward/dead": 0.5}]) and not all_dead([{"loss": 0.0}])
 
 
-@pytest.fixture(scope="module")
-def straight(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    lines: list[str] = []
-    out = tmp_path_factory.mktemp("straight")
-    run(data, out, log=lines.append)
-    return out, lines
+def test_a_training_writes_a_critic_its_log_and_a_card(reinforced: Path) -> None:
+    from interleave_thinker.backend.models.chat import open_chat
 
-
-def test_a_training_in_which_all_groups_are_dead_says_so(
-    data: Path, straight: tuple[Path, list[str]], tmp_path: Path
-) -> None:
-    lines: list[str] = []
-    greedy = SMALL.model_copy(update={"temperature": 0.01, "rollouts": 1, "save_every": 1})
-    reward = RewardSettings(semantic_weight=0, quality_weight=0)
-    run(data, tmp_path, greedy, log=lines.append, reward=reward)
-    (warning,) = [line for line in lines if "nothing was learned" in line]
-    assert "temperature" in warning
-    assert not any("nothing was learned" in line for line in straight[1])
-
-
-def test_a_training_writes_a_critic_its_log_and_a_card(straight: tuple[Path, list[str]]) -> None:
-    out, lines = straight
-    from interleave_thinker.backend.core.pictures import Picture
-    from interleave_thinker.backend.models.chat import ReplySettings, open_chat
-    from interleave_thinker.backend.story.agents.critic import Critic
-
-    before, after = weights(checkpoint("critic")), weights(out / "final")
-    assert before.keys() == after.keys()
-    assert any((after[name].float() - before[name].float()).abs().max() > 1e-5 for name in before)
-    chat = open_chat(f"transformers:{out / 'final'}", device="cpu", dtype="float32")
-    page = Picture.white((96, 96))
-    assert (
-        Critic(chat, settings=ReplySettings(max_tokens=200))
-        .judge(None, page, "a sea page", "a sea page")
-        .reasoning
-    )
-    shown = [line for line in lines if line.startswith("step 1/4")]
-    assert "semantic" in shown[0] and "accepted" in shown[0] and "left" in shown[0]
-    checks = json.loads((out / "checks.json").read_text())
+    final = reinforced / "final"
+    assert weights(final).keys() == weights(checkpoint("critic")).keys()
+    assert open_chat(f"transformers:{final}", device="cpu").trained.card.role == "critic"  # type: ignore[union-attr]
+    (shown,) = [line for line in (reinforced / "lines").read_text().splitlines() if "step 1/4 | " in line]
+    for part in ("reward", "format", "accuracy", "semantic", "quality", "spread", "dead", "tokens"):
+        assert f" {part} " in shown, part
+    assert "tokens/s" in shown and "s/step" in shown and " left" in shown
+    checks = json.loads((reinforced / "checks.json").read_text())
     assert sorted(map(int, checks)) == [0, 2, 4]
-    rollout = [json.loads(line) for line in (out / "rollouts" / "step_000000.jsonl").read_text().splitlines()]
-    assert len(rollout) == 8 and all(0 <= sample["overall"] <= 1 for sample in rollout)
-    state = json.loads((out / "steps" / "checkpoint-4" / "trainer_state.json").read_text())
+    lines = (reinforced / "rollouts" / "step_000000.jsonl").read_text().splitlines()
+    assert len(lines) == 4 and all(0 <= json.loads(line)["overall"] <= 1 for line in lines)
+    state = json.loads((reinforced / "steps" / "checkpoint-4" / "trainer_state.json").read_text())
     first, second = state["log_history"][:2]
-    split = [first[f"seconds/{part}"] for part in ("rollout", "reward", "update")]
-    assert all(part > 0 for part in split) and sum(split) == pytest.approx(first["seconds/step"])
-    assert second["seconds/update"] == second["seconds/step"] and "seconds/rollout" not in second
     assert second["held_out/accuracy"] == checks["2"]["accuracy"] and "held_out/accuracy" not in first
-    card = (out / "final" / "README.md").read_text()
+    card = (final / "README.md").read_text()
     assert "| held-out rows | " in card and "- generator: " in card and "Held-out check at step 4: " in card
-    assert not [path.name for path in (out / "final").iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
-    assert json.loads((out / "final" / "agent.json").read_text())["role"] == "critic"
-
-
-class Killed(BaseException):
-    """Represents a killed process: the exception is not caught."""
+    assert not [path.name for path in final.iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
 
 
 def test_a_killed_training_resumes_to_the_same_weights(
-    data: Path, straight: tuple[Path, list[str]], tmp_path: Path
+    folder: Path, reinforced: Path, tmp_path: Path
 ) -> None:
-    def killer(line: str) -> None:
-        if line.startswith("step 3/"):
-            raise Killed
-
     with pytest.raises(Killed):
-        run(data, tmp_path, log=killer)
+        grpo(folder, tmp_path, AtStep(3, die))
     steps = tmp_path / "steps"
     # A later checkpoint that was being written when the process died.
     shutil.copytree(steps / "checkpoint-2", steps / "checkpoint-4")
@@ -98,109 +59,63 @@ def test_a_killed_training_resumes_to_the_same_weights(
     shifted.write_bytes(shifted.read_bytes()[:-500])
     assert not is_whole(steps / "checkpoint-4")
     assert newest_checkpoint(steps) == steps / "checkpoint-2"
-    final = run(data, tmp_path)
-    expected, found = weights(straight[0] / "final"), weights(final)
+    expected, found = weights(reinforced / "final"), weights(grpo(folder, tmp_path))
     assert all((expected[name] - found[name]).abs().max() < 1e-5 for name in expected)
-    assert json.loads((tmp_path / "checks.json").read_text()) == json.loads(
-        (straight[0] / "checks.json").read_text()
-    )
+    for name in ("checks.json", "rollouts/step_000002.jsonl"):
+        assert (tmp_path / name).read_text() == (reinforced / name).read_text(), name
 
 
-def test_a_finished_training_is_kept_and_another_one_rejected(
-    data: Path, straight: tuple[Path, list[str]]
-) -> None:
-    out, _ = straight
+def test_a_finished_training_is_kept_and_another_one_rejected(folder: Path, reinforced: Path) -> None:
     lines: list[str] = []
-    made = (out / "final" / "model.safetensors").stat().st_mtime_ns
-    assert run(data, out, log=lines.append) == out / "final" and lines == ["this training is finished"]
-    assert (out / "final" / "model.safetensors").stat().st_mtime_ns == made
+    assert grpo(folder, reinforced, lines.append) == reinforced / "final"
+    assert lines == ["this training is finished"]
     with pytest.raises(TrainingError, match="different learning_rate"):
-        run(data, out, SMALL.model_copy(update={"learning_rate": 2e-4}))
+        grpo(folder, reinforced, learning_rate=2e-4)
 
 
-def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: Path, tmp_path: Path) -> None:
-    import torch
-
-    lines: list[str] = []
-    settings = SMALL.model_copy(update={"lora_r": 4, "beta": 1e-3, "rollouts": 1, "freeze_vision": True})
-    adapter = run(data, tmp_path / "run", settings, lines.append)
-    assert any("of 1," in line or " parameters" in line for line in lines)
-    assert (adapter / "adapter_model.safetensors").is_file() and (adapter / "prompt_set").is_dir()
-    merged = merge(checkpoint("critic"), adapter, tmp_path / "merged")
-    old, new = weights(checkpoint("critic")), weights(merged)
-    assert old.keys() == new.keys() and {tensor.dtype for tensor in new.values()} == {torch.float16}
-    moved = [name for name in old if not torch.equal(old[name], new[name])]
-    assert all("language_model" in name and "_proj" in name for name in moved)
-    parts = merge(checkpoint("critic"), adapter, tmp_path / "parts", shard="500KB")
-    assert len(list(parts.glob("*.safetensors"))) > 1 and (parts / "prompt_set").is_dir()
-    assert (parts / "model.safetensors.index.json").is_file() and not list(parts.glob("*.bin"))
-
-
-def test_one_command_trains_a_critic_from_a_recipe(data: Path, tmp_path: Path) -> None:
+def test_one_command_trains_a_critic_from_a_recipe(folder: Path, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from interleave_thinker.cli.train.command import app
 
-    told = (
-        "--config tiny --set rollouts=1 --set prompts=2 --num-generations 4 --set check_rows=4 "
-        "--set per_device_train_batch_size=8 --set collapse_threshold=0"
-    )
-    given = ["critic-grpo", *told.split(), "--data", str(data), "--out", str(tmp_path / "run")]
-    result = CliRunner().invoke(app, given)
+    told = "--config tiny --num-generations 2 --set rollouts=1 --set updates=1 --set prompts=2"
+    small = ("per_device_train_batch_size=4", "max_completion_length=16", "check_rows=2")
+    given = ["critic-grpo", *told.split(), "--data", str(folder / "critic_rl.jsonl")]
+    for one in (*small, "collapse_threshold=0"):
+        given += ["--set", one]
+    result = CliRunner().invoke(app, [*given, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output
-    said = result.output.splitlines()
-    assert said[-1] == f"checkpoint: {tmp_path / 'run' / 'final'}"
-    (live,) = [line for line in said if line.startswith("step 1/1 | ")]
-    for part in (
-        "reward",
-        "format",
-        "accuracy",
-        "semantic",
-        "quality",
-        "spread",
-        "dead",
-        "accepted",
-        "tokens",
-    ):
-        assert f" {part} " in live, part
-    for part in ("tokens/s", "s/step", "0:00 left"):
-        assert part in live, part
+    assert result.output.splitlines()[-1] == f"checkpoint: {tmp_path / 'run' / 'final'}"
     assert list((tmp_path / "run" / "tensorboard").rglob("events*"))
     assert (tmp_path / "run" / "final" / "prompt_set").is_dir()
 
 
-@pytest.mark.parametrize("name", ["one-24gb", "one-80gb"])
-def test_a_large_recipe_runs_in_small(name: str, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "beta"), [("one-24gb", 1e-3), ("one-80gb", 0.0)])
+def test_a_large_recipe_runs_in_small_and_its_adapter_is_merged(
+    name: str, beta: float, folder: Path, tmp_path: Path
+) -> None:
+    """With a KL term, a model that is not the reference at the first step is an error."""
     recipe = recipe_settings(name, "critic-grpo")
     assert recipe.bf16 and recipe.lora_r and recipe.freeze_vision
-    kept = SMALL.model_dump(
-        include={
-            "device",
-            "max_completion_length",
-            "check_rows",
-            "check_batch",
-            "save_every",
-            "collapse_threshold",
-        }
-    )
-    changes = {
-        **kept,
-        "rollouts": 1,
-        "prompts": 2,
-        "num_generations": 4,
-        "temperature": 1.4,
-        "tensorboard": False,
-    }
     if recipe.load_in_4bit:
         pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
-    adapter = run(data, tmp_path / "run", recipe.model_copy(update=changes))
+    kept = GRPO.model_dump(include={"device", "tensorboard", "check_rows", "check_batch", "prompts"})
+    kept |= SMALL.model_dump(include={"num_generations", "max_completion_length", "collapse_threshold"})
+    changes = {"rollouts": 1, "temperature": 1.4, "beta": beta, "per_device_train_batch_size": 4}
+    settings = recipe.model_copy(update=kept | changes)
+    adapter = run(folder / "critic_rl.jsonl", tmp_path / "run", settings)
     learned = weights(adapter, "adapter_model.safetensors")
     assert learned and all("language_model" in key for key in learned)
-    merged = weights(merge(checkpoint("critic"), adapter, tmp_path / "merged"))
-    assert merged.keys() == weights(checkpoint("critic")).keys()
     # B starts at zero: what is not zero was trained. A rollout whose groups are all dead teaches nothing.
     lines = (tmp_path / "run" / "rollouts" / "step_000000.jsonl").read_text().splitlines()
     rewards = [json.loads(line)["overall"] for line in lines]
     alive = any(max(group) - min(group) > 1e-6 for group in (rewards[:4], rewards[4:]))
-    moved = any(one.float().abs().max() > 0 for key, one in learned.items() if "lora_B" in key)
-    assert len(rewards) == 8 and moved == alive
+    changed = any(one.float().abs().max() > 0 for key, one in learned.items() if "lora_B" in key)
+    assert len(rewards) == 8 and changed == alive
+    merged = merge(checkpoint("critic"), adapter, tmp_path / "merged", shard="500KB")
+    assert len(list(merged.glob("*.safetensors"))) > 1 and (merged / "prompt_set").is_dir()
+    whole = merge(checkpoint("critic"), adapter, tmp_path / "whole")
+    assert all("language_model" in key and "_proj" in key for key in moved(checkpoint("critic"), whole))
+    assert {one.dtype for one in weights(whole).values()} == {
+        one.dtype for one in weights(checkpoint("critic")).values()
+    }

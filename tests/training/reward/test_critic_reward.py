@@ -7,43 +7,41 @@ import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from PIL import Image
-from support.reward_fakes import Artist, Taste
+from support.reward_fakes import Artist, Taste, critic_reward
 
 from interleave_thinker.backend.core.answers.reading import write_verdict
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Score, Verdict
-from interleave_thinker.training.content_cache import ContentCache
-from interleave_thinker.training.reward.critic_reward import (
-    MIN_VERDICTS,
-    CriticReward,
-    RewardSettings,
-    Sample,
-    measures,
-)
-from interleave_thinker.training.reward.redrawer import BatchCounts, DrawingSettings, Redrawer
-from interleave_thinker.training.reward.rollout_reward import RolloutReading
+from interleave_thinker.training.reward.critic_reward import MIN_VERDICTS, CriticReward, Sample, measures
+from interleave_thinker.training.reward.redrawer import BatchCounts
+from interleave_thinker.training.reward.rollout_reward import spread
 from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation, row_redraw_seed
+
+NO_STEPS = {"semantic_weight": 0, "quality_weight": 0}
 
 
 class Seeing(Artist):
-    """Records the seeds it generated with."""
+    """Records what it generated with."""
 
-    def __init__(self, *arguments) -> None:
+    def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.seeds: list[int] = []
+        self.sources: list[Picture | None] = []
 
-    def draw(self, prompt, source, seed):
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         self.seeds.append(seed)
+        self.sources.append(source)
         return super().draw(prompt, source, seed)
 
 
 class Ten(Taste):
     """Scores everything as perfect."""
 
-    def score(self, before, after, instruction):
+    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         super().score(before, after, instruction)
         return Score(semantics=10, quality=10)
 
@@ -52,22 +50,15 @@ def answer(success: bool, refined: str = "a red boat") -> str:
     return write_verdict(Verdict(success=success, refined_prompt=refined, reasoning="so"))
 
 
-def row(success: bool, name: str = "after.png") -> CriticRlRow:
+def row(success: bool, **more: Any) -> CriticRlRow:
     score = 10 if success else 4
     return CriticRlRow(
         origin_prompt="a boat",
         rewritten_prompt="a boat again",
-        edited_image_path=name,
+        edited_image_path="after.png",
         evaluation=Evaluation(success=success, semantics=score, quality=score),
+        **more,
     )
-
-
-def reward(folder: Path, artist: Artist, taste: Taste, **settings) -> CriticReward:
-    Image.new("RGB", (32, 32)).save(folder / "after.png")
-    drawing = DrawingSettings(tries=1)
-    engine = Redrawer(artist, taste, ContentCache(folder / "cache"), drawing)
-    reading = RolloutReading(folder, lambda ids: "".join(map(chr, ids)))
-    return CriticReward(engine, RewardSettings(**settings), reading)
 
 
 def samples(judge: CriticReward, *pairs: tuple[str, CriticRlRow]) -> list[Sample]:
@@ -76,9 +67,8 @@ def samples(judge: CriticReward, *pairs: tuple[str, CriticRlRow]) -> list[Sample
 
 def test_published_rewards_of_every_case(tmp_path: Path) -> None:
     artist = Seeing()
-    judge = reward(tmp_path, artist, Ten())
     found = samples(
-        judge,
+        critic_reward(tmp_path, artist, Ten()),
         (answer(True), row(True)),
         (answer(False), row(True)),
         (answer(False), row(False)),
@@ -95,43 +85,33 @@ def test_published_rewards_of_every_case(tmp_path: Path) -> None:
 @pytest.mark.parametrize("color", ["white", "red"])
 def test_a_white_source_image_is_redrawn_from_text(tmp_path: Path, color: str) -> None:
     Image.new("RGB", (32, 32), color).save(tmp_path / "before.png")
-    sources: list[Picture | None] = []
-
-    class Watching(Artist):
-        def draw(self, prompt, source, seed):
-            sources.append(source)
-            return super().draw(prompt, source, seed)
-
-    class Judge(Ten):
-        def score(self, before, after, instruction):
-            sources.append(before)
-            return super().score(before, after, instruction)
-
-    asked = row(False).model_copy(update={"origin_image_path": "before.png"})
-    samples(reward(tmp_path, Watching(), Judge()), (answer(False), asked))
+    artist, taste = Seeing(), Ten()
+    asked = row(False, origin_image_path="before.png")
+    samples(critic_reward(tmp_path, artist, taste), (answer(False), asked))
     expected = None if color == "white" else Picture.open(tmp_path / "before.png")
-    assert sources == [expected, expected]
+    assert artist.sources == taste.befores == [expected]
 
 
-def test_a_redraw_can_use_the_seed_of_its_image(tmp_path: Path) -> None:
-    seeded = row(False).model_copy(update={"seed": 41})
-    artist = Seeing()
-    samples(reward(tmp_path, artist, Ten(), seeds="row", draws=2), (answer(False), seeded))
-    assert artist.seeds == [41, row_redraw_seed(seeded, 1, 0)]  # further images need their own seeds
-    for name, asked, settings in (("a", row(False), {"seeds": "row"}), ("b", seeded, {})):
-        (tmp_path / name).mkdir()
-        artist = Seeing()
-        samples(reward(tmp_path / name, artist, Ten(), **settings), (answer(False), asked))
-        assert artist.seeds == [row_redraw_seed(asked, 0, 0)] and artist.seeds != [41]
-    (tmp_path / "c").mkdir()
-    artist = Seeing()
-    quirks = reward(tmp_path / "c", artist, Ten(), seeds="row", published_quirks=True)
-    samples(quirks, (answer(False), seeded))
-    assert artist.seeds == [0]
+@pytest.mark.parametrize(
+    ("seed", "settings", "expected"),
+    [
+        (41, {"seeds": "row", "draws": 2}, [41, None]),  # further images need their own seeds
+        (None, {"seeds": "row"}, [None]),
+        (41, {}, [None]),
+        (41, {"seeds": "row", "published_quirks": True}, [0]),
+    ],
+)
+def test_a_redraw_can_use_the_seed_of_its_image(
+    seed: int | None, settings: dict[str, Any], expected: list[int | None], tmp_path: Path
+) -> None:
+    artist, asked = Seeing(), row(False, seed=seed)
+    samples(critic_reward(tmp_path, artist, Ten(), **settings), (answer(False), asked))
+    own = [row_redraw_seed(asked, number, 0) for number in range(2)]
+    assert artist.seeds == [own[number] if one is None else one for number, one in enumerate(expected)]
 
 
 def test_an_option_redraws_incorrectly_rejected_images(tmp_path: Path) -> None:
-    judge = reward(tmp_path, Artist(), Taste(lambda: Score(semantics=0, quality=5)), redraw="refused")
+    judge = critic_reward(tmp_path, Artist(), Taste(lambda: Score(semantics=0, quality=5)), redraw="refused")
     accepted, refused = samples(judge, (answer(True), row(True)), (answer(False), row(True)))
     assert not accepted.redrawn and refused.redrawn
     assert accepted.overall == pytest.approx(0.8)
@@ -142,41 +122,28 @@ def _dies(prompt: str) -> None:
     raise ZeroDivisionError(prompt)
 
 
-def test_failures_are_masked_or_neutral(tmp_path: Path) -> None:
-    pairs = (answer(False), row(False)), (answer(True), row(True))
-    masked, other = samples(reward(tmp_path, Artist(_dies), Ten()), *pairs)
-    assert masked.overall is None and masked.fault and other.overall == pytest.approx(0.8)
-    (tmp_path / "b").mkdir()
-    neutral, _ = samples(reward(tmp_path / "b", Artist(_dies), Ten(), on_failure="neutral"), *pairs)
-    assert neutral.overall == pytest.approx(0.8) and neutral.fault
-
-
-def test_published_quirks(tmp_path: Path) -> None:
-    artist = Seeing()
-    judge = reward(tmp_path, artist, Ten(), published_quirks=True)
-    samples(judge, (answer(False, "red / blue"), row(False)))
-    assert artist.prompts == ["red/blue"] and artist.seeds == [0]
-    (tmp_path / "b").mkdir()
-    (failed,) = samples(
-        reward(tmp_path / "b", Artist(_dies), Ten(), published_quirks=True), (answer(False), row(False))
-    )
-    assert failed.overall == pytest.approx(0.8)
+@pytest.mark.parametrize(
+    ("settings", "overall"), [({}, None), ({"on_failure": "neutral"}, 0.8), ({"published_quirks": True}, 0.8)]
+)
+def test_failures_are_masked_or_neutral(
+    settings: dict[str, Any], overall: float | None, tmp_path: Path
+) -> None:
+    judge = critic_reward(tmp_path, Artist(_dies), Ten(), **settings)
+    failed, other = samples(judge, (answer(False), row(False)), (answer(True), row(True)))
+    assert failed.fault and other.overall == pytest.approx(0.8)
+    assert failed.overall == (overall if overall is None else pytest.approx(overall))
 
 
 def test_several_redraws_are_averaged_and_a_zero_step_weight_generates_none(tmp_path: Path) -> None:
-    artist = Seeing()
-    (sample,) = samples(reward(tmp_path, artist, Ten(), draws=3), (answer(False), row(False)))
+    artist, idle, asked = Seeing(), Artist(), (answer(False), row(False))
+    (sample,) = samples(critic_reward(tmp_path, artist, Ten(), draws=3), asked)
     assert len(set(artist.seeds)) == 3 and sample.terms["semantic"] == pytest.approx(0.8)
-    (tmp_path / "b").mkdir()
-    idle = Artist()
-    (sample,) = samples(
-        reward(tmp_path / "b", idle, Ten(), semantic_weight=0, quality_weight=0), (answer(False), row(False))
-    )
+    (sample,) = samples(critic_reward(tmp_path, idle, Ten(), **NO_STEPS), asked)
     assert idle.prompts == [] and sample.overall == pytest.approx(0.6)
 
 
 def test_the_reward_accepts_the_trainers_call(tmp_path: Path) -> None:
-    judge = reward(tmp_path, Artist(_dies), Ten())
+    judge = critic_reward(tmp_path, Artist(_dies), Ten())
     judge.rollouts = tmp_path / "rollouts"
     texts = [answer(True), answer(False), answer(False)]
     rows = [row(True), row(True), row(False)]
@@ -184,7 +151,7 @@ def test_the_reward_accepts_the_trainers_call(tmp_path: Path) -> None:
     values = asyncio.run(
         judge(
             completion_ids=[[ord(letter) for letter in text] for text in texts],
-            row=[one.model_dump_json(exclude_none=True) for one in rows],
+            row=[one.line() for one in rows],
             trainer_state=SimpleNamespace(global_step=4),
             log_metric=logged.__setitem__,
             prompts=["?"] * 3,
@@ -198,31 +165,35 @@ def test_the_reward_accepts_the_trainers_call(tmp_path: Path) -> None:
     assert [json.loads(line)["verdict"] for line in lines] == [True, False, False]
 
 
+def test_rounding_does_not_make_a_group_alive() -> None:
+    rounded = [0.1 + 0.2, 0.3, 0.3, 0.3]
+    assert rounded[0] != rounded[1]
+    found = spread([*rounded, 0.5, 0.7], [*"aaaa", *"bb"])
+    assert found["reward/dead"] == 0.5 and found["reward/spread"] == pytest.approx(0.05)
+    # Answers that are left out, and groups of one answer, are neither dead nor alive.
+    assert spread([0.3, None, 0.3, 0.9], [*"aaab"])["reward/dead"] == 1.0
+    assert all(math.isnan(value) for value in spread([0.3, None], [*"ab"]).values())
+
+
 def test_names_are_the_same_for_every_batch() -> None:
     one = Sample(answer="", origin_prompt="", truth=True, verdict=None)
     assert measures([one], BatchCounts()).keys() == measures([], BatchCounts()).keys()
 
 
-def test_a_leaning_critic_is_noticed(tmp_path: Path) -> None:
-    judge = reward(tmp_path, Artist(), Ten(), semantic_weight=0, quality_weight=0)
-    half = [(answer(False), row(number % 2 == 0)) for number in range(MIN_VERDICTS)]
-    samples(judge, *half[:-1])
-    assert judge.leaning is None
-    samples(judge, half[-1])
-    assert judge.leaning is not None and "0% of the last" in judge.leaning
-    samples(judge, *((answer(True), row(True)) for _ in range(MIN_VERDICTS // 4)))
-    assert judge.leaning is None
-
-
 @pytest.mark.parametrize("verdict", [True, False])
 @pytest.mark.parametrize(
-    ("labels", "warned"), [((1, 9), False), ((9, 1), False), ((3, 7), True), ((7, 3), True)]
+    ("right", "wrong", "warned"), [(1, 9, False), (9, 1, False), (3, 7, True), (7, 3, True)]
 )
-def test_a_constant_verdict_on_one_sided_labels_is_not_a_collapse(
-    tmp_path: Path, verdict: bool, labels: tuple[int, int], warned: bool
+def test_a_constant_verdict_is_a_collapse_unless_the_labels_are_one_sided(
+    right: int, wrong: int, warned: bool, verdict: bool, tmp_path: Path
 ) -> None:
-    judge = reward(tmp_path, Artist(), Ten(), semantic_weight=0, quality_weight=0)
-    right, wrong = labels
-    rows = [row(True)] * right + [row(False)] * wrong
-    samples(judge, *((answer(verdict), one) for one in rows * (MIN_VERDICTS // 10 + 1)))
+    judge = critic_reward(tmp_path, Artist(), Ten(), **NO_STEPS)
+    said = [(answer(verdict), one) for one in ([row(True)] * right + [row(False)] * wrong) * 7]
+    samples(judge, *said[: MIN_VERDICTS - 1])
+    assert judge.warning is None, "too few"
+    samples(judge, *said[MIN_VERDICTS - 1 :])
     assert (judge.warning is not None) is warned
+    if warned:
+        assert f"it accepts {verdict:.0%} of the last 70 images" in str(judge.warning)
+        samples(judge, *((answer(not verdict), row(True)) for _ in range(MIN_VERDICTS // 4)))
+        assert judge.warning is None

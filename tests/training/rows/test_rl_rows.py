@@ -13,6 +13,7 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.training.rows.rl import (
+    CriticRlRow,
     before_of,
     other_sources,
     read_rl_rows,
@@ -79,11 +80,6 @@ def test_a_bad_row_is_reported_or_skipped(tmp_path: Path, line: object, said: st
     assert len(rows) == 1 and len(problems) == 1 and said in str(problems[0])
 
 
-def test_a_file_without_a_valid_row_raises(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="does not contain a usable row"):
-        read_rl_rows(folder_with(tmp_path, "{"), skip_bad=True)
-
-
 def test_the_question_is_the_running_critics(tmp_path: Path) -> None:
     rows, _ = read_rl_rows(folder_with(tmp_path, GOOD, GOOD | {"origin_image_path": None}))
     first = rows[0].question(tmp_path, tmp_path / "shown", default_prompt_set())
@@ -112,7 +108,7 @@ def published_question(template: str, line: dict[str, Any]) -> list[dict[str, An
     return [{"role": "user", "content": content}]
 
 
-@pytest.mark.parametrize("told", ["", None, "a red boat", " ", "a boat"])
+@pytest.mark.parametrize("told", ["", None, "a red boat"])
 def test_the_question_equals_the_published_trainers(tmp_path: Path, told: str | None) -> None:
     line = {name: value for name, value in (GOOD | {"rewritten_prompt": told}).items() if value is not None}
     (row,), _ = read_rl_rows(folder_with(tmp_path, line))
@@ -200,36 +196,11 @@ def test_equal_image_names_do_not_merge_images(tmp_path: Path) -> None:
         read_rl_rows(path, images=tmp_path / "root")
 
 
-@pytest.mark.parametrize("written", ["../outside.png", "/etc/hostname", "link.png"])
-def test_files_outside_of_the_folders_are_not_opened(tmp_path: Path, written: str) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    Image.new("RGB", (4, 4)).save(tmp_path / "outside.png")
-    path = folder_with(data, GOOD | {"edited_image_path": written})
-    (data / "link.png").symlink_to(tmp_path / "outside.png")
-    for images in (None, data):
-        with pytest.raises(SettingsError, match="line 1, edited_image_path"):
-            read_rl_rows(path, images=images)
-
-
 def test_seeds_come_from_the_content(tmp_path: Path) -> None:
     rows, _ = read_rl_rows(folder_with(tmp_path, GOOD, GOOD, GOOD | {"origin_prompt": "a sun"}))
     seeds = [row_redraw_seed(row, draw, base) for row in rows for draw in (0, 1) for base in (0, 1)]
     assert seeds[:4] == seeds[4:8] and len(set(seeds)) == 8
     assert seeds[0] == 1_154_772_323, "trainings keep the redraws of earlier versions"
-
-
-def test_held_out_rows_have_both_verdicts_and_share_no_image(tmp_path: Path) -> None:
-    folder_with(tmp_path, GOOD)
-    lines = []
-    for number in range(20):
-        (tmp_path / f"{number}.png").write_bytes((tmp_path / "after.png").read_bytes())
-        success = {"success": number % 2 == 0, "semantics": 4, "quality": 4}
-        lines += [GOOD | {"edited_image_path": f"{number}.png", "evaluation": success}] * 2
-    rows, _ = read_rl_rows(folder_with(tmp_path, *lines))
-    train, held = split_held_out(rows, GrpoTraining(check_rows=6))
-    assert sum(row.evaluation.success for row in held) == 3 and len(held) == 6
-    assert not {row.edited_image_path for row in train} & {row.edited_image_path for row in held}
 
 
 def test_scores_of_another_judge_are_warned_about(tmp_path: Path) -> None:
@@ -240,18 +211,24 @@ def test_scores_of_another_judge_are_warned_about(tmp_path: Path) -> None:
     assert "1 of 3 rows were scored by 'a model', not by 'exact'" in warning
 
 
-def test_few_rows_are_not_all_held_out(tmp_path: Path) -> None:
-    truths = [True] * 15 + [False] * 10
-    lines = [GOOD | {"evaluation": GOOD["evaluation"] | {"success": success}} for success in truths]
-    for number, line in enumerate(lines):
-        (tmp_path / f"{number}.png").write_bytes(
-            (folder_with(tmp_path, GOOD).parent / "after.png").read_bytes()
-        )
-        line["edited_image_path"] = f"{number}.png"
-    rows, _ = read_rl_rows(folder_with(tmp_path, *lines))
+def judged(*truths: bool, copies: int = 1) -> list[CriticRlRow]:
+    """Return rows about images of their own, several about each."""
+    rows = [
+        GOOD | {"edited_image_path": f"{number}.png", "evaluation": GOOD["evaluation"] | {"success": truth}}
+        for number, truth in enumerate(truths)
+        for _ in range(copies)
+    ]
+    return [CriticRlRow.model_validate(row) for row in rows]
+
+
+def test_held_out_rows_have_both_verdicts_and_share_no_image() -> None:
+    train, held = split_held_out(judged(*[True, False] * 10, copies=2), GrpoTraining(check_rows=6))
+    assert sum(row.evaluation.success for row in held) == 3 and len(held) == 6
+    assert not {row.edited_image_path for row in train} & {row.edited_image_path for row in held}
+    rows = judged(*[True] * 15, *[False] * 10)
     train, held = split_held_out(rows, GrpoTraining(check_rows=64))
     assert [sum(row.evaluation.success is truth for row in held) for truth in (True, False)] == [3, 2]
-    assert len(train) == 20
+    assert len(train) == 20, "few rows are not all held out"
     # A held-out file is used up to the given number of rows, with both verdicts, in any order.
     checked = check_rows_of(rows, GrpoTraining(check_rows=4))
     assert [row.evaluation.success for row in checked] == [True, True, False, False]
@@ -279,8 +256,7 @@ def test_batches_are_even_or_raise() -> None:
     assert few.value.hint.startswith("Lower updates, or give 15")
 
 
-@pytest.mark.parametrize("devices", [1, 2, 8])
-@pytest.mark.parametrize("updates", [1, 2, 4])
+@pytest.mark.parametrize(("updates", "devices"), [(1, 1), (2, 8), (4, 2)])
 def test_named_values_divide_evenly(updates: int, devices: int) -> None:
     settings = GrpoTraining(prompts=16, num_generations=8, updates=updates, per_device_train_batch_size=64)
     for rows in range(4, 16):

@@ -71,9 +71,7 @@ def rl_row(success: bool, before: str = "a.png", word: str = "", told: str = "")
 
 BAD: dict[str, tuple[dict[str, str], str]] = {
     "the placeholder of an image": ({"word": "<|image_pad|>"}, r"<\|image_pad\|>"),
-    "the placeholder of a video": ({"word": "<|video_pad|>"}, r"<\|video_pad\|>"),
     "the end of a turn": ({"told": "<|im_end|>"}, r"<\|im_end\|>"),
-    "the end of a text": ({"told": "<|endoftext|>"}, r"<\|endoftext\|>"),
     "a text without end": ({"word": "boat " * 3000}, r"length: \d+ tokens"),
 }
 COMMON = "--config tiny --out {out} --data {data} --set tensorboard=false"
@@ -99,9 +97,8 @@ def rl_call(folder: Path, bad: dict[str, Any], *more: str, held_out: bool = Fals
     return CliRunner().invoke(app, ["critic-grpo", *told, *held, *more])
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("command", ["planner-sft", "critic-sft"])
-def test_fine_tuning_reports_or_skips_bad_rows(command: str, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "command"), zip(BAD, ["planner-sft", "critic-sft"] * 3, strict=False))
+def test_fine_tuning_reports_or_skips_bad_rows(name: str, command: str, tmp_path: Path) -> None:
     pages(tmp_path)
     how, said = BAD[name]
     rows = [sft_row(role=command), sft_row(**how, role=command), sft_row("flat.png", role=command)]
@@ -114,8 +111,7 @@ def test_fine_tuning_reports_or_skips_bad_rows(command: str, name: str, tmp_path
     assert "left out 1 of 3 rows" in result.output and "row 1, " in result.output
 
 
-@pytest.mark.parametrize("held_out", [False, True], ids=["data", "held out"])
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(("name", "held_out"), zip(BAD, [False, True] * 2, strict=False))
 def test_reinforcement_reports_or_skips_bad_rows(name: str, held_out: bool, tmp_path: Path) -> None:
     pages(tmp_path)
     how, said = BAD[name]

@@ -11,7 +11,7 @@ from PIL import Image
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.training.rows.rl import read_rl_rows
-from interleave_thinker.training.rows.sft import as_prompt_completion, check_rows, read_rows
+from interleave_thinker.training.rows.sft import as_prompt_completion, check_rows
 
 INSIDE, OUTSIDE = (1, 2, 3), (200, 0, 0)
 
@@ -43,13 +43,10 @@ def rl(folder: Path, name: str) -> Path:
 )
 def test_rows_cannot_name_outside_images(folder: Path, name: str) -> None:
     name = name.replace("{above}", str(folder.parent))
-    for read in (
-        lambda: check_rows(sft(folder, name)),
-        lambda: read_rows(sft(folder, name)),
-        lambda: read_rl_rows(rl(folder, name)),
-    ):
-        with pytest.raises(SettingsError, match=r"row 0|line 1"):
-            read()
+    with pytest.raises(SettingsError, match="row 0"):
+        check_rows(sft(folder, name))
+    with pytest.raises(SettingsError, match="line 1"):
+        read_rl_rows(rl(folder, name))
 
 
 @pytest.mark.parametrize("name", ["a.png", "sub/../a.png", "{own}/a.png"])
@@ -57,7 +54,7 @@ def test_rows_below_the_folder_are_read(folder: Path, name: str) -> None:
     name = name.replace("{own}", str(folder))
     rows, _ = check_rows(sft(folder, name))
     assert as_prompt_completion(rows[0], folder)["images"] == [str(folder / "a.png")]
-    assert len(read_rl_rows(rl(folder, name))[0]) == len(read_rows(sft(folder, name))) == 1
+    assert len(read_rl_rows(rl(folder, name))[0]) == 1
 
 
 @pytest.mark.parametrize("name", ["../a.png", "{above}/a.png"])

@@ -1,12 +1,14 @@
-"""What fine-tuning does not learn: masked parts of an answer, and the rows shown in the report."""
+"""What fine-tuning does not learn: masked parts of an answer, and the rows whose loss is measured."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.tiny_checkpoint import REFUSED, build_checkpoint, page
+from support.short_trainings import sft, sft_row
+from support.tiny_checkpoint import REFUSED
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
@@ -18,34 +20,34 @@ from interleave_thinker.backend.core.answers.reading import read_verdict, write_
 from interleave_thinker.backend.core.errors import AnswerError, TrainingError
 from interleave_thinker.backend.core.types import Verdict
 from interleave_thinker.backend.output.feedback.sft_rows import refined_range
-from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow, as_dataset, read_rows, write_rows
-from interleave_thinker.training.stages.sft import SftData, SftTraining, asked, hold_out, train
+from interleave_thinker.training.rows.sft import SftRow, as_prompt_completion, check_rows, write_rows
+from interleave_thinker.training.stages.sft import asked, hold_out
 from interleave_thinker.training.stages.sft_trainer import IGNORE_INDEX, mask_labels
 
 PROMPT = "a light page"
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_checkpoint(tmp_path_factory.mktemp("base") / "tiny")
-
-
 def row(answer: str = REFUSED, marked: bool = True, question: str = "Is it light?") -> SftRow:
-    turns = [
-        SftMessage(role="user", content=f"<image>{question}"),
-        SftMessage(role="assistant", content=answer),
-    ]
-    return SftRow(messages=turns, images=["0.png"], not_learned=[refined_range(answer)] if marked else [])
+    return sft_row(question, answer, "0.png", not_learned=[refined_range(answer)] if marked else [])
 
 
-def test_a_mark_is_saved_and_rows_without_one_are_unchanged(tmp_path: Path) -> None:
-    page(0).image.save(tmp_path / "0.png")
+@pytest.fixture(scope="module")
+def tokenizer(base: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(base)
+
+
+def test_a_mark_is_saved_and_rows_without_one_are_unchanged(images: Path, tmp_path: Path) -> None:
+    (tmp_path / "0.png").write_bytes((images / "0.png").read_bytes())
     write_rows(tmp_path / "rows.json", [row(), row(marked=False)])
     written = json.loads((tmp_path / "rows.json").read_text())
     assert set(written[1]) == {"messages", "images"}
     start, end = written[0]["not_learned"][0]
     assert written[0]["messages"][-1]["content"][start:end] == PROMPT
-    assert read_rows(tmp_path / "rows.json") == [row(), row(marked=False)] and row() != row(marked=False)
+    assert check_rows(tmp_path / "rows.json")[0] == [row(), row(marked=False)] and row() != row(marked=False)
+    (answer,) = as_prompt_completion(row(), tmp_path)["completion"]
+    assert answer["not_learned"] == [list(refined_range(REFUSED))]
 
 
 @pytest.mark.parametrize("part", [(5, 5), (6, 5), (-1, 4), (0, len(REFUSED) + 1)])
@@ -64,56 +66,19 @@ def test_the_range_is_the_refined_prompt_in_any_answer(prompt: str, thought: str
     assert json.loads(f'"{answer[start:end]}"') == prompt == read_verdict(answer).refined_prompt
 
 
-def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
+def test_no_loss_falls_on_a_marked_prompt(folder: Path, tmp_path: Path) -> None:
     """With the trainer's own collator, the masked row learns everything except the masked prompt."""
-    page(0).image.save(tmp_path / "0.png")
-    lines: list[list[str]] = []
-    for marked in (False, True):
-        said: list[str] = []
-        rows = [row(marked=marked), row(REFUSED.replace("dark", "darkest"), marked=False)]
-        settings = SftTraining(
-            num_train_epochs=1,
-            per_device_train_batch_size=2,
-            learning_rate=1e-9,
-            device="cpu",
-            tensorboard=False,
-        )
-        data = SftData(RowSet(rows, tmp_path))
-        train(base, data, tmp_path / str(marked), settings, log=said.append)
-        lines.append([line for line in said if line.startswith("first row: ")])
-    assert PROMPT in lines[0][0] and PROMPT not in lines[1][0]
-    assert '"refine_prompt": ""}</answer><|im_end|>' in lines[1][0]
-    completion = as_dataset([row(), row(marked=False)], tmp_path)[0]["completion"]
-    assert completion[0]["not_learned"] == [list(refined_range(REFUSED))]
+    said: list[str] = []
+    rows = [row(), row(REFUSED.replace("dark", "darkest"), marked=False)]
+    sft(folder, tmp_path, said.append, rows=rows, train_sampling_strategy="sequential")
+    (line,) = [line for line in said if line.startswith("first row: ")]
+    assert PROMPT not in line and '"refine_prompt": ""}</answer><|im_end|>' in line
 
 
-def test_labels_are_removed_by_character_range(base: Path) -> None:
-    import torch
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(base)
-    text = f"{REFUSED}<|im_end|>\n"
-    ids = torch.tensor(tokenizer("Is it light?" + text, add_special_tokens=False)["input_ids"])
-    count = len(tokenizer(text, add_special_tokens=False)["input_ids"])
-    labels = ids.clone()
-    labels[:-count] = IGNORE_INDEX
-    mask_labels(tokenizer, ids, labels, REFUSED, [refined_range(REFUSED)])
-    left = tokenizer.decode(ids[labels != IGNORE_INDEX])
-    assert (
-        PROMPT not in left
-        and left.startswith("<think>dark</think>")
-        and left.endswith("</answer><|im_end|>\n")
-    )
-    with pytest.raises(TrainingError, match="chat template"):
-        mask_labels(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
-
-
-def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[int, int]], list[bool]]:
+def masked(tokenizer: Any, answer: str, part: tuple[int, int]) -> tuple[list[tuple[int, int]], list[bool]]:
     """Return the tokens of an answer as character ranges, and which of them are masked."""
     import torch
-    from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(base)
     encoded = tokenizer(answer, add_special_tokens=False, return_offsets_mapping=True)
     ids = torch.tensor(encoded["input_ids"])
     labels = ids.clone()
@@ -122,48 +87,44 @@ def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[i
 
 
 @pytest.mark.parametrize(
-    ("part", "within"),
-    [
-        ("k</thi", True),
-        ("fal", True),
-        ("se, ", True),
-        ('lse, "refi', True),
-        ("ght pa", True),
-        (" light", False),
-    ],
+    ("part", "within"), [("k</thi", True), ("fal", True), ("se, ", True), (" light", False)]
 )
-def test_a_token_partly_inside_a_marked_range_is_not_trained_on(base: Path, part: str, within: bool) -> None:
+def test_a_token_partly_inside_a_marked_range_is_not_trained_on(
+    tokenizer: Any, part: str, within: bool
+) -> None:
     """A part that begins or ends within a token, such as `think`, masks all of it and no neighbor."""
     start = REFUSED.index(part)
     end = start + len(part)
-    tokens, ignored = masked(base, REFUSED, (start, end))
+    tokens, ignored = masked(tokenizer, REFUSED, (start, end))
     assert any(first < edge < last for edge in (start, end) for first, last in tokens) is within
     assert ignored == [any(start <= place < end for place in range(*token)) for token in tokens]
 
 
-def test_a_part_is_located_by_its_context(base: Path) -> None:
+def test_a_part_is_located_by_its_context(tokenizer: Any) -> None:
     """The same text in the reasoning is learned."""
     answer = REFUSED.replace("<think>dark", f"<think>not {PROMPT}, not {PROMPT}")
     start, end = refined_range(answer)
     assert answer.count(PROMPT) == 3 and answer[start:end] == PROMPT
-    tokens, ignored = masked(base, answer, (start, end))
+    tokens, ignored = masked(tokenizer, answer, (start, end))
     assert ignored == [first < end and start < last for first, last in tokens]
 
 
-def test_an_answer_with_tokens_unlike_the_tokenizers_is_rejected(base: Path) -> None:
+def test_tokens_or_an_answer_unlike_the_learned_ones_are_rejected(tokenizer: Any) -> None:
     """Offsets of another tokenization would mask the wrong tokens."""
     import torch
-    from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(base)
+    part = [refined_range(REFUSED)]
     ids = torch.tensor([token for letter in REFUSED for token in tokenizer(letter)["input_ids"]])
     assert tokenizer.decode(ids) == REFUSED
     with pytest.raises(TrainingError, match="do not decode to the answer"):
-        mask_labels(tokenizer, ids, ids.clone(), REFUSED, [refined_range(REFUSED)])
+        mask_labels(tokenizer, ids, ids.clone(), REFUSED, part)
+    ids = torch.tensor(tokenizer(REFUSED, add_special_tokens=False)["input_ids"])
+    with pytest.raises(TrainingError, match="chat template"):
+        mask_labels(tokenizer, ids, ids.clone(), REFUSED.replace("light", "bright"), part)
 
 
 def test_a_question_is_all_turns_before_the_answer() -> None:
-    one, other = row(question="Is it light?"), row(REFUSED.replace("dark", "dim"), question="Is it light?")
+    one, other = row(), row(REFUSED.replace("dark", "dim"))
     assert asked(one) == asked(other)
     longer = SftRow(messages=[*one.messages, *other.messages], images=["0.png", "0.png"])
     second = other.messages[0].model_copy(update={"content": "<image>Is it dark?"})
@@ -176,30 +137,9 @@ def test_every_row_that_asks_a_held_out_question_leaves_the_training() -> None:
     """Rows with the same question are held out together, regardless of their answers."""
     answers = [REFUSED, REFUSED.replace("dark", "darkest"), REFUSED.replace("dark", "dim")]
     rows = [row(answer, question=f"Is it light? {number}") for answer in answers for number in range(40)]
-    kept, shown = hold_out(rows, 2)
-    held = {one.messages[0].content for one in shown}
-    assert len(held) == 2 and len(kept) == 3 * 38
-    assert not held & {one.messages[0].content for one in kept}
-
-
-def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path: Path) -> None:
-    page(0).image.save(tmp_path / "0.png")
-    rows = [row(question=f"Is it light? {number}") for number in range(40)]
-    kept, shown = hold_out([*rows, *rows], 4)
-    assert (
-        len(shown) == 2
-        and len(kept) == 76
-        and not {one.line() for one in kept} & {one.line() for one in shown}
-    )
+    for most in (2, 4):  # at most one question in twenty
+        kept, shown = hold_out(rows, most)
+        held = {one.messages[0].content for one in shown}
+        assert len(held) == 2 and len(kept) == 3 * 38
+        assert not held & {one.messages[0].content for one in kept}
     assert hold_out(rows[:19], 4) == (rows[:19], []) and hold_out(rows, 0) == (rows, [])
-    said: list[str] = []
-    settings = SftTraining(
-        num_train_epochs=1,
-        per_device_train_batch_size=40,
-        learning_rate=1e-9,
-        device="cpu",
-        loss_rows=1,
-        tensorboard=False,
-    )
-    train(base, SftData(RowSet(rows, tmp_path)), tmp_path / "out", settings, log=said.append)
-    assert any("parameters on 39 rows" in line for line in said)

@@ -30,9 +30,7 @@ def mcnemar(first: int, second: int) -> float:
     return min(1.0, 2 * sum(comb(n, k) for k in range(least + 1)) / 2**n)
 
 
-@pytest.mark.parametrize(
-    ("successes", "n"), [(0, 1), (1, 1), (0, 7), (7, 7), (3, 10), (19, 20), (137, 400), (899, 900)]
-)
+@pytest.mark.parametrize(("successes", "n"), [(0, 1), (7, 7), (3, 10), (81, 263), (899, 900)])
 def test_shares_have_wilsons_interval(successes: int, n: int) -> None:
     pytest.importorskip("scipy")
     found = share([True] * successes + [False] * (n - successes))
@@ -40,14 +38,7 @@ def test_shares_have_wilsons_interval(successes: int, n: int) -> None:
     assert (found.low, found.high) == pytest.approx(wilson(successes, n), abs=1e-9)
 
 
-def test_a_published_interval_is_met() -> None:
-    """81 of 263: 0.2553 to 0.3662 (R. G. Newcombe, Statistics in Medicine 17, 1998, table I)."""
-    pytest.importorskip("scipy")
-    found = share([True] * 81 + [False] * 182)
-    assert (found.low, found.high) == pytest.approx((0.2553, 0.3662), abs=5e-5)
-
-
-@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (5, 0), (3, 3), (2, 9), (12, 0), (40, 61)])
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (5, 0), (3, 3), (40, 61)])
 def test_changed_cases_have_mcnemars_probability(first: int, second: int) -> None:
     pytest.importorskip("scipy")
     assert sign_test(first, second) == pytest.approx(mcnemar(first, second), abs=1e-9)

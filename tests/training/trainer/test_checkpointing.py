@@ -103,16 +103,6 @@ def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_
         claim_run(tmp_path, {"learning_rate": 1.0})
 
 
-def test_a_failed_training_resumed_by_another_process_keeps_its_folder(tmp_path: Path) -> None:
-    claim_run(tmp_path, {"learning_rate": 1.0})
-    fail(tmp_path, {"learning_rate": 1.0})
-    checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
-    (tmp_path / "checks.json").write_text("{}")
-    with pytest.raises(TrainingError, match="different learning_rate"):
-        claim_run(tmp_path, {"learning_rate": 2.0})
-    assert (tmp_path / "checks.json").exists()
-
-
 def test_half_written_files_of_a_killed_training_are_removed(tmp_path: Path) -> None:
     left = [tmp_path / ".checks.json.0123456789abcdef.tmp"]
     left.append(tmp_path / "rollouts" / f".step_000000.jsonl.{'0' * 16}.tmp")

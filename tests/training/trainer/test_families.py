@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from support.short_trainings import GRPO, SFT, quiet, sft_rows, weights
 from support.small_families import FAMILIES, build_family, save_family
-from support.small_grpo import SMALL, make_data
 from support.small_grpo import run as reinforce
-from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page, question
+from support.tiny_checkpoint import build_checkpoint, page, question
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
@@ -18,8 +18,8 @@ from interleave_thinker.backend.models.chat import ReplySettings, open_chat
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.lengths import row_lengths, shown_of
-from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.stages.sft import SftData, SftTraining, train
+from interleave_thinker.training.rows.sft import RowSet
+from interleave_thinker.training.stages.sft import SftData, train
 from interleave_thinker.training.trainer.model_loading import ModelParts, load_policy, load_processor
 
 TRAINED = ("qwen3_vl", "qwen3_5", "glm4v", "internvl")
@@ -29,15 +29,8 @@ SHORT = PromptSet(
     critic="{original_instruction} {rewritten_prompt}",
 )
 """The built-in prompts have thousands of tokens in the vocabulary of a tiny model."""
-FAST = SftTraining(
-    max_steps=1,
-    per_device_train_batch_size=2,
-    learning_rate=1e-2,
-    warmup_steps=0,
-    lora_r=4,
-    device="cpu",
-    tensorboard=False,
-)
+SMALLER = {"max_steps": 1, "per_device_train_batch_size": 2, "lora_r": 4, "freeze_vision": True}
+FAST = SFT.model_copy(update=SMALLER)
 
 
 @pytest.fixture(scope="module", params=TRAINED)
@@ -48,31 +41,9 @@ def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-def row_set(folder: Path) -> RowSet:
-    for grey in (0, 255):
-        page(grey).image.save(folder / f"{grey}.png")
-    rows = [
-        SftRow(
-            messages=[
-                SftMessage(role="user", content=f"<image><image>Is it light? {number}"),
-                SftMessage(role="assistant", content=answer),
-            ],
-            images=["0.png", f"{grey}.png"],
-        )
-        for number, (grey, answer) in enumerate(((255, ACCEPTED), (0, REFUSED)))
-    ]
-    return RowSet(rows, folder)
-
-
-def tensors(folder: Path, name: str) -> dict:
-    from safetensors.torch import load_file
-
-    return load_file(folder / name)
-
-
-def test_an_adapter_learns_and_opens_on_its_base(base: Path, tmp_path: Path) -> None:
-    final = train(base, SftData(row_set(tmp_path)), tmp_path / "run", FAST, log=lambda line: None)
-    learned = tensors(final, "adapter_model.safetensors")
+def test_an_adapter_learns_and_opens_on_its_base(base: Path, images: Path, tmp_path: Path) -> None:
+    final = train(base, SftData(RowSet(sft_rows(2), images)), tmp_path / "run", FAST, log=quiet)
+    learned = weights(final, "adapter_model.safetensors")
     parts = ModelParts(load_policy(base, FAST).model)
     prefix = f"base_model.model.{parts.language}."
     assert learned and all(name.startswith(prefix) for name in learned)
@@ -81,28 +52,22 @@ def test_an_adapter_learns_and_opens_on_its_base(base: Path, tmp_path: Path) -> 
     assert isinstance(chat.reply(question(0, 255), ReplySettings(max_tokens=3)).text, str)
 
 
-def test_row_lengths_use_the_familys_tokenizer(base: Path, tmp_path: Path) -> None:
-    rows, processor = row_set(tmp_path), load_processor(base)
-    shown = [shown_of(row, tmp_path) for row in rows.rows]
+def test_row_lengths_use_the_familys_tokenizer(base: Path, images: Path) -> None:
+    processor = load_processor(base)
+    shown = [shown_of(row, images) for row in sft_rows(2)]
     exact = row_lengths(shown, processor, limit=1)
     for one, length in zip(shown, exact, strict=True):
         text = processor.apply_chat_template(one.conversation(), tokenize=False)
-        images = [[page(0).image, page(0).image]]
-        assert length == len(processor(text=[text], images=images)["input_ids"][0])
+        pages = [[page(0).image, page(0).image]]
+        assert length == len(processor(text=[text], images=pages)["input_ids"][0])
 
 
-def test_a_critic_is_reinforced(base: Path, tmp_path: Path) -> None:
-    small = {
-        "num_generations": 2,
-        "updates": 1,
-        "per_device_train_batch_size": 4,
-        "rollouts": 1,
-        "max_completion_length": 6,
-        "lora_r": 4,
-    }
-    settings = SMALL.model_copy(update={**small, "tensorboard": False, "check_rows": 2})
+def test_a_critic_is_reinforced(base: Path, folder: Path, tmp_path: Path) -> None:
+    small = {"updates": 1, "per_device_train_batch_size": 4, "rollouts": 1, "max_completion_length": 6}
     reward = RewardSettings(semantic_weight=0, quality_weight=0)
-    data, drawing = make_data(tmp_path, 4, 4), DrawingSettings(tries=1, take_turns=True)
+    drawing = DrawingSettings(tries=1, take_turns=True)
+    settings = GRPO.model_copy(update={**small, "lora_r": 4})
+    data = folder / "critic_rl.jsonl"
     final = reinforce(data, tmp_path / "run", settings, model=base, reward=reward, drawing=drawing)
     assert (final / "adapter_model.safetensors").is_file()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.tiny_checkpoint import build_adapter, build_checkpoint
+from support.tiny_checkpoint import build_adapter
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
@@ -17,22 +18,19 @@ from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.training.trainer.saving import _convert, merge
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("float16", 7e4), ("bfloat16", None)])
-def test_a_weight_that_becomes_infinite_is_named(dtype: str, most: float | None, tmp_path: Path) -> None:
+def test_a_weight_that_becomes_infinite_is_named(tmp_path: Path) -> None:
     weights = {"small": torch.tensor([1.0, 65504.0]), "ids": torch.tensor([2**40])}
     save_file(weights | {"large": torch.tensor([1.0, 7e4])}, tmp_path / "model.safetensors")
-    if most is None:
-        _convert(tmp_path, dtype)
-        assert load_file(tmp_path / "model.safetensors")["large"].isfinite().all()
-        return
     with pytest.raises(TrainingError, match=r"'large' to float16: 1 values, up to 70000") as error:
-        _convert(tmp_path, dtype)
+        _convert(tmp_path, "float16")
     assert "save_dtype=bfloat16" in error.value.hint
     assert load_file(tmp_path / "model.safetensors")["large"].dtype == torch.float32
+    _convert(tmp_path, "bfloat16")
+    assert load_file(tmp_path / "model.safetensors")["large"].isfinite().all()
 
 
-def test_merging_into_a_half_precision_base_is_reported(tmp_path: Path) -> None:
-    base = build_checkpoint(tmp_path / "base")
+def test_merging_into_a_half_precision_base_is_reported(base: Path, tmp_path: Path) -> None:
+    base = shutil.copytree(base, tmp_path / "base")
     adapter = build_adapter(base, tmp_path / "adapter", 1, 0.5)
     config: Any = json.loads((base / "config.json").read_text())
     config["dtype"] = config["text_config"]["dtype"] = "float16"

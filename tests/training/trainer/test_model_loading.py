@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_checkpoint import build_checkpoint
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
@@ -15,7 +14,7 @@ from interleave_thinker.training.trainer import model_loading
 
 
 def test_weights_of_zero3_are_counted_and_saved_under_their_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from safetensors import safe_open
     from transformers.conversion_mapping import get_model_conversion_mapping
@@ -28,11 +27,11 @@ def test_weights_of_zero3_are_counted_and_saved_under_their_names(
         model._weight_conversions = get_model_conversion_mapping(model)
         return model
 
-    checkpoint, load = build_checkpoint(tmp_path / "tiny"), model_loading.load_whole
+    load = model_loading.load_whole
     settings = SftTraining(device="cpu", freeze_vision=False)
-    whole = model_loading.load_policy(checkpoint, settings).model
+    whole = model_loading.load_policy(base, settings).model
     monkeypatch.setattr(model_loading, "load_whole", loaded)
-    divided = model_loading.load_policy(checkpoint, settings).model
+    divided = model_loading.load_policy(base, settings).model
     tensors = len(list(whole.parameters()))
     assert model_loading.count_parameters(divided)[1] == model_loading.count_parameters(whole)[1] + tensors
     names = []

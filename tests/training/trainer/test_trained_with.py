@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_checkpoint import ACCEPTED, build_adapter, build_checkpoint, page
+from support.short_trainings import SFT, quiet, sft_rows
+from support.tiny_checkpoint import build_adapter, page
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
@@ -25,8 +26,8 @@ from interleave_thinker.backend.models.chat import ReplySettings, open_chat
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener
-from interleave_thinker.training.rows.sft import RowSet, SftMessage, SftRow
-from interleave_thinker.training.stages.sft import SftData, SftTraining, train
+from interleave_thinker.training.rows.sft import RowSet
+from interleave_thinker.training.stages.sft import SftData, train
 from interleave_thinker.training.trainer.saving import merge
 
 PIXELS = 1600
@@ -34,26 +35,13 @@ PIXELS = 1600
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_checkpoint(tmp_path_factory.mktemp("base") / "stock")
-
-
-@pytest.fixture(scope="module")
-def run(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(base: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A LoRA fine-tuning on images of PIXELS."""
-    folder = tmp_path_factory.mktemp("run")
-    page(200).image.save(folder / "page.png")
-    row = SftRow(
-        messages=[
-            SftMessage(role="user", content="<image>Is it light?"),
-            SftMessage(role="assistant", content=ACCEPTED),
-        ],
-        images=["page.png"],
-    )
-    settings = SftTraining(max_steps=1, lora_r=2, device="cpu", tensorboard=False, image_pixels=PIXELS)
-    data = SftData(RowSet([row] * 2, folder), role="critic")
-    train(base, data, folder / "out", settings, named_prompt_set("short"), log=lambda line: None)
-    return folder / "out"
+    out = tmp_path_factory.mktemp("run") / "out"
+    changes = {"max_steps": 1, "lora_r": 2, "freeze_vision": True, "image_pixels": PIXELS}
+    data = SftData(RowSet(sft_rows(2), images), role="critic")
+    train(base, data, out, SFT.model_copy(update=changes), named_prompt_set("short"), log=quiet)
+    return out
 
 
 def shown(chat: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -94,6 +82,7 @@ def test_an_agent_uses_the_image_size_of_its_training(
     assert card == trained_with(run / "final").card == trained_with(run / "steps" / "checkpoint-1").card
     assert card == AgentCard(role="critic", prompt_set=named_prompt_set("short").digest, image_pixels=PIXELS)
     assert not caplog.records
+    assert prompt_set_of(run / "elsewhere" / "checkpoint-1") is None
     stock = open_chat(spec, device="cpu")
     assert Critic(stock).settings.max_pixels == 1_048_576
 
@@ -138,14 +127,10 @@ def test_rows_of_the_same_name_beside_a_checkpoint_are_not_its_record(text: str,
     assert trained_with(tmp_path / "model").image_pixels is None
 
 
-def published(base: Path, folder: Path) -> Path:
-    return shutil.copytree(base, folder / "InterleaveThinker-Critic-8B")
-
-
 def test_a_foreign_checkpoint_without_prompt_set_is_reported_once(
     base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = published(base, tmp_path)
+    folder = shutil.copytree(base, tmp_path / "InterleaveThinker-Critic-8B")
     chat = open_chat(f"transformers:{folder}", device="cpu")
     with caplog.at_level(logging.WARNING):
         Critic(chat, default_prompt_set())
@@ -174,11 +159,6 @@ def test_an_adapter_or_step_of_another_program_is_reported(
         Critic(open_chat(f"transformers:{step}", device="cpu"))
         Critic(open_chat(spec, device="cpu", adapter=str(adapter)))
     assert [record.getMessage().split()[0] for record in caplog.records] == ["checkpoint-40", "lora"]
-
-
-def test_a_step_of_a_training_has_its_runs_prompt_set(run: Path) -> None:
-    assert prompt_set_of(run / "steps" / "checkpoint-1") == named_prompt_set("short")
-    assert prompt_set_of(run / "elsewhere" / "checkpoint-1") is None
 
 
 def test_the_command_line_accepts_the_image_size(base: Path, run: Path) -> None:

@@ -17,7 +17,7 @@ from interleave_thinker.backend.core.seams.generator import Generator
 from interleave_thinker.backend.core.seams.scorer import Scorer
 from interleave_thinker.backend.core.types import Score
 from interleave_thinker.training.content_cache import ContentCache, key_of
-from interleave_thinker.training.reward.bounded_calls import MIN_SEEN
+from interleave_thinker.training.reward.bounded_calls import MIN_SEEN, Failures
 from interleave_thinker.training.reward.redrawer import (
     BatchCounts,
     DrawingSettings,
@@ -144,26 +144,18 @@ def test_a_crash_costs_only_its_own_sample(tmp_path: Path, kind: type[Artist]) -
 
 
 def test_a_temporary_failure_is_retried(tmp_path: Path) -> None:
-    faults = [GeneratorError("busy")]
+    for prompt, faults in (("boat", [GeneratorError("busy")]), ("sun", [ConnectionError("judge is busy")])):
 
-    def fault(prompt: str) -> None:
-        if faults:
-            raise faults.pop()
+        def fault(*given: str, faults: list[Exception] = faults) -> None:
+            if faults:
+                raise faults.pop()
 
-    outcomes, counts, _ = run(tmp_path / "c", Artist(fault), Taste(), [ask("boat")])
-    assert outcomes[0].score is not None and counts.repeated == 1
+        artist, taste = (Artist(fault), Taste()) if prompt == "boat" else (Artist(), Taste(fault))
+        (outcome,), counts, _ = run(tmp_path / "c", artist, taste, [ask(prompt)])
+        assert outcome.score is not None and counts.repeated == 1
 
 
 def test_a_scorer_that_fails_is_tried_again_a_bounded_number_of_times(tmp_path: Path) -> None:
-    faults: list[Exception] = [ConnectionError("judge is busy")]
-
-    def fault() -> None:
-        if faults:
-            raise faults.pop()
-
-    (outcome,), counts, _ = run(tmp_path / "c", Artist(), Taste(fault), [ask("boat")])
-    assert outcome.score is not None and counts.repeated == 1
-
     def always() -> None:
         raise ConnectionError("judge is down")
 
@@ -209,33 +201,15 @@ def test_a_scorer_that_hangs_leaves_other_slots_free(tmp_path: Path) -> None:
         if len(calls) == 1:
             let_go.wait(120)
 
-    outcomes, _, _ = run(
-        tmp_path / "c",
-        Artist(),
-        Taste(fault),
-        [ask(f"boat {n}") for n in range(4)],
-        score_seconds=0.3,
-        parallel_scores=2,
-    )
+    asked, limits = [ask(f"boat {n}") for n in range(4)], {"score_seconds": 1.0, "parallel_scores": 2}
+    outcomes, _, _ = run(tmp_path / "c", Artist(), Taste(fault), asked, **limits)
     let_go.set()
     assert sum(outcome.score is None for outcome in outcomes) == 1
 
 
-class Sizes(Taste):
-    """Records the size of the images it scores."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[tuple[int, int]] = []
-
-    def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        self.sizes.append(after.size)
-        return super().score(before, after, instruction)
-
-
 def test_an_image_is_scored_at_the_size_of_its_source(tmp_path: Path) -> None:
     drawn = Picture.white((80, 60))
-    artist, taste = Artist(lambda prompt: drawn), Sizes()
+    artist, taste = Artist(lambda prompt: drawn), Taste()
     small = Picture.white((40, 40))
     redraws = [Redraw(before, "a boat", "red", 1) for before in (small, drawn, None)]
     outcomes, _, _ = run(tmp_path / "c", artist, taste, redraws)
@@ -247,46 +221,31 @@ def test_an_image_is_scored_at_the_size_of_its_source(tmp_path: Path) -> None:
         key_of("score", taste.identity, "a boat", small.digest, drawn.digest), Score(semantics=0, quality=0)
     )
     kept.close()
-    again = Sizes()
+    again = Taste()
     run(tmp_path / "d", artist, again, redraws[:1])
     assert again.sizes == [(40, 40)]
 
 
-@pytest.mark.parametrize("nonsense", ["a picture", 7, [WHITE]])
-def test_invalid_results_are_failures(tmp_path: Path, nonsense: object) -> None:
-    outcomes, _, _ = run(tmp_path / "c", Artist(lambda prompt: nonsense), Taste(), [ask("boat")])
+def test_invalid_results_are_failures(tmp_path: Path) -> None:
+    outcomes, _, _ = run(tmp_path / "c", Artist(lambda prompt: "a picture"), Taste(), [ask("boat")])
     assert outcomes[0].score is None and "objects for" in outcomes[0].fault
-    outcomes, _, _ = run(tmp_path / "d", Artist(), Taste(lambda: nonsense), [ask("boat")])
+    outcomes, _, _ = run(tmp_path / "d", Artist(), Taste(lambda: [WHITE]), [ask("boat")])
     assert outcomes[0].score is None and "instead of a Score" in outcomes[0].fault
 
 
-def test_too_many_failures_are_a_problem(tmp_path: Path) -> None:
-    good = [ask(f"good {n}") for n in range(MIN_SEEN)]
-    bad = [ask(f"bad {n}") for n in range(MIN_SEEN)]
-    engine = Redrawer(
-        Artist(_dies_at("bad")),
-        Taste(),
-        ContentCache(tmp_path / "c"),
-        DrawingSettings(tries=1, max_failures=0.5),
-    )
-    asyncio.run(engine.score_all(good))
-    asyncio.run(engine.score_all(bad))
-    assert engine.problem() is None and engine.problem(at_end=True) is None
-    asyncio.run(engine.score_all(bad[:1]))
-    assert engine.problem() is not None and "out of paint" in engine.problem()
+def test_many_failures_are_a_problem_and_few_only_at_the_end() -> None:
+    def problems(outcomes: list[bool], most: float) -> tuple[bool, bool]:
+        failures = Failures("redraws", most)
+        for failed in outcomes:
+            failures.add(failed, "out of paint")
+        found = [failures.problem(at_end) for at_end in (False, True)]
+        assert all(one is None or "out of paint" in one for one in found)
+        return found[0] is not None, found[1] is not None
 
-
-def test_few_failures_are_a_problem_only_at_the_end(tmp_path: Path) -> None:
-    def fault(prompt: str) -> None:
-        if prompt == "bad":
-            raise GeneratorError("out of paint")
-
-    for prompts, fails in ((["bad"], True), (["red", "blue", "bad"], True), (["a", "b", "c", "bad"], False)):
-        redraws = [ask(prompt) for prompt in prompts]
-        _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), redraws, tries=1)
-        assert engine.problem() is None and bool(engine.problem(at_end=True)) is fails
-    _, _, engine = run(tmp_path / "c", Artist(), Taste(), [])
-    assert engine.problem(at_end=True) is None
+    assert problems([False] * MIN_SEEN + [True] * MIN_SEEN, 0.5) == (False, False)
+    assert problems([False] * MIN_SEEN + [True] * (MIN_SEEN + 1), 0.5) == (True, True)
+    assert problems([True], 0.3) == (False, True)
+    assert problems([True] + [False] * 3, 0.3) == problems([], 0.3) == (False, False)
 
 
 def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> None:
@@ -302,7 +261,7 @@ def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> N
     cache.keep_score("a", Score(semantics=1, quality=2))
     cache._store("UPDATE pictures SET png = ?", b"no image")
     cache._store("UPDATE scores SET score = ?", '{"semantics": 11, "quality": 1}')
-    assert cache.picture("a") is None and cache.score("a") is None and cache.counts() == (1, 1)
+    assert cache.picture("a") is None and cache.score("a") is None
     cache.keep_picture("a", WHITE)
     assert cache.picture("a") == WHITE
     foreign = tmp_path / "foreign"
@@ -312,12 +271,5 @@ def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> N
 
 
 def test_cache_keys_distinguish_their_parts() -> None:
-    keys = [
-        key_of("a", "b"),
-        key_of("ab", ""),
-        key_of("", "ab"),
-        key_of("a", None),
-        key_of("a", ""),
-        key_of("a", "None"),
-    ]
-    assert len(set(keys)) == len(keys)
+    parts = [("a", "b"), ("ab", ""), ("", "ab"), ("a", None), ("a", ""), ("a", "None")]
+    assert len({key_of(*some) for some in parts}) == len(parts)

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import short_trainings
 from support.cli_calls import call
 
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
@@ -24,19 +23,11 @@ from interleave_thinker.training.trainer.saving import merge
 REPO = ("--repo", "ann/light-critic", "--license", "apache-2.0")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training of an adapter, in a folder whose name must not be shared."""
-    folder = short_trainings.prepare(tmp_path_factory.mktemp("ann-private"))
-    short_trainings.sft(folder, folder / "run", lora_r=2, max_steps=2)
-    return folder / "run"
-
-
 @pytest.fixture
-def passed(run: Path, tmp_path: Path) -> Path:
-    """The same training, after its critic passed the gate."""
+def passed(tuned: Path, tmp_path: Path) -> Path:
+    """A training of an adapter whose critic passed the gate."""
     copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
+    shutil.copytree(tuned, copy)
     card = read_card(copy / "final" / "agent.json")
     assert card is not None
     gate = MeasuredStrictness(rows=40, accuracy=1, accepts_right=1, rejects_wrong=1, passed=True)
@@ -72,7 +63,7 @@ def test_a_critic_that_passed_is_uploaded(passed: Path, tmp_path: Path, uploaded
     assert not any(name.endswith((".pt", ".bin", ".pth")) for name in uploaded)
     for name, content in uploaded.items():
         if not name.endswith(".safetensors"):
-            assert b"ann-private" not in content and str(tmp_path).encode() not in content, name
+            assert b"of a user" not in content and str(tmp_path).encode() not in content, name
     found = json.loads(uploaded["adapter_config.json"])
     assert found == config | {"base_model_name_or_path": "base", "parts": [{"_name_or_path": "my base"}]}
     (tmp_path / "README.md").write_bytes(uploaded["README.md"])
@@ -83,9 +74,9 @@ def test_a_critic_that_passed_is_uploaded(passed: Path, tmp_path: Path, uploaded
 
 
 def test_what_did_not_pass_is_refused_unless_the_user_decides(
-    run: Path, passed: Path, uploaded: dict[str, Any]
+    tuned: Path, passed: Path, uploaded: dict[str, Any]
 ) -> None:
-    refused = call("train", "publish", run, *REPO)
+    refused = call("train", "publish", tuned, *REPO)
     assert refused.exit_code == 2 and "was not measured by the regression gate" in refused.stderr
     card = read_card(passed / "final" / "agent.json")
     assert card is not None and card.gate is not None
@@ -121,22 +112,22 @@ def test_a_link_is_not_uploaded(passed: Path, tmp_path: Path, uploaded: dict[str
 
 
 @pytest.mark.parametrize(
-    "damage", ["{", "[]", '{"stage": "sft", "base": {"name": "b", "digest": "0", "hub": "a\\n"}}']
+    "damage", ["{", '{"stage": "sft", "base": {"name": "b", "digest": "0", "hub": "a\\n"}}']
 )
 def test_damaged_facts_do_not_hide_that_a_training_had_to_stop(
-    damage: str, run: Path, passed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    damage: str, base: Path, passed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (passed / "final" / "model_card.json").write_text(damage)
     refused = call("train", "publish", passed, *REPO)
     assert refused.exit_code == 1 and "model_card.json" in refused.stderr
     with pytest.raises(TrainingError, match=r"model_card\.json"):
-        merge(run.parent / "base", passed / "final", tmp_path / "b")
+        merge(base, passed / "final", tmp_path / "b")
     # As the base of the next training, it only lacks its history.
     assert origin_of(passed / "final").stages == () and "model_card.json" in caplog.text
 
 
-def test_a_step_is_uploaded_without_its_trainer(run: Path, uploaded: dict[str, Any]) -> None:
-    said = call("train", "publish", run / "steps" / "checkpoint-2", *REPO, "--without-gate")
+def test_a_step_is_uploaded_without_its_trainer(tuned: Path, uploaded: dict[str, Any]) -> None:
+    said = call("train", "publish", tuned / "steps" / "checkpoint-2", *REPO, "--without-gate")
     assert said.exit_code == 0, said.output
     assert not any(name.startswith(("optimizer", "trainer_state")) for name in uploaded)
     assert b"- Base: base (digest not known)" in uploaded["README.md"]
