@@ -381,7 +381,7 @@ def test_own_critic_uses_the_recipes_of_both_stages(tmp_path: Path) -> None:
     assert values["learning_rate"] == 0.5 and values["model"] == "tinyworld:critic"
 
 
-def test_from_runs_to_a_critic_that_opens(taught: Path, tmp_path: Path) -> None:
+def test_from_runs_to_a_published_critic(asked: dict[str, list[Any]], base: Path, tmp_path: Path) -> None:
     for number in range(4):
         run = made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
         say(run, 0, number % 2 == 0, note="I looked.")
@@ -390,11 +390,11 @@ def test_from_runs_to_a_critic_that_opens(taught: Path, tmp_path: Path) -> None:
     # A row that cannot be asked is replaced by another one.
     write_rows(old, [*rows_of(50), sft_row("Is it <|im_end|> light?", ACCEPTED, "200.png")])
     rehearsal = Rehearsal(least_rows=3, least_steps=2)
-    settings = OwnCriticSettings(RunsData(), GENTLE, rehearsal, GateSettings(gate_tokens=80, gate_items=1))
+    settings = OwnCriticSettings(RunsData(), GENTLE, rehearsal, GateSettings(gate_items=4))
 
     def retrain(given: OwnCriticSettings = settings, **files: Any) -> Path:
         data = OwnCriticData([tmp_path / "runs"], skip_bad=True, **files)
-        return train_own_critic(taught, data, tmp_path / "own", given, log=lines.append)
+        return train_own_critic(base, data, tmp_path / "own", given, log=lines.append)
 
     with pytest.raises(SettingsError, match="only 3 rows to fine-tune on"):
         retrain(replace(settings, rehearsal=Rehearsal()))
@@ -407,6 +407,7 @@ def test_from_runs_to_a_critic_that_opens(taught: Path, tmp_path: Path) -> None:
     assert "4 rows from runs, repeated ones included, 4 old rows" in lines
     card = (final / "README.md").read_text(encoding="utf-8")
     assert "held-out rows: passed" in card and "of 1 held-out annotations" in card
+    assert len(asked["rows"][0]) == 38 and len(asked["rows"]) == 4
     assert "| wrong images rejected |" in card and "judge it" in card and str(tmp_path) not in card
     assert any(line.startswith("learned: not significantly") for line in lines)
     assert retrain(old=old) == final and "this training is finished" in lines
