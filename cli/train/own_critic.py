@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...backend.core.errors import SettingsError, first_fault
+from ...backend.core.errors import SettingsError
 from ...training.from_runs.settings import RunsData
 from ...training.gate.gate_rows import GateSettings
 from ...training.stages.own_critic import Rehearsal, ReinforcementStage

@@ -50,7 +50,7 @@ class ManyArtist(Artist):
 
 
 class Taste:
-    """Scores the color; `fault` raises an error or replaces the score. Records the images that it was shown."""
+    """Scores the color; `fault` raises an error or replaces the score. Records what it was shown."""
 
     identity = "taste"
 

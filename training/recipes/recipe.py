@@ -23,6 +23,12 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("accelerate"))
 
 
+def stages_in(name: str) -> list[str]:
+    """Return the stages that a recipe has settings for: its sections, or all stages if it has none."""
+    content = _read(name)
+    return [stage for stage in STAGES if stage in content] or list(STAGES)
+
+
 def read_recipe(name: str, stage: str) -> dict[str, Any]:
     """Return the options of a stage in a built-in recipe (by name) or a file.
 

@@ -14,7 +14,7 @@ from support.short_trainings import GRPO, AtStep, Killed, die, grpo, moved, weig
 from support.small_grpo import SMALL, recipe_settings, run
 
 from interleave_thinker.backend.core.errors import TrainingError
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.stages.grpo import all_dead
 from interleave_thinker.training.trainer.resume import is_whole, newest_checkpoint
 from interleave_thinker.training.trainer.saving import merge

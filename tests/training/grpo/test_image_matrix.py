@@ -13,7 +13,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Plan
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.gate.held_out import PlanCheck
 from interleave_thinker.training.reward.plan_judges import JudgingSettings, PlanJudge, PlanScore
 from interleave_thinker.training.reward.plan_reward import PlanRewardSettings

@@ -12,7 +12,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.research.tinyworld.data.planner_rl import SimulatedWorld, StoryKind, make_planner_rl
-from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.reward.plan_judges import JudgingSettings
 from interleave_thinker.training.reward.plan_reward import PlanRewardSettings
 from interleave_thinker.training.rows.rl import read_planner_rl
