@@ -356,7 +356,7 @@ def test_the_check_does_not_use_training_rows(taught: Path, tmp_path: Path) -> N
     [
         ("  generator: fake\n", "scorer"),
         ("  generator: fake\n  scorer: tinyworld\n  load_in_4bit: true\n", "lora"),
-        ("  generator: fake\n  scorer: tinyworld\n  beta: -1\n", "critic-grpo, beta: .*greater than"),
+        ("  generator: fake\n  scorer: tinyworld\n  beta: -1\n", "critic-grpo, beta: .*at least"),
         ("  generator: fake\n  scorer: tinyworld\n  colour: red\n", "colour"),
         ("  generator: fake\n  scorer: tinyworld\n  turns: 2\n", "--turns` was removed"),
     ],
@@ -408,6 +408,6 @@ def test_from_runs_to_a_published_critic(asked: dict[str, list[Any]], base: Path
     card = (final / "README.md").read_text(encoding="utf-8")
     assert "held-out rows: passed" in card and "of 1 held-out annotations" in card
     assert len(asked["rows"][0]) == 38 and len(asked["rows"]) == 4
-    assert "| wrong images rejected |" in card and "judge it" in card and str(tmp_path) not in card
+    assert "| wrong images rejected |" in card and "judges it" in card and str(tmp_path) not in card
     assert any(line.startswith("learned: not significantly") for line in lines)
     assert retrain(old=old) == final and "this training is finished" in lines

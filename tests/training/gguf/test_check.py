@@ -18,13 +18,17 @@ from interleave_thinker.training.trainer.gguf import GgufSettings
 TRUE, FALSE, PLAN = verdict_reply(True), verdict_reply(False), write_plan(STORY)
 
 
+UNREADABLE = ("?", "no plan")
+
+
 class Chat(ChatModel):
     """Gives these answers in turn."""
 
     identity = "made"
 
     def __init__(self, answers: list[str]) -> None:
-        self.answers = list(answers)
+        # An agent asks once more if it cannot read an answer.
+        self.answers = [one for answer in answers for one in [answer] * (1 + (answer in UNREADABLE))]
 
     def reply(self, messages, settings, on_token=None) -> Reply:
         assert settings.max_pixels == 4096

@@ -145,7 +145,7 @@ def test_the_options_that_the_error_names_fit_the_rows(folder: Path, tmp_path: P
         given += ["--set", one]
     refused = call(*given)
     assert refused.exit_code == 2 and "10 training rows are fewer than the 16" in refused.output
-    found = re.search(r"Use (--set prompts=10 --set per_dev\w+=20), or give 6 more", refused.output)
+    found = re.search(r"Use (--set prompts=10 --set per_dev\w+=40), or give 6 more", refused.output)
     assert found, refused.output
     accepted = call(*given, *found[1].split())
     assert accepted.exit_code == 0, accepted.output
