@@ -27,7 +27,7 @@ from ..backend.core.types import (
     UnusedSetting,
     Verdict,
 )
-from ..backend.story.agents.plan_lint.cast_rules import found_casts
+from ..backend.story.agents.plan_lint import found_casts
 from ..backend.story.journal.waiting import Waiting
 from ..backend.story.loop.events import (
     AttemptDrawn,

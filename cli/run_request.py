@@ -24,7 +24,7 @@ from ..backend.pipeline.as_published import PublishedSystem, not_as_published
 from ..backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.story.agents.plan_constraints import PlanConstraints, constraints_in
-from ..backend.story.agents.plan_lint.lint import remaining
+from ..backend.story.agents.plan_lint import remaining
 from ..backend.story.journal.journal import Journal
 from ..backend.story.journal.run_files import RUN
 from ..backend.story.journal.waiting import Waiting

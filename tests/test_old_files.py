@@ -20,10 +20,12 @@ from support.cli_calls import call
 
 from interleave_thinker.backend.core.prompts.prompt_set import PromptSet
 from interleave_thinker.backend.core.types.run_settings import RunSettings
+from interleave_thinker.backend.core.types.trajectory import StopReason
 from interleave_thinker.backend.models.checkpoints.checkpoint import check_adapter
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.output.feedback.log import Feedback, read_feedback
 from interleave_thinker.backend.output.feedback.sft_rows import add_feedback_rows
+from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints
 from interleave_thinker.backend.story.journal.choices import read_choices
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.training.from_runs.convert import RunConverter
@@ -41,8 +43,15 @@ def content(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+FORMER = {"every try": "every attempt", "tries used up": "attempts used up"}
+
+
 def known(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return a stored file without the settings that this version does not have."""
+    """Return a stored file with today's values, without the settings that this version does not have."""
+    text = json.dumps(stored)
+    for former, value in FORMER.items():
+        text = text.replace(f'"{former}"', f'"{value}"')
+    stored = json.loads(text)
     gone = RunSettings.past_fields
     return stored | {"settings": {key: one for key, one in stored["settings"].items() if key not in gone}}
 
@@ -67,6 +76,15 @@ def test_a_run_is_read_completely(run: Path) -> None:
     }
     picked = read_choices(run).steps[1]
     assert trajectory.results[0].image and trajectory.results[0].image.digest == picked
+
+
+def test_former_values_are_read_as_those_of_today() -> None:
+    assert RunSettings.model_validate({"seed_rule": "every try"}) == RunSettings()
+    assert PlanConstraints.model_validate({"captions": "as asked"}) == PlanConstraints()
+    assert StopReason("tries used up") is StopReason.attempts_used_up
+    for name in ("every attempts", "tries"):
+        with pytest.raises(ValueError, match=name):
+            RunSettings.model_validate({"seed_rule": name})
 
 
 def test_a_run_is_read_from_its_records(run: Path) -> None:

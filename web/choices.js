@@ -9,6 +9,8 @@ import { language as chosenLanguage } from "./host.js";
 import { resolved } from "./languages.js";
 
 const OURS = "Interleave";
+/** Values of choices up to 0.3.0, by widget, with those that replace them. */
+const FORMER = { seed_rule: { "every try": "every attempt" }, captions: { "as asked": "as requested" } };
 
 let language = "";
 let nodeDefs = {};
@@ -32,6 +34,10 @@ app.registerExtension({
   init: fetchLabels,
   // After a change of the language, the host rebuilds all nodes of the graph.
   beforeConfigureGraph: fetchLabels,
+  loadedGraphNode(node) {
+    if (!node.comfyClass?.startsWith(OURS)) return;
+    for (const widget of node.widgets ?? []) widget.value = FORMER[widget.name]?.[widget.value] ?? widget.value;
+  },
   nodeCreated(node) {
     if (!node.comfyClass?.startsWith(OURS)) return;
     for (const widget of node.widgets ?? []) {

@@ -47,8 +47,8 @@ export function stepProgress(step) {
 }
 
 function wordOf(drawn, run) {
-  const tries = (run.attempts.get(drawn.step) ?? []).length;
-  return doing(drawn.status, tries, run.running) ?? heard(drawn.sentence);
+  const made = (run.attempts.get(drawn.step) ?? []).length;
+  return doing(drawn.status, made, run.running) ?? heard(drawn.sentence);
 }
 
 /** A prompt with the style before it, as in backend/types.py. */

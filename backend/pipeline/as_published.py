@@ -34,7 +34,7 @@ _STORY: dict[str, Any] = {
 }
 STORY_SETTINGS: dict[PublishedSystem, dict[str, Any]] = {
     "released": BENCHMARK_SETTINGS["released"] | _STORY | {"judge_last": True, "seed_rule": "1000 per step"},
-    "paper": BENCHMARK_SETTINGS["paper"] | _STORY | {"seed_rule": "every try"},
+    "paper": BENCHMARK_SETTINGS["paper"] | _STORY | {"seed_rule": "every attempt"},
 }
 """Settings of a single story.
 

@@ -17,7 +17,7 @@ from ...backend.output.report.run_report import reasoning_shown
 from ...backend.pipeline.plan_file import read_plan_and_request
 from ...backend.pipeline.prepared import read_picture, read_request, read_text
 from ...backend.story.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
-from ...backend.story.agents.plan_lint.lint import lint as lint_plan
+from ...backend.story.agents.plan_lint import lint as lint_plan
 from ..models import NONE, CriticOptions, LocalOptions, Opener, PlannerOptions
 from ..progress import Lines, cast_lines, plan_lines, plural, verdict_text, warn
 from ..run_request import check_words, warn_of

@@ -14,7 +14,7 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import MAX_STEPS
 from ...backend.story.agents.plan_constraints import CaptionStyle, PlanConstraints, constrained_plan
-from ...backend.story.agents.plan_lint.lint import remaining
+from ...backend.story.agents.plan_lint import remaining
 from ...backend.story.journal.run_files import PlanParts
 from .. import host
 from ..agents.reply_inputs import settings_of
@@ -53,7 +53,7 @@ class PlannerNode(io.ComfyNode):
                 io.String.Input("request", multiline=True, default=""),
                 io.Int.Input("step_count", default=0, min=0, max=MAX_STEPS, optional=True),
                 io.Combo.Input(
-                    "captions", options=list(get_args(CaptionStyle)), default="as asked", optional=True
+                    "captions", options=list(get_args(CaptionStyle)), default="as requested", optional=True
                 ),
                 images_input(),
                 io.Int.Input(
@@ -79,10 +79,18 @@ class PlannerNode(io.ComfyNode):
         )
 
     @classmethod
-    def validate_inputs(cls, request: str | None = None, images: Any = None) -> bool | str:
-        """Check inputs before anything runs."""
+    def validate_inputs(
+        cls, request: str | None = None, captions: Any = None, images: Any = None
+    ) -> bool | str:
+        """Check inputs before anything runs, also a former value of `captions`."""
         # The host passes growing inputs even if the method has no parameter for them.
-        return request is None or fault_of(lambda: check_request(request), request=request)
+
+        def check() -> None:
+            checked(PlanConstraints, "Planner", captions=captions or "as requested")
+            if request is not None:
+                check_request(request)
+
+        return fault_of(check, request="" if request is None else request)
 
     @classmethod
     def execute(

@@ -23,7 +23,7 @@ from ...backend.core.errors import AnswerError, ChatError, PictureError, Setting
 from ...backend.core.pictures import Picture
 from ...backend.core.seams.chat_model import ChatModel, Message, ReplySettings
 from ...backend.core.types import MAX_STEPS
-from ...backend.story.agents.plan_lint.requested import asked_count
+from ...backend.story.agents.requested import asked_count
 from ...training.content_cache import ContentCache, key_of
 from ...training.from_runs.run_folders import TRAIN
 from ...training.from_runs.scoring import in_threads

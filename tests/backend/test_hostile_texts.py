@@ -24,7 +24,7 @@ from interleave_thinker.backend.models.judge import read_scores
 from interleave_thinker.backend.models.scorers import open_scorer
 from interleave_thinker.backend.output.exporters.markdown import escape
 from interleave_thinker.backend.output.report.run_report import changes
-from interleave_thinker.backend.story.agents.plan_lint.requested import asked_count, asks_for_images
+from interleave_thinker.backend.story.agents.requested import asked_count, asks_for_images
 from interleave_thinker.backend.story.plan_editor.json_form import read_json
 from interleave_thinker.backend.story.plan_editor.outline import read_outline
 from interleave_thinker.tinyworld.wording import read_prompt

@@ -23,7 +23,7 @@ OURS = Plan(
             number=2,
             name="Blue",
             instruction="Paint it.",
-            prompt="Make it blue",
+            prompt="a boat",
             auxiliary_text="Blue at last.",
         ),
     )
@@ -53,7 +53,7 @@ OUTLINE = """1. Boat
 
 2. Blue
    do: Paint it.
-   draw: Make it blue
+   draw: a boat
    text: Blue at last."""
 FORMS = {
     "plan.json": OURS.model_dump_json(),
@@ -77,8 +77,8 @@ def test_every_form_of_a_plan_is_read(tmp_path: Path, form: str) -> None:
     assert read_plan_file(file).steps == OURS.steps
     result = call("plan", "--lint", file, "--json")
     assert result.exit_code == 3, result.output
-    message = "The prompt does not name its subject: 'Make it blue'."
-    assert json.loads(result.stdout) == [{"step": 2, "rule": "no-subject", "message": message}]
+    message = "The prompt is the same as in step 1."
+    assert json.loads(result.stdout) == [{"step": 2, "rule": "identical-prompts", "message": message}]
 
 
 @pytest.mark.parametrize("form", ["published, with reasoning", "as Python writes it", "record"])
@@ -88,7 +88,7 @@ def test_run_carries_out_published_plans(tmp_path: Path, form: str) -> None:
     arguments = ["--plan", file, "--critic", "none", "--generator", "fake:16"]
     result = call("run", "A boat.", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 0, result.output
-    assert "Step 2: The prompt does not name its subject: 'Make it blue'." in result.stderr
+    assert "Step 2: The prompt is the same as in step 1." in result.stderr
     # The run is read with its request.
     for path in (tmp_path / "out", tmp_path / "out" / "plan.json", tmp_path / "out" / "trajectory.json"):
         found = read_plan_and_request(path)
@@ -153,7 +153,7 @@ def test_findings_of_a_new_plan_are_warnings_and_can_be_repaired(tmp_path: Path)
     planner = scripts.planner(write_plan(OURS), write_plan(good))
     plain = call("plan", "a boat", *planner, "--json")
     assert Plan.model_validate_json(plain.stdout).steps == OURS.steps
-    assert "Warning: Step 2: The prompt does not name its subject" in plain.stderr
+    assert "Warning: Step 2: The prompt is the same as in step 1." in plain.stderr
     repaired = call("plan", "a boat", *planner, "--json", "--set", "repair_plan=true")
     assert Plan.model_validate_json(repaired.stdout).steps == good.steps
     assert "Warning" not in repaired.stderr

@@ -35,7 +35,7 @@ from interleave_thinker.backend.output.exporters.typesetting import font_note
 from interleave_thinker.backend.output.feedback.live_run import RunView, replayed
 from interleave_thinker.backend.output.report.run_report import StepDrift
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, constrained_plan
-from interleave_thinker.backend.story.agents.plan_lint.lint import RULES, lint
+from interleave_thinker.backend.story.agents.plan_lint import RULES, lint
 from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.loop.events import (
     AttemptDrawn,
@@ -143,36 +143,22 @@ def lines_of_the_server() -> Iterator[str]:
 
 def findings_of_plans() -> Iterator[str]:
     """A message of every rule of the plan check."""
-    drawn = Plan(
-        steps=(
-            Step(number=1, prompt="three cats: a black cat and a white cat", auxiliary_text="A cat and the"),
-            Step(number=2, prompt="Make it blue"),
-            Step(number=3, prompt="make it blue"),
-            Step(number=4, prompt="a sign that says 'END', as in step 1"),
-            Step(number=5, prompt="four foxes and the"),
-            Step(number=6, prompt="Sure! The fox with the red hat"),
-            Step(number=7, prompt="the fox with the blue hat", auxiliary_text="To be continued"),
-        )
-    )
+    drawn = Plan(steps=(Step(number=1, prompt="a fox"), Step(number=2, prompt="A fox.")))
     text_only = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
-    cast = (CastMember(name="Mia", traits=("red coat",)), CastMember(name="Tom"), CastMember(name="Ben"))
-    prompt = "Mia in a blue coat, Tom and three friends, @Ida"
     steps = (
-        Step(number=1, prompt=prompt, cast=("Mia",)),
+        Step(number=1, prompt="Mia and Tom, @Ida", cast=("Mia",)),
         Step(number=2, prompt="tom runs"),
         Step(number=3, prompt="no Mia", cast=("Mia",)),
     )
-    played = Plan(steps=steps, cast=cast)
+    played = Plan(steps=steps, cast=tuple(CastMember(name=name) for name in ("Mia", "Tom", "Ben")))
     found = [
-        *lint(drawn, "Draw two foxes in 3 steps. No captions. On a flag the word 'HOME'. Put a kite there."),
+        *lint(drawn, "Draw two foxes in 3 steps. Put a kite there."),
         *lint(drawn, "Explain without pictures."),
         *lint(text_only, "Draw a story."),
-        *lint(
-            Plan(steps=(*drawn.steps, Step(number=8, auxiliary_text="End."))), "A story in eight pictures."
-        ),
+        *lint(Plan(steps=(*drawn.steps, Step(number=3, auxiliary_text="End."))), "A story. Three pictures."),
         *lint(played, "Mia visits Ben."),
     ]
-    assert {one.rule for one in found} == {rule.id for rule in RULES}
+    assert {one.rule for one in found} == RULES.keys()
     yield from (one.message for one in found)
     yield from (one.sentence for one in found if one.step is not None)
 

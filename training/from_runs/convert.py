@@ -223,10 +223,9 @@ def as_lines(report: RunsReport) -> list[str]:
     remedies = {name: rows.remedies for name, rows in report.files.items() if name.endswith(".json")}
     remedies = {name: found for name, found in remedies.items() if any(found.values())}
     if remedies:
-        sources = [name.replace("later try", "later attempt") for name in get_args(CorrectionSource)]
         rows = [[name, *found.values()] for name, found in remedies.items()]
         lines += [
-            *_table(["refined prompts by source", *sources], rows),
+            *_table(["refined prompts by source", *get_args(CorrectionSource)], rows),
             "",
             "none: the refined prompt is not learned.",
         ]

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...backend.core.answers.reading import PLAN_KEYS, read_plan
 from ...backend.core.errors import AnswerError
 from ...backend.core.types import Plan
-from ...backend.story.agents.plan_lint.requested import asked_count
+from ...backend.story.agents.requested import asked_count
 from ..rows.rl import PlannerRlRow, StepRange
 from .plan_judges import PlanJudging, PlanOutcome
 from .rollout_reward import Rewarded, RolloutReading, RolloutReward, mean

@@ -27,14 +27,14 @@ export class Card {
   update(state, pictures, selected) {
     const shown = state.steps.get(this.step);
     const image = state.imageOf(this.step);
-    const tries = (state.attempts.get(this.step) ?? []).length;
+    const made = (state.attempts.get(this.step) ?? []).length;
     this.head.setAttribute("aria-current", selected ? "step" : "false");
     this.element.classList.toggle("it-current", selected);
     this.element.dataset.status = shown.status;
     this.dot.dataset.tone = shown.status === "running" && state.running ? "busy" : shown.tone;
     setText(this.name, `${this.step}. ${shown.name}`);
     const sentence = heard(shown.sentence);
-    setText(this.state, doing(shown.status, tries, state.running) ?? sentence);
+    setText(this.state, doing(shown.status, made, state.running) ?? sentence);
     set(this.head, "title", [shown.name, sentence, shown.text].filter(Boolean).join("\n"));
     const label = say("Step {step} in full size", { step: this.step });
     if (this.frame.title !== label) {
@@ -50,9 +50,9 @@ export class Card {
 }
 
 /** The state of an unfinished step; undefined for a finished one. */
-export function doing(status, tries, running) {
+export function doing(status, made, running) {
   if (status === "waiting") return running ? say("waiting") : say("not reached");
   if (status !== "running") return undefined;
   if (!running) return say("stopped");
-  return tries ? say("attempt {number}…", { number: tries }) : say("starting…");
+  return made ? say("attempt {number}…", { number: made }) : say("starting…");
 }

@@ -11,7 +11,14 @@ import re
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from ..pictures import Picture
 from .values import DIRECT, Several, StepImage, StepLora, Text, Value, bounded_identity, written_without
@@ -190,6 +197,7 @@ MAX_ATTEMPTS = 10_000
 MAX_BATCH = 16
 """Maximum number of images generated together."""
 
+SeedRule = Literal["every attempt", "every step", "1000 per step"]
 Pause = Literal["never", "after the plan", "at rejected steps", "every step"]
 UnusedSetting = Literal["accept_at", "seed", "constrained_decoding", "cast_images", "checklist"]
 """A setting without effect in a run.
@@ -251,8 +259,8 @@ class RunSettings(Value):
         description="Base seed; every step and attempt derives its own seed from it.",
         json_schema_extra=DIRECT,
     )
-    seed_rule: Literal["every try", "every step", "1000 per step"] = Field(
-        default="every try",
+    seed_rule: SeedRule = Field(
+        default="every attempt",
         description="A new seed for every attempt, or one seed per step, so that only the prompt changes. "
         "1000 per step: seed + 0, seed + 1000, seed + 2000 and so on, as in the released code.",
     )
@@ -295,6 +303,12 @@ class RunSettings(Value):
         "decision. every step: after the planner's plan and after each image.",
         json_schema_extra=DIRECT,
     )
+
+    @field_validator("seed_rule", mode="before")
+    @classmethod
+    def _read_former(cls, value: object) -> object:
+        """Read the value that files and workflows up to 0.3.0 have."""
+        return "every attempt" if value == "every try" else value
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class StopReason(str, Enum):
 
     accepted = "accepted"
     """The critic accepted the chosen attempt."""
-    attempts_used_up = "tries used up"
+    attempts_used_up = "attempts used up"
     """No attempt was accepted. The chosen one is the best, or the last."""
     picked = "picked"
     """The user picked the chosen attempt, regardless of its verdict."""
@@ -143,6 +143,11 @@ class StopReason(str, Enum):
     """The user stopped the run."""
     error = "error"
     """The generation failed, and no attempt has an image."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> StopReason | None:
+        """Read the value that files up to 0.3.0 have."""
+        return cls.attempts_used_up if value == "tries used up" else None
 
 
 class StepResult(Value):

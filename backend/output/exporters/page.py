@@ -23,7 +23,7 @@ from PIL import Image, features
 
 from ...core.pictures import Picture
 from ...core.types import Attempt, RunSettings, Trajectory
-from ...story.agents.plan_lint.lint import step_findings
+from ...story.agents.plan_lint import step_findings
 from ...story.clips import clips_of
 from ...story.outcomes import (
     StoryStep,

@@ -160,7 +160,7 @@ class SftRow(BaseModel):
         return self
 
 
-CorrectionSource = Literal["person", "teacher", "later try", "critic", "none"]
+CorrectionSource = Literal["person", "teacher", "later attempt", "critic", "none"]
 """Source of a refined prompt. A teacher is a program that knows the correct one."""
 
 REFINED = re.compile(r'<answer>\{"previous_step_success": (?:true|false), "refine_prompt": "')
@@ -204,7 +204,7 @@ def corrected_prompt_for(
     if accepted:
         # Attempts that the user accepted come before those that only a critic or a score accepted.
         return CorrectedPrompt(
-            next((p for p, label in accepted if label.by_person), accepted[0][0]), "later try"
+            next((p for p, label in accepted if label.by_person), accepted[0][0]), "later attempt"
         )
     verdict = failed.verdict
     proposed = verdict.refined_prompt.strip() if verdict is not None and verdict.success is False else ""

@@ -7,7 +7,7 @@ the better plan is used with a warning, or rejected if the number has to be exac
 since the missing steps might be essential. The style is not sent to the agent: it is part of the plan and is
 put before every prompt.
 
-With `repair_plan`, the findings of the plan check (plan_lint/) count as well: the planner is told them when
+With `repair_plan`, the findings of the plan check (plan_lint.py) count as well: the planner is told them when
 it is asked once more, and its second plan is used if it has fewer.
 """
 
@@ -15,22 +15,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from ...core.errors import AnswerError, ChatError, InterleaveError, SettingsError
 from ...core.types import MAX_STEPS, MAX_STYLE, Plan, Request, UnusedSetting, Value
 from ...core.types.roles import PartStore, PlannerLike
 from ...core.types.values import DIRECT
 from .asking import IMAGE_MARK, OnToken
-from .plan_lint.findings import Asked, Finding, asked_in
-from .plan_lint.lint import COUNTED_RULES, PLANNER_WROTE, lint, sentences
-from .plan_lint.requested import AskedCount
+from .plan_lint import COUNTED_RULES, PLANNER_WROTE, Asked, Finding, asked_in, lint, sentences
 from .planner import IN_ONE_REPLY, Planner
+from .requested import AskedCount
 
-CaptionStyle = Literal["as asked", "none", "short", "paragraph"]
+CaptionStyle = Literal["as requested", "none", "short", "paragraph"]
 # Simple words that small planners know.
 CAPTION_WORDS: dict[CaptionStyle, str] = {
-    "as asked": "",
+    "as requested": "",
     "none": " No captions.",
     "short": " Write a short caption for every picture.",
     "paragraph": " Write a paragraph for every picture.",
@@ -55,7 +54,7 @@ class PlanConstraints(Value):
         json_schema_extra=DIRECT,
     )
     captions: CaptionStyle = Field(
-        default="as asked",
+        default="as requested",
         description="Text for each image: as the request asks, none, a short caption or a paragraph.",
         json_schema_extra=DIRECT,
     )
@@ -73,9 +72,15 @@ class PlanConstraints(Value):
     )
     repair_plan: bool = Field(
         default=False,
-        description="Ask the planner once more if the plan check finds problems, such as a prompt without "
-        "its subject. The second plan is used if it has fewer.",
+        description="Ask the planner once more if the plan check finds problems, such as a repeated "
+        "prompt. The second plan is used if it has fewer.",
     )
+
+    @field_validator("captions", mode="before")
+    @classmethod
+    def _read_former(cls, value: object) -> object:
+        """Read the value that files and workflows up to 0.3.0 have."""
+        return "as requested" if value == "as asked" else value
 
 
 def worded(

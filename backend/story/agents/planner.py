@@ -41,7 +41,7 @@ from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, s
 from ...core.types import MAX_TEXT, Plan, Request, Step
 from ...core.types.roles import PartStore, PlannerLike
 from .asking import IMAGE_MARK, Agent, AnswerForm, ConstrainedDecoding, OnToken, filled_parts, message_of
-from .plan_lint.requested import AskedCount, asked_count
+from .requested import AskedCount, asked_count
 
 
 def planner_template(prompt_set: PromptSet, request: Request, form: str | None = None) -> str:

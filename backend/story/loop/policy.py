@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ...core.errors import SourceMissing
 from ...core.pictures import Picture
@@ -36,6 +36,7 @@ from ...core.types import (
 )
 from ...core.types.cast import cast_text, followed_by, newest_images
 from ...core.types.checklist import CheckedItem, ChecklistItem, derived
+from ...core.types.run_settings import SeedRule
 from ..journal.run_files import plan_digest
 from ..journal.waiting import Waiting
 
@@ -49,8 +50,6 @@ MAY_WAIT = (
     StopReason.unjudged,
 )
 """Stop reasons of a step with an image about which the user may be asked."""
-
-SeedRule = Literal["every try", "every step", "1000 per step"]
 
 
 def step_source(
@@ -174,14 +173,14 @@ def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
     """
     own = step.settings.seed
     base = settings.seed if own is None else own
-    place = attempt if settings.seed_rule == "every try" else attempt % settings.candidates
+    place = attempt if settings.seed_rule == "every attempt" else attempt % settings.candidates
     if own is not None and place == 0:
         return own
     return attempt_seed(base, step.number, attempt, settings.seed_rule, settings.candidates)
 
 
 def attempt_seed(
-    base: int, step_number: int, attempt: int, rule: SeedRule = "every try", candidates: int = 1
+    base: int, step_number: int, attempt: int, rule: SeedRule = "every attempt", candidates: int = 1
 ) -> int:
     """Return the seed of an attempt: 48 bits of BLAKE2b over "base/step/attempt".
 
@@ -192,15 +191,16 @@ def attempt_seed(
         base: Base seed of the run.
         step_number: Number of the step.
         attempt: Number of the attempt, from 0.
-        rule: "every try": each attempt has its own seed. "every step": all attempts of a step have the seed
-            of the first; each of several candidates has the seed of its place in the first attempt. "1000
-            per step": as "every step", with the published demo's seeds, 1000 * (step - 1) above the base.
+        rule: "every attempt": each attempt has its own seed. "every step": all attempts of a step have the
+            seed of the first; each of several candidates has the seed of its place in the first attempt.
+            "1000 per step": as "every step", with the published demo's seeds, 1000 * (step - 1) above the
+            base.
         candidates: Number of candidates per attempt.
 
     Returns:
         A seed in the range [0, 2**48), which the random source of every generator accepts.
     """
-    place = attempt if rule == "every try" else attempt % candidates
+    place = attempt if rule == "every attempt" else attempt % candidates
     if rule == "1000 per step":
         return (base + 1000 * (step_number - 1) + place) % 2**SEED_BITS
     return hashed_seed(f"{base}/{step_number}/{place}")

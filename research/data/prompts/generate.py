@@ -259,7 +259,7 @@ class Walk:
         counted = template.counted or (asks_count and bool(asking))
         return text, {
             "step_count": count if counted else 0,
-            "captions": captions or "as asked",
+            "captions": captions or "as requested",
             "drawn_words": re.findall(r'"([^"]+)"', text),
             "text_ending": ending,
         }

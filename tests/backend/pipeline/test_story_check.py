@@ -22,7 +22,7 @@ from interleave_thinker.backend.core.errors import (
     SettingsError,
 )
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.chat_model import Reply, ReplySettings
+from interleave_thinker.backend.core.seams.chat_model import Reply
 from interleave_thinker.backend.core.types import (
     Plan,
     Request,
@@ -45,8 +45,6 @@ from interleave_thinker.backend.pipeline.story_check import (
     read_findings,
     story_sheet,
 )
-from interleave_thinker.backend.story.journal.choices import ask_redraw, newest_redraws, pick, read_choices
-from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
@@ -185,14 +183,6 @@ def test_rejected_attempts_do_not_replace_an_accepted_one(tmp_path: Path) -> Non
     assert len(checker.seen) == 1, "the same images are not checked twice"
 
 
-def test_a_rejected_image_has_another_turn_after_the_others(tmp_path: Path) -> None:
-    checker = Finds([3])
-    trajectory, drawn, events = story(Journal(tmp_path), checker, most=2, critic=Accepts("runs. "))
-    assert drawn[3:] == [f"the fox runs. {HAT}"] * 4 and len(checker.seen) == 1
-    assert len({attempt.seed for attempt in trajectory.results[2].attempts}) == 5
-    assert [event.reused for event in events if isinstance(event, StoryChecked)] == [False, True]
-
-
 def test_a_rejected_attempt_is_followed_by_the_refined_prompt(tmp_path: Path) -> None:
     class Refines(Accepts):
         def judge(self, before: Picture | None, after: Picture, original: str, used: str) -> Verdict:
@@ -206,90 +196,6 @@ def test_a_rejected_attempt_is_followed_by_the_refined_prompt(tmp_path: Path) ->
     assert (result.chosen, result.stop_reason) == (2, StopReason.accepted)
     assert [one.redraw.number for one in result.attempts if one.redraw] == [1, 1]
     assert story(Journal(tmp_path), Finds(), critic=Refines(), plan=styled)[:2] == (trajectory, [])
-
-
-def test_a_rejected_attempt_is_an_attempt_of_a_rejected_step(tmp_path: Path) -> None:
-    trajectory, _, _ = story(Journal(tmp_path), Finds([4]), critic=Accepts("sleeps"), keep="last")
-    result = trajectory.results[3]
-    assert (result.chosen, result.stop_reason) == (3, StopReason.attempts_used_up)
-
-
-def test_without_a_critic_the_new_image_is_used(tmp_path: Path) -> None:
-    trajectory, _, _ = story(Journal(tmp_path), Finds([4]), max_attempts=1)
-    assert chosen(trajectory)[3] == 1 and trajectory.results[3].stop_reason is StopReason.unjudged
-
-
-def test_a_new_image_is_judged_even_if_last_attempts_are_not(tmp_path: Path) -> None:
-    trajectory, _, _ = story(Journal(tmp_path), Finds([4]), judge_last=False)
-    assert chosen(trajectory)[3] == 1 and trajectory.results[3].attempts[1].verdict
-
-
-def test_an_image_that_the_user_chose_is_never_reopened(tmp_path: Path) -> None:
-    first, _, _ = story(Journal(tmp_path), None)
-    image = first.results[2].image
-    assert image is not None
-    pick(tmp_path, 3, image.digest)
-    ask_redraw(tmp_path, 4, "a blue fox")
-    trajectory, drawn, _ = story(Journal(tmp_path), Finds([3, 4]))
-    assert drawn == ["a blue fox"]
-    assert trajectory.checks[0].reopened is None and len(trajectory.checks[0].findings) == 2
-    assert read_choices(tmp_path).steps == {3: image.digest}
-
-
-def test_a_pick_after_the_check_counts(tmp_path: Path) -> None:
-    checker = Finds([3])
-    first, _, _ = story(Journal(tmp_path), checker)
-    image = first.results[2].attempts[0].image
-    assert image is not None
-    pick(tmp_path, 3, image.digest)
-    picked, drawn, _ = story(Journal(tmp_path), checker)
-    assert chosen(picked)[2] == 0 and not drawn, "the step after it is cached too"
-
-
-def test_a_request_about_an_earlier_image_is_not_repeated(tmp_path: Path) -> None:
-    checker = Finds([3], [1])
-    trajectory, drawn, _ = story(Journal(tmp_path), checker, most=2)
-    assert drawn[5:] == [f"a fox. {HAT}", "the fox runs", "the fox sleeps"]
-    assert chosen(trajectory) == [1, None, 0, 0]
-
-
-def test_a_rewritten_step_is_reopened_with_its_new_prompt(tmp_path: Path) -> None:
-    def told() -> tuple[Trajectory, list[str]]:
-        generator, reviewer = Counting(), StoryReview(Finds([3, 4]), 2)
-        events = run(
-            REQUEST,
-            Collaborators(
-                OnePlan(PLAN),
-                generator,
-                Accepts("runs"),
-                rewriter=lambda plan, step, problem: "a red fox in a wood",
-                reviewer=reviewer,
-            ),
-            RunSettings(max_attempts=2),
-            Journal(tmp_path),
-        )
-        *_, last = events
-        assert isinstance(last, Finished)
-        return last.trajectory, [prompt for prompt, *_ in generator.drawn]
-
-    trajectory, drawn = told()
-    assert drawn[3:6] == ["a red fox in a wood", "the fox sleeps", f"a red fox in a wood. {HAT}"]
-    assert drawn[6:] == ["the fox sleeps"] and chosen(trajectory) == [0, None, 1, 0]
-    assert told()[1] == [], "resumed from the rewritten plan"
-
-
-def test_only_requests_of_the_user_are_shown_as_such(tmp_path: Path) -> None:
-    story(Journal(tmp_path), Finds([3]))
-    assert newest_redraws(tmp_path) == {}
-    ask_redraw(tmp_path, 3)
-    assert newest_redraws(tmp_path) == {3: 2}
-
-
-def test_it_fits_a_plan_with_a_style(tmp_path: Path) -> None:
-    styled = PLAN.model_copy(update={"style": "In watercolor."})
-    for store in (Journal(tmp_path), InMemoryStore()):
-        trajectory, drawn, _ = story(store, Finds([3]), plan=styled)
-        assert drawn[3] == f"In watercolor. the fox runs. {HAT}" and chosen(trajectory)[2] == 1
 
 
 @pytest.mark.parametrize("failure", [AnswerError("Nonsense."), ChatError("No server.")])
@@ -399,20 +305,6 @@ def test_a_run_that_is_killed_after_the_check_resumes(tmp_path: Path, at: str) -
     assert set(drawn) <= {f"the fox runs. {HAT}", "the fox sleeps"}
 
 
-def test_a_run_without_a_check_is_written_as_before(tmp_path: Path) -> None:
-    story(Journal(tmp_path), None)
-    written = (tmp_path / "trajectory.json").read_text(encoding="utf-8")
-    assert '"checks"' not in written and not (tmp_path / "story_checks.json").exists()
-    ask_redraw(tmp_path, 3)
-    assert "about" not in (tmp_path / "choices.json").read_text(encoding="utf-8")
-
-
-def test_a_copy_has_the_checks(tmp_path: Path) -> None:
-    trajectory, _, _ = story(Journal(tmp_path / "run"), Finds([3]))
-    save_trajectory(trajectory, tmp_path / "copy")
-    assert load_trajectory(tmp_path / "copy").checks == trajectory.checks
-
-
 def test_limits() -> None:
     with pytest.raises(SettingsError, match="max_draws"):
         story(InMemoryStore(), Finds(), max_draws=9)
@@ -435,14 +327,6 @@ def test_a_pipeline_checks_its_stories() -> None:
     ):
         with pytest.raises(SettingsError, match=message):
             Pipeline(OnePlan(PLAN), Counting(), critic, check_story=1)("a story")
-
-
-def test_the_sheet_is_large_unless_the_agent_has_a_limit_of_its_own() -> None:
-    for given, largest in ((None, MAX_AREA), (ReplySettings(temperature=0.5), MAX_AREA)):
-        assert StoryChecker(ScriptedChat([]), given).settings.max_pixels == largest
-    limited = StoryChecker(ScriptedChat([]), ReplySettings(max_pixels=65_536))
-    assert limited.settings.max_pixels == 65_536
-    assert limited.settings.max_tokens == StoryChecker.max_tokens
 
 
 def test_a_model_that_cannot_read_a_sheet_is_refused() -> None:

@@ -114,7 +114,7 @@ def small(name: str, side: int = 128) -> list[Change]:
     """Return changes for a short run: a request for the tiny world's agents, small images, few attempts."""
     request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
     size = {"width": side, "height": side}
-    plan = {"request": request, "step_count": 0, "captions": "as asked", "style": ""}
+    plan = {"request": request, "step_count": 0, "captions": "as requested", "style": ""}
     return [
         *([] if name in LISTED else [Change("InterleavePlanner", plan)]),
         Change("InterleaveStepGenerator", size | {"steps": 2}),

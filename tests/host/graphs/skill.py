@@ -31,7 +31,7 @@ SLOTS: dict[tuple[str, str], tuple[str, str]] = {
         "the plan, one block per step: `1. NAME`, `   draw: PROMPT`, `   text: SENTENCE`",
     ),
     ("InterleaveEditPlan", "request"): ("request", "topic of the story, used as its title"),
-    ("InterleaveCriticLoop", "max_attempts"): ("tries", "maximum attempts per step; 1 disables the critic"),
+    ("InterleaveCriticLoop", "max_attempts"): ("attempts", "maximum attempts; 1 disables the critic"),
     ("InterleaveCriticLoop", "seed"): ("seed", "a different seed generates every step again"),
     ("InterleaveCriticLoop", "time_budget"): ("seconds", "time limit of the run in seconds; 0 disables it"),
     ("InterleaveStepGenerator", "width"): ("width", "image width in pixels"),

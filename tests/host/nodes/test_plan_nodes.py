@@ -52,11 +52,11 @@ def test_the_closest_plan_of_a_wrong_length_is_used_with_a_warning(host: ComfySe
 
 
 def test_findings_are_warnings_of_the_planner_unless_they_are_repaired(host: ComfyServer) -> None:
-    faulty, good = reply("a red boat", "Make it blue"), reply("a red boat", "make the boat blue")
+    faulty, good = reply("a red boat", "a red boat"), reply("a red boat", "make the boat blue")
     outputs = host.run(edited("", planned(faulty, request="checked")))
-    message = "The prompt does not name its subject: 'Make it blue'."
+    message = "The prompt is the same as in step 1."
     assert outputs["planner"]["interleave_plan_warning"] == [f"Step 2: {message}"]
-    assert shown(outputs)["findings"] == [{"step": 2, "rule": "no-subject", "message": message}]
+    assert shown(outputs)["findings"] == [{"step": 2, "rule": "identical-prompts", "message": message}]
     outputs = host.run(planned(faulty, good, request="repaired", repair_plan=True))
     assert "make the boat blue" in text_of(outputs, "planned") and "planner" not in outputs
 

@@ -68,7 +68,7 @@ def test_a_graph_has_only_nodes_and_inputs_of_the_host(host: ComfyServer, name: 
 def test_a_story_is_queued_and_read(host: ComfyServer) -> None:
     need_checkpoints()
     request = "Draw a sea page with a red boat in the middle. Then make it blue."
-    graph = with_slots("tiny_world_story", request=request, tries=3, name="skill/boat")
+    graph = with_slots("tiny_world_story", request=request, attempts=3, name="skill/boat")
     story, url = story_of(host, host.run(graph))
     assert story.request == request and story.complete and len(story.steps) == 2
     for step in story.steps:
@@ -83,7 +83,7 @@ def test_a_story_is_queued_and_read(host: ComfyServer) -> None:
 def test_a_custom_plan_replaces_the_planner(host: ComfyServer) -> None:
     """Use the node of one graph in another, as described in SKILL.md."""
     need_checkpoints()
-    graph = with_slots("tiny_world_story", tries=2)
+    graph = with_slots("tiny_world_story", attempts=2)
     graph["edit_plan"] = with_slots(
         "plan_by_hand", plan="1. The sea\n   draw: a sea page with a red boat in the middle\n   text: Once."
     )["edit_plan"]

@@ -61,7 +61,7 @@ def test_only_a_rejected_step_waits(host: ComfyServer) -> None:
     graph = paused("approved if rejected", "at rejected steps", True, False, False)
     host.run(graph)
     (folder,) = journals(host, "approved if rejected")
-    assert reasons(folder) == ["accepted", "tries used up"]
+    assert reasons(folder) == ["accepted", "attempts used up"]
     assert state(host, folder)[0]["waiting"]["step"] == 2
     assert decided(host, folder).status_code == 200
     host.run(graph)
@@ -172,7 +172,7 @@ def test_only_a_rejected_step_of_attempt_end_waits(host: ComfyServer) -> None:
     graph = paused_pair("nodes if rejected", "at rejected steps", True, False, False, True)
     host.run(graph)
     (folder,) = journals(host, "nodes if rejected")
-    assert reasons(folder) == ["accepted", "tries used up"]
+    assert reasons(folder) == ["accepted", "attempts used up"]
     asked = {"run": folder.name, "step": 2, "prompt": "a taller tree", "picture": None, "feedback": None}
     assert host.post(f"{ROUTE}/redraw", asked).status_code == 200
     done = host.run(graph)

@@ -93,7 +93,7 @@ def test_shares_and_splits_match_the_requested_ones(rows: list[dict]) -> None:
     asked = [row["constraints"] for row in rows]
     for share, found in (
         (0.30, sum(one["step_count"] > 0 for one in asked)),
-        (0.40, sum(one["captions"] != "as asked" for one in asked)),
+        (0.40, sum(one["captions"] != "as requested" for one in asked)),
         (0.08, sum(bool(one["drawn_words"]) for one in asked)),
         (0.05, sum(one["text_ending"] for one in asked)),
     ):

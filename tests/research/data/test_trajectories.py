@@ -81,7 +81,7 @@ def test_a_step_without_an_accepted_image_ends_its_trajectory_by_default(
     given_up = [one for one in (tmp_path / "a").glob("p*") if read_outcome(one).state == "given up"]  # type: ignore[union-attr]
     assert given_up and strict.totals.given_up == len(given_up)
     ends = [load_trajectory(one).results[-1].stop_reason.value for one in given_up]
-    assert set(ends) == {"tries used up"}
+    assert set(ends) == {"attempts used up"}
     make(prompts, tmp_path / "b", max_attempts=2, go_on=True)
     assert all(len(load_trajectory(one).results) == 3 for one in (tmp_path / "b").glob("p*"))
     bounded = make(prompts, tmp_path / "c", max_draws=3, max_attempts=3, go_on=True)

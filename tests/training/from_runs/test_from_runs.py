@@ -94,7 +94,7 @@ REMEDIES = {
     # The critic's first refined prompt, "a light page 1", was generated and rejected.
     "a later accepted attempt": (
         [(False, None), (False, None), (True, None)],
-        [("later try", f"{PROMPT} 2"), ("later try", f"{PROMPT} 2"), (None, f"{PROMPT} 2")],
+        [("later attempt", f"{PROMPT} 2"), ("later attempt", f"{PROMPT} 2"), (None, f"{PROMPT} 2")],
     ),
     "a person's prompt": (
         [(False, "a really light page"), (True, None)],

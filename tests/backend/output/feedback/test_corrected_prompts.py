@@ -24,9 +24,8 @@ def test_a_corrected_prompt_comes_from_an_attempt_with_the_same_source(
     source: Picture | None, other: Picture | None
 ) -> None:
     attempts = [attempt("a sun", source), attempt("a yellow sun", other)]
-    expected = (
-        CorrectedPrompt("a yellow sun", "later try") if other is source else CorrectedPrompt("a sun", "none")
-    )
+    found = ("a yellow sun", "later attempt") if other is source else ("a sun", "none")
+    expected = CorrectedPrompt(*found)
     assert corrected_prompt_for(attempts, [REJECTED, ACCEPTED], 0) == expected
 
 
@@ -45,5 +44,5 @@ def test_the_users_prompt_has_priority() -> None:
         "a blue sun", "person"
     )
     assert corrected_prompt_for(attempts, [REJECTED, ACCEPTED], 0, " ") == CorrectedPrompt(
-        "a yellow sun", "later try"
+        "a yellow sun", "later attempt"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -151,14 +152,6 @@ def test_a_truncated_reply_is_quoted_in_part() -> None:
         assert len(str(chat.requests[1].messages[1].content[0])) == quoted
 
 
-def test_two_unreadable_verdicts_are_reported() -> None:
-    verdict, chat = judged(["What a nice boat!", '{"success": "maybe"}', write_verdict(REFUSAL)])
-    assert verdict.success is None
-    assert "maybe" in verdict.reasoning
-    assert verdict.refined_prompt == ""
-    assert len(chat.requests) == 2
-
-
 def test_two_unreadable_plans_raise() -> None:
     chat = ScriptedChat(["Sure!", Reply(text='{"execution_plan": [{"step', tokens=9, finish="length")])
     with pytest.raises(AnswerError, match="cut off after 9 tokens") as caught:
@@ -230,22 +223,92 @@ def test_every_setting_that_changes_a_reply_is_in_the_key() -> None:
     assert len(keys | {Planner(chat, SET).identity}) == len(changed) + 1
 
 
-@pytest.mark.parametrize(("asked", "planned", "judged_with"), [(None, 16384, 4096), (700, 700, 700)])
-def test_a_plan_may_be_longer_than_a_verdict(asked: int | None, planned: int, judged_with: int) -> None:
-    chat = ScriptedChat([write_plan(PLAN), write_verdict(REFUSAL)])
-    Planner(chat, SET, ReplySettings(max_tokens=asked)).plan(Request(text="a story"))
-    Critic(chat, SET, ReplySettings(max_tokens=asked)).judge(FIRST, SECOND, "a", "b")
-    assert [request.settings.limit for request in chat.requests] == [planned, judged_with]
+def test_a_seed_enables_sampling() -> None:
+    plain = ReplySettings()
+    assert plain.seeded() == plain
+    assert plain.seeded(3).temperature == 0.7 and plain.seeded(3).seed == 3
+    warm = plain.model_copy(update={"temperature": 0.4, "seed": 8})
+    assert warm.seeded(3) == warm.model_copy(update={"seed": 3})
+    assert warm.seeded(0, 0.9) == warm.model_copy(update={"temperature": 0.9})
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.2])
-def test_a_retry_samples_so_that_the_reply_can_differ(temperature: float) -> None:
-    chat = ScriptedChat(["Sure!", write_plan(PLAN), "Sure!", write_verdict(REFUSAL)])
-    settings = ReplySettings(temperature=temperature, max_pixels=4096)
-    Planner(chat, SET, settings).plan(Request(text="a story"))
-    Critic(chat, SET, settings).judge(FIRST, SECOND, "a", "b")
-    firsts, agains = chat.requests[::2], chat.requests[1::2]
-    assert [one.settings.temperature for one in firsts] == [temperature] * 2
-    for first, again in zip(firsts, agains, strict=True):
-        assert again.settings.temperature == (temperature or 0.7)
-        assert again.settings.max_pixels == 4096 and again.settings.limit == first.settings.limit
+SECOND_PLAN = Plan(steps=(Step(number=1, prompt="a boat"),))
+SECOND_SET = PromptSet(planner_text="T {text_input}", planner_images="I {text_input}", critic="C")
+COPIED = {"step_number": 1, "step_name": "A", "prompt": "What the image model is told, or null"}
+PLACEHOLDERS = f"<answer>{json.dumps({'execution_plan': [COPIED]})}</answer>"
+
+
+def attempts(
+    first: str | Reply, settings: ReplySettings | None = None, parts: bool = True, **options: Any
+) -> ScriptedChat:
+    """Plan with the pack's own prompt set, as it is found for a model without one."""
+    chat = ScriptedChat([first, write_plan(SECOND_PLAN)])
+    planner = Planner(chat, settings=settings, **options)
+    if not parts:
+        planner.prompt_set = planner.prompt_set.in_one_reply()
+    assert planner.plan(Request(text="a story")).steps == SECOND_PLAN.steps
+    return chat
+
+
+@pytest.mark.parametrize(
+    ("first", "problem", "hidden"),
+    [
+        (PLACEHOLDERS, "Step 1 of the plan is a copy of the example", "image model is told, or"),
+        ("Sure! A boat it is.", "The reply does not contain an execution_plan", "boat it is"),
+        (
+            '{"execution_plan": [{"step_number": "first", "prompt": "a red boat"}]}',
+            "execution_plan[0].step_number is 'first'; it must be a whole number",
+            "red boat",
+        ),
+        (
+            Reply(text="<think>on and on", tokens=9, finish="length"),
+            "was cut off after 9 tokens",
+            "on and on",
+        ),
+    ],
+)
+def test_the_problem_is_named_and_the_first_reply_is_not_shown(
+    first: str | Reply, problem: str, hidden: str
+) -> None:
+    before, again = attempts(first, parts=False).requests
+    (question,), (message,) = before.messages, again.messages
+    assert message.role == "user" and message.content[:-1] == question.content
+    reason = str(message.content[-1])
+    assert problem in reason
+    assert hidden not in reason and '"..."' not in reason, "a small model copies what it sees"
+
+
+def test_an_agent_with_its_own_prompt_set_sees_its_first_reply() -> None:
+    chat = ScriptedChat([PLACEHOLDERS, write_plan(SECOND_PLAN)], SECOND_SET)
+    Planner(chat).plan(Request(text="a story"))
+    message, reply, reason = chat.requests[1].messages
+    assert message == chat.requests[0].messages[0] and reply.content == (PLACEHOLDERS,)
+    assert str(reason.content[0]).startswith("Your answer could not be read. Step 1 of the plan is a copy")
+    assert (chat.requests[1].settings.temperature, chat.requests[1].settings.seed) == (0.7, 0)
+    planner = Planner(chat)
+    assert planner.for_second_answer() is planner
+
+
+@pytest.mark.parametrize(
+    ("given", "temperature", "seed"),
+    [({}, 0.7, 1), ({"temperature": 1.2, "seed": 5}, 1.2, 6), ({"temperature": 0.4, "seed": 2**53}, 0.4, 1)],
+)
+def test_the_second_attempt_is_sampled_with_another_seed(
+    given: dict[str, Any], temperature: float, seed: int
+) -> None:
+    settings = attempts("Sure!", ReplySettings(**given)).requests[1].settings
+    assert (settings.temperature, settings.seed, settings.grammar) == (temperature, seed, "plan")
+    assert attempts("Sure!", constrained_decoding="never").requests[1].settings.grammar is None
+
+
+def test_a_resumed_planner_asks_the_same_second_question() -> None:
+    first, second = attempts(PLACEHOLDERS), attempts(PLACEHOLDERS)
+    assert first.requests == second.requests
+    planner = Planner(first)
+    assert planner.for_second_answer().settings == planner.for_second_answer().settings
+    assert planner.for_second_answer().identity != planner.identity, "parts of two plans are kept apart"
+
+
+def test_placeholders_in_both_replies_are_an_error() -> None:
+    with pytest.raises(AnswerError, match="copy of the example"):
+        Planner(ScriptedChat([PLACEHOLDERS] * 2)).plan(Request(text="a story"))

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import AnswerError, Cancelled, ChatError
+from interleave_thinker.backend.core.errors import AnswerError, Cancelled
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.types import Plan, Request, Step
-from interleave_thinker.backend.models.chat import Reply, ReplySettings
+from interleave_thinker.backend.core.types import Plan, Request
+from interleave_thinker.backend.models.chat import Reply
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.story.agents.planner import IN_ONE_REPLY, Planner
@@ -85,12 +84,6 @@ def test_every_part_gets_the_outline_the_constants_and_the_state() -> None:
     assert all(asked.startswith(own) and "{" not in asked.split("<answer>")[0] for asked in questions(chat))
 
 
-def test_prompts_of_parts_do_not_grow_with_written_steps() -> None:
-    _, chat = planned(forty())
-    lengths = [len(asked) for asked in questions(chat)[2:]]
-    assert max(lengths) - min(lengths) < 10
-
-
 @pytest.mark.parametrize(
     ("asked", "replies"),
     [("In exactly 12 steps: A walk.", 1), ("In exactly 13 steps: A walk.", 3), ("A walk.", 1)],
@@ -116,13 +109,6 @@ def test_images_are_shown_with_the_outline_and_every_part() -> None:
         assert str(after).startswith(" in 20 pictures.")
 
 
-def test_image_marks_in_the_agents_text_are_not_images() -> None:
-    chat = ScriptedChat([outline(13, always="as in <image>"), part(1, 6, "the <image>"), part(7, 13)])
-    Planner(chat).plan(Request(text="Go on in 13 pictures.", images=(PICTURE,)))
-    assert all(len(one.messages[0].content) == 2 for one in chat.requests)
-    assert "as in image" in questions(chat)[1]
-
-
 def test_only_an_unreadable_part_is_requested_again() -> None:
     replies = forty()
     replies[2:3] = ["Sure!", part(11, 20, "At mile 20.")]
@@ -132,13 +118,6 @@ def test_only_an_unreadable_part_is_requested_again() -> None:
     (message,) = again.messages
     assert message.content[:-1] == chat.requests[2].messages[0].content
     assert "The reply does not contain an execution_plan" in str(message.content[-1])
-
-
-def test_an_incomplete_part_is_requested_again_and_later_steps_wait() -> None:
-    replies = forty()
-    replies[2:3] = [part(11, 19), part(9, 40, "At mile 20.")]
-    plan, _ = planned(replies)
-    assert [one.number for one in plan.steps] == list(range(1, 41))
 
 
 def test_a_part_numbered_from_one_counts_as_the_requested_part() -> None:
@@ -161,11 +140,6 @@ def test_a_failed_plan_names_its_steps(at: int, said: str) -> None:
     replies[at : at + 1] = ["Sure!", "Sure!"]
     with pytest.raises(AnswerError, match=said):
         planned(replies)
-
-
-def test_a_server_that_fails_is_an_error_with_the_steps() -> None:
-    with pytest.raises(ChatError, match=r"^Steps 21-30 of 40: "):
-        planned(forty()[:3])
 
 
 def test_a_truncated_part_is_requested_in_halves() -> None:
@@ -209,21 +183,6 @@ def test_a_long_plan_of_another_length_gets_a_warning_and_no_third_outline() -> 
     assert plan.warning == "14 steps were requested, but the planner wrote 13."
 
 
-def test_a_given_step_count_leads_to_parts() -> None:
-    chat = ScriptedChat(forty())
-    plan = constrained_plan(Planner(chat), Request(text="A walk."), PlanConstraints(step_count=40))
-    assert len(plan.steps) == 40
-
-
-def test_the_token_limit_applies_to_each_reply() -> None:
-    chat = ScriptedChat(forty())
-    Planner(chat, settings=ReplySettings(max_tokens=2000, temperature=0.3, seed=5)).plan(
-        Request(text="In 40 steps: A walk.")
-    )
-    assert {one.settings.limit for one in chat.requests} == {2000}
-    assert {(one.settings.temperature, one.settings.seed) for one in chat.requests} == {(0.3, 5)}
-
-
 def test_every_reply_can_be_held_to_its_grammar() -> None:
     chat = ScriptedChat(["Sure!", *forty()])
     Planner(chat, constrained_decoding="always").plan(Request(text="In 40 steps: A walk."))
@@ -244,10 +203,3 @@ def test_planning_can_be_cancelled_within_and_between_replies(when: str) -> None
     with pytest.raises(Cancelled):
         Planner(chat).plan(Request(text="In 40 steps: A walk."), cancel)
     assert len(chat.requests) == {"within": 3, "between": 2}[when]
-
-
-def test_a_planner_trained_on_whole_plans_writes_whole_plans() -> None:
-    whole = write_plan(Plan(steps=tuple(Step(number=at, prompt="a") for at in range(1, 41))))
-    chat = ScriptedChat([whole], default_prompt_set().in_one_reply())
-    assert len(Planner(chat).plan(Request(text="In exactly 40 steps: A walk.")).steps) == 40
-    assert len(chat.requests) == 1

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from PIL import Image
 
 from interleave_thinker.backend.core.errors import AnswerError, ChatError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.seams.chat_model import ReplySettings
 from interleave_thinker.backend.core.types import Plan, Request
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.story.agents.plan_constraints import (
@@ -112,21 +109,6 @@ def test_only_given_constraints_change_the_planners_identity() -> None:
     assert len({ConstrainedPlanner(planner, one).identity for one in others} | {planner.identity}) == 4
 
 
-def test_a_seed_enables_sampling_of_the_plan() -> None:
-    plain = ReplySettings()
-    assert plain.seeded() == plain
-    assert plain.seeded(3).temperature == 0.7 and plain.seeded(3).seed == 3
-    warm = plain.model_copy(update={"temperature": 0.4, "seed": 8})
-    assert warm.seeded(3) == warm.model_copy(update={"seed": 3})
-    assert warm.seeded(0, 0.9) == warm.model_copy(update={"temperature": 0.9})
-
-
-def test_without_constraints_the_request_is_unchanged() -> None:
-    chat = ScriptedChat([reply(2)])
-    constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints())
-    assert asked(chat)[0].rstrip().endswith("\nA tale.")
-
-
 def test_captions_are_requested_in_text_and_none_removes_them() -> None:
     chat = ScriptedChat([reply(3), reply(3)])
     short = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(captions="short"))
@@ -144,14 +126,6 @@ def text_only(count: int) -> str:
 def planned(text: str, *replies: str, **given: object) -> tuple[Plan, ScriptedChat]:
     chat = ScriptedChat(replies)
     return constrained_plan(Planner(chat), Request(text=text), PlanConstraints.model_validate(given)), chat
-
-
-def test_six_panels_that_became_one_step_are_requested_again() -> None:
-    plan, chat = planned("A comic with six panels: a knight is afraid of a mouse.", reply(1), reply(6))
-    assert len(plan.steps) == 6 and plan.warning == ""
-    assert "In exactly 6 steps, not 1: A comic with six panels" in asked(chat)[1]
-    first, second = (one.settings for one in chat.requests)
-    assert (first.temperature, second.temperature, second.seed) == (0.0, 0.7, 1)
 
 
 def test_seven_text_only_steps_for_a_request_to_draw_are_requested_again() -> None:
@@ -174,27 +148,6 @@ def test_seven_text_only_steps_for_a_request_to_draw_are_requested_again() -> No
 def test_a_text_only_plan_for_a_request_for_text_is_used(text: str) -> None:
     plan, chat = planned(text, text_only(3))
     assert len(plan.steps) == 3 and len(chat.requests) == 1 and plan.warning == ""
-
-
-def test_a_description_of_given_images_may_be_text_only() -> None:
-    chat = ScriptedChat([text_only(2)])
-    request = Request(text="Describe what the images show.", images=(Picture(Image.new("RGB", (8, 6))),))
-    assert constrained_plan(Planner(chat), request, PlanConstraints()).warning == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong", "right"),
-    [
-        ("Drei Bilder: eine Burg, die Flut, der Strand.", 1, 3),
-        ("Cuatro pasos: una receta.", 2, 4),
-        ("画六格漫画：一只猫。", 1, 6),
-        ("네 장: 고양이", 2, 4),
-        ("A tale in 3 to 5 steps.", 7, 4),
-    ],
-)
-def test_a_number_in_any_language_is_checked(text: str, wrong: int, right: int) -> None:
-    plan, chat = planned(text, reply(wrong), reply(right))
-    assert len(plan.steps) == right and len(chat.requests) == 2
 
 
 def test_a_plan_with_images_is_better_than_one_of_the_right_length() -> None:
@@ -236,8 +189,8 @@ def of_prompts(*prompts: str) -> str:
     return f"<answer>{json.dumps({'execution_plan': steps})}</answer>"
 
 
-FAULTY = of_prompts("a boat on a lake", "Make it <image> blue")
-TWICE_FAULTY = of_prompts("a boat on a lake", "as in step 1", "Make it blue")
+FAULTY = of_prompts("a boat", "a boat")
+TWICE_FAULTY = of_prompts("a boat", "a boat", "a boat")
 GOOD = of_prompts("a boat on a lake", "make the boat blue")
 
 
@@ -247,15 +200,15 @@ def test_findings_are_told_to_the_planner_once_if_that_is_chosen() -> None:
     assert plan.warning == ""
     second = asked(chat)[1]
     assert "A first plan for this request had problems." in second
-    assert "Step 2: The prompt does not name its subject: 'Make it image blue'." in second
+    assert "Step 2: The prompt is the same as in step 1." in second
     plan, chat = planned("A boat.", FAULTY)
-    assert len(chat.requests) == 1 and plan.steps[1].prompt == "Make it <image> blue"
+    assert len(chat.requests) == 1 and plan.steps[1].prompt == "a boat"
 
 
 def test_a_second_plan_with_as_many_findings_is_not_used() -> None:
-    for second in (TWICE_FAULTY, FAULTY.replace("blue", "red")):
+    for second in (TWICE_FAULTY, FAULTY.replace("boat", "ship")):
         plan, chat = planned("A boat.", FAULTY, second, repair_plan=True)
-        assert len(chat.requests) == 2 and plan.steps[1].prompt == "Make it <image> blue"
+        assert len(chat.requests) == 2 and plan.steps[1].prompt == "a boat"
     plan, _ = planned("A boat.", TWICE_FAULTY, FAULTY, repair_plan=True)
     assert len(plan.steps) == 2
 
@@ -266,31 +219,18 @@ def test_a_repair_never_costs_the_number_of_steps() -> None:
     assert len(plan.steps) == 2 and plan.warning == ""
     plan, chat = planned(request, TWICE_FAULTY, GOOD, repair_plan=True)
     assert len(plan.steps) == 2 and plan.warning == ""
-    assert "In exactly 2 steps, not 3: " in asked(chat)[1] and "'step 1'" in asked(chat)[1]
+    assert "In exactly 2 steps, not 3: " in asked(chat)[1] and "same as in step 2" in asked(chat)[1]
     assert len(chat.requests) == 2, "the number and the findings share one second attempt"
-
-
-def test_a_repair_that_fails_keeps_the_plan() -> None:
-    plan, _ = planned("A boat.", FAULTY, "no plan", "no plan", repair_plan=True)
-    assert len(plan.steps) == 2
-    assert plan.warning.startswith("The plan check found problems. Planning again failed: ")
 
 
 def test_a_checkpoint_with_its_own_prompt_set_and_a_long_plan_are_not_asked_again() -> None:
     repairing, request = PlanConstraints(repair_plan=True), Request(text="A boat.")
     chat = ScriptedChat([FAULTY, GOOD])
     own = Planner(chat, default_prompt_set())
-    assert constrained_plan(own, request, repairing).steps[1].prompt == "Make it <image> blue"
+    assert constrained_plan(own, request, repairing).steps[1].prompt == "a boat"
     assert len(chat.requests) == 1
-    long = of_prompts(*(f"a boat with {number} sails" for number in range(12)), "Make it blue")
+    long = of_prompts(*(f"a boat with {number} sails" for number in range(12)), "a boat with 11 sails")
     assert len(planned("A boat.", long, GOOD, repair_plan=True)[0].steps) == 13
-
-
-def test_captions_that_are_removed_anyway_are_no_finding() -> None:
-    captioned = of_prompts("a cup of tea", "a cup of cold tea").replace('"}', '", "auxiliary_text": "Tea."}')
-    plan, chat = planned("Tea. No captions.", captioned, repair_plan=True, captions="none")
-    assert len(chat.requests) == 1 and plan.steps[0].auxiliary_text is None
-    assert len(planned("Tea. No captions.", captioned, captioned, repair_plan=True)[1].requests) == 2
 
 
 def test_a_repair_changes_the_identity_and_is_read_back_from_it() -> None:

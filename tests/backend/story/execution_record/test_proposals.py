@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.stories import make_trajectory
 
 from interleave_thinker.backend.core.errors import JournalError
 from interleave_thinker.backend.core.pictures import Picture
@@ -109,14 +108,6 @@ def test_the_refined_prompt_is_written_and_the_used_prompt_is_read(tmp_path: Pat
     assert [attempt.verdict and attempt.verdict.refined_prompt for attempt in again] == ["R1", "R2", "R2"]
 
 
-@pytest.mark.parametrize("drawn_with", [True, False])
-def test_published_files_and_our_older_ones_are_distinguished(tmp_path: Path, drawn_with: bool) -> None:
-    found = record.read_record(write_record(tmp_path, THREE, drawn_with))
-    assert [entry.drawn_with for entry in found.entries] == ["P0", "R1", "R2"]
-    assert [entry.proposed for entry in found.entries] == ["R1", "R2", ""]
-    assert found.ours == drawn_with
-
-
 @SLOW
 @given(histories)
 def test_our_record_is_read_back_unchanged(tmp_path: Path, history: Any) -> None:
@@ -208,16 +199,6 @@ def test_a_file_of_neither_form_raises_with_advice(tmp_path: Path) -> None:
 def test_an_accepted_attempt_may_repeat_its_prompt(tmp_path: Path) -> None:
     found = read(tmp_path, entries(("P0", "R1", False), ("P0", "R1", True)))
     assert [(one.drawn_with, one.proposed) for one in found.entries] == [("P0", "R1"), ("R1", "")]
-
-
-def test_every_way_in_which_a_run_ends_reads_back(tmp_path: Path) -> None:
-    trajectory = make_trajectory(steps=6, request_images=1)
-    again = record_trajectory(record.read_record(record.export(trajectory, tmp_path)))
-    before = [attempt for result in trajectory.results for attempt in result.attempts]
-    after = [attempt for result in again.results for attempt in result.attempts]
-    assert [one.prompt for one in after] == [one.prompt for one in before]
-    assert [one.source for one in after] == [one.source for one in before]
-    assert [one.image for one in after] == [one.image for one in before]
 
 
 @pytest.mark.parametrize("shift", [0, 1])

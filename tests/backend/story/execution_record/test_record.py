@@ -1,4 +1,4 @@
-"""execution_record.json: written as published, read in its three forms, never followed out of its folder."""
+"""execution_record.json in its three forms, and a folder with a text and images."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from interleave_thinker.backend.core.errors import JournalError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.output.exporters import record
 from interleave_thinker.backend.story.execution_record import reader as record_reader
+from interleave_thinker.backend.story.loop.replay import is_record, load_trajectory
+from interleave_thinker.nodes.story.saved_runs import find_choice, load_choice, stamp, trajectory_names
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -73,13 +75,6 @@ def test_the_keys_are_exactly_the_published_ones(tmp_path: Path) -> None:
     assert unreadable["success"] is None, "an answer that was not understood is neither true nor false"
 
 
-def test_a_folder_can_be_moved_with_its_images(tmp_path: Path) -> None:
-    record.export(make_trajectory(), tmp_path / "a")
-    (tmp_path / "a").rename(tmp_path / "b")
-    found = record.read_record(tmp_path / "b")
-    assert found.missing == () and all(entry.target.open() for entry in found.entries if entry.target)
-
-
 def test_form_b_last_attempts_only(tmp_path: Path) -> None:
     picture = save_image(tmp_path / "2.png")
     row = {"prompt": "p", "refine_prompt": "r", "source_img": "1.png", "target_img": "2.png", "extra": 1}
@@ -132,12 +127,6 @@ def test_null_is_absent_wherever_something_may_be(tmp_path: Path) -> None:
 def test_no_verdict_is_guessed(tmp_path: Path, written: Any) -> None:
     with pytest.raises(JournalError, match="success"):
         record.read_record(write(tmp_path, {"steps": [{"step": 1, "success": written}]}))
-
-
-def test_an_absolute_path_inside_the_folder_is_followed(tmp_path: Path) -> None:
-    picture = save_image(tmp_path / "a.png")
-    found = record.read_record(write(tmp_path, [{"step": 1, "image": str((tmp_path / "a.png").resolve())}]))
-    assert found.entries[0].target is not None and found.entries[0].target.open() == picture
 
 
 def test_only_files_are_opened(tmp_path: Path) -> None:
@@ -201,3 +190,88 @@ def test_any_json_reads_or_is_a_typed_error(tmp_path: Path, data: Any) -> None:
         record.read_record(write(tmp_path, data))
     except JournalError as error:
         assert len(str(error)) < 5000
+
+
+COLORS = ("red", "lime", "blue")
+NAMES = ("image_2.png", "image_10.png", "image_11.jpg")
+"""Not in this order if they are sorted as text."""
+
+
+def told(folder: Path, text: str, name: str = "story.txt") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for image, color in zip(NAMES, COLORS, strict=True):
+        Image.new("RGB", (8, 8), color).save(folder / image)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["story.txt", "story_00001.txt"])
+@pytest.mark.parametrize(
+    ("text", "closing"),
+    [
+        ("A fox.\n\n\n\nIt builds.\nA raft.\n \nIt sails.", None),
+        ("A fox.\r\n\r\nIt builds.\r\nA raft.\r\n\r\nIt sails.\r\n\r\nThe end.\r\n", "The end."),
+        ("A fox.\n---\nIt builds.\nA raft.\n----\nIt sails.\n --- \nThe\n\nend.\n", "The\n\nend."),
+    ],
+)
+def test_each_image_has_its_paragraph(tmp_path: Path, name: str, text: str, closing: str | None) -> None:
+    folder = told(tmp_path / "fox", text, name)
+    assert is_record(folder)
+    trajectory = load_trajectory(folder)
+    shown = [(one.step.auxiliary_text, one.image) for one in trajectory.results]
+    wanted = [Picture.open(folder / image) for image in NAMES]
+    assert shown[:3] == list(zip(("A fox.", "It builds.\nA raft.", "It sails."), wanted, strict=True))
+    assert shown[3:] == ([(closing, None)] if closing else [])
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
+def test_a_text_of_another_program_is_read(
+    tmp_path: Path, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = told(tmp_path / "fox", "")
+    (folder / "story.txt").write_bytes("Zoë.\r\n\r\n€ 20.\r\n\r\n“Ça!”".encode(encoding))
+    texts = [one.step.auxiliary_text for one in load_trajectory(folder).results]
+    assert texts == ["Zoë.", "€ 20.", "“Ça!”"]
+    assert ("If letters are wrong, save it as UTF-8." in caplog.text) is (encoding != "utf-8-sig")
+
+
+@pytest.mark.parametrize("text", ["", "One.\n\nTwo.", "One.\n\nTwo.\n\nThree.\n\nFour.\n\nFive."])
+def test_numbers_that_do_not_match_are_an_error_and_not_a_guess(tmp_path: Path, text: str) -> None:
+    folder = told(tmp_path / "fox", text)
+    count = len(text.split())
+    with pytest.raises(JournalError, match=f"has {count} paragraphs, and 3 images are next to it") as error:
+        load_trajectory(folder)
+    assert "---" in str(error.value)
+
+
+def test_a_text_without_images_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "story.txt").write_text("Only words.")
+    with pytest.raises(JournalError, match="1 paragraphs, and 0 images"):
+        load_trajectory(tmp_path)
+
+
+def test_a_record_wins_over_a_text(tmp_path: Path) -> None:
+    folder = told(tmp_path, "A.\n\nB.\n\nC.")
+    record = [{"step": 1, "text": "The record.", "image": NAMES[0]}]
+    (folder / "execution_record.json").write_text(json.dumps(record))
+    (result,) = load_trajectory(folder).results
+    assert result.step.auxiliary_text == "The record."
+
+
+def test_an_image_that_links_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = told(tmp_path / "fox", "A.\n\nB.\n\nC.")
+    Image.new("RGB", (8, 8)).save(tmp_path / "private.png")
+    (folder / NAMES[1]).unlink()
+    (folder / NAMES[1]).symlink_to(tmp_path / "private.png")
+    with pytest.raises(JournalError):
+        load_trajectory(folder)
+
+
+def test_load_story_lists_it_and_reads_a_changed_text_again(tmp_path: Path) -> None:
+    folder = told(tmp_path / "out" / "my" / "fox", "A.\n\nB.\n\nC.", "story_00001.txt")
+    roots = {"output": tmp_path / "out"}
+    assert trajectory_names(roots) == ["output/my/fox"]
+    before = stamp(find_choice("output/my/fox", roots))
+    (folder / "story_00001.txt").write_text("Another.\n\nB.\n\nC.")
+    assert stamp(find_choice("output/my/fox", roots)) != before
+    assert load_choice("output/my/fox", roots).results[0].step.auxiliary_text == "Another."

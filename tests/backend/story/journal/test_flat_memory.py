@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from PIL import Image
 
 from interleave_thinker.backend.core.errors import JournalError
-from interleave_thinker.backend.core.pictures import KEPT_PIXELS, Picture, PixelCache
+from interleave_thinker.backend.core.pictures import KEPT_PIXELS, Picture
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
 from interleave_thinker.backend.core.types.roles import CriticLike
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
@@ -98,49 +97,3 @@ def test_dropped_pixels_with_a_deleted_file_raise_one_clear_error(tmp_path: Path
     (tmp_path / "run" / "pictures" / f"{first.digest}.png").unlink()
     with pytest.raises(JournalError, match="no longer in"):
         _ = first.image
-
-
-def test_reading_a_finished_run_keeps_few_images(tmp_path: Path) -> None:
-    made = story(tmp_path / "run", 12, Painter())
-    before = KEPT_PIXELS.bytes
-    read = load_trajectory(tmp_path / "run")
-    assert read == made
-    assert KEPT_PIXELS.bytes <= max(before, ROOM * IMAGE)
-
-
-def test_an_image_without_a_file_keeps_its_pixels() -> None:
-    cache = PixelCache(budget=1)
-    picture = Picture.white((8, 8))
-    cache.used(picture)
-    cache.used(Picture.white((9, 9)))
-    picture.forget_pixels()
-    assert picture.image.size == (8, 8)
-
-
-def test_the_budget_counts_live_images() -> None:
-    cache = PixelCache(budget=10 * IMAGE)
-    pictures = [Picture.white((SIDE, SIDE)) for _ in range(3)]
-    for picture in pictures:
-        cache.used(picture)
-    assert cache.bytes == 3 * IMAGE
-    del picture, pictures[0]
-    gc.collect()
-    assert cache.bytes == 2 * IMAGE
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files as Linux lists them")
-def test_no_file_stays_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    story(tmp_path / "run", 6, Painter())
-    story(tmp_path / "run", 6, Painter())
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= before
-
-
-def test_records_of_a_step_take_the_same_bytes_in_a_long_story(tmp_path: Path) -> None:
-    sizes = []
-    for steps in (3, 12):
-        story(tmp_path / str(steps), steps, Painter())
-        files = [path for path in (tmp_path / str(steps)).rglob("*.json") if path.name != "run.json"]
-        sizes.append(sum(path.stat().st_size for path in files) / steps)
-    assert sizes[1] < 1.1 * sizes[0]

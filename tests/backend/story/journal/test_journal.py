@@ -102,14 +102,6 @@ def test_the_folder_restores_the_trajectory(tmp_path: Path) -> None:
     ]
 
 
-def test_a_second_run_repeats_nothing(tmp_path: Path) -> None:
-    first = tell(tmp_path / "run")
-    planner, generator, critic = OnePlan(), Counting(), OneInThree()
-    again = tell(tmp_path / "run", planner=planner, generator=generator, critic=critic)
-    assert again == first
-    assert (planner.asked, generator.drawn, critic.shown) == (0, [], [])
-
-
 def test_another_generator_critic_or_planner_repeats_only_its_part(tmp_path: Path) -> None:
     first = tell(tmp_path / "run")
     critic, generator = OneInThree(), Counting()
@@ -139,30 +131,12 @@ def test_editing_a_step_regenerates_only_this_and_later_steps(tmp_path: Path) ->
     assert load_trajectory(tmp_path / "run") == after
 
 
-def test_editing_the_last_step_keeps_all_before_it(tmp_path: Path) -> None:
-    before = tell(tmp_path / "run")
-    edit(tmp_path / "run" / "plan.json", lambda plan: plan["steps"][3].update(prompt="add a fish"))
-    generator = Counting()
-    after = tell(tmp_path / "run", generator=generator)
-    assert after.results[:3] == before.results[:3]
-    assert all(prompt.startswith("add a fish") for prompt, *_ in generator.drawn)
-
-
 def test_deleting_the_plan_plans_again(tmp_path: Path) -> None:
     tell(tmp_path / "run")
     (tmp_path / "run" / "plan.json").unlink()
     planner = OnePlan()
     tell(tmp_path / "run", planner=planner)
     assert planner.asked == 1
-
-
-def test_given_plan_replaces_and_stays(tmp_path: Path) -> None:
-    tell(tmp_path / "run")
-    shorter = Plan(steps=STORY.steps[:1])
-    assert tell(tmp_path / "run", plan=shorter).plan == shorter
-    planner = OnePlan()
-    assert tell(tmp_path / "run", planner=planner).plan == shorter
-    assert planner.asked == 0
 
 
 @pytest.mark.parametrize(

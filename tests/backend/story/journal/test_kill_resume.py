@@ -19,13 +19,9 @@ import pytest
 from support.killed_runs import REQUEST, SETTINGS, die_at, tell
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.core.errors import JournalError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Plan, RunSettings, Trajectory, Verdict
-from interleave_thinker.backend.story.journal.journal import NAME as LOCK
-from interleave_thinker.backend.story.journal.journal import FolderLock, Journal
-from interleave_thinker.backend.story.journal.run_files import RunFiles
-from interleave_thinker.backend.story.journal.store import DrawRecord, JudgementRecord
+from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
@@ -148,29 +144,6 @@ def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path)
     assert shown.image is not None and shown.image not in [attempt.image for attempt in old]
 
 
-@pytest.mark.parametrize("kept", ["plan", "drawn", "judged"])
-def test_a_new_record_first_removes_the_old_story(tmp_path: Path, kept: str) -> None:
-    """A complete or partial record next to the old end would be read as part of a finished run."""
-    tell(tmp_path / "run", plan=Plan(steps=STORY.steps[:1]))
-    journal = Journal(tmp_path / "run")
-    end = tmp_path / "run" / "trajectory.json"
-    draw, judged = (next((tmp_path / "run" / name).glob("*.json")) for name in ("attempts", "verdicts"))
-    files, pictures = RunFiles(tmp_path / "run"), {"pictures": journal._picture}
-    old_draw = files.read_model(DrawRecord, "attempts", draw.name, hint="", context=pictures)
-    old_judged = files.read_model(JudgementRecord, "verdicts", judged.name, hint="")
-    assert old_draw and old_judged
-    seen: list[bool] = []
-    write = journal._files.write_model
-    journal._files.write_model = lambda *given: (seen.append(end.exists()), write(*given))[1]  # type: ignore[method-assign]
-    if kept == "plan":
-        journal.keep_plan(Plan(steps=STORY.steps[:1]), None)
-    elif kept == "drawn":
-        journal.keep_drawn(old_draw)
-    else:
-        journal.keep_judged(old_judged)
-    assert seen and not any(seen)
-
-
 def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Path) -> None:
     """Another planner replaces the plan; wherever it dies, the next run ends with the new planner's plan."""
     other = Plan(steps=STORY.steps[:1])
@@ -193,36 +166,3 @@ def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Pat
         assert trajectory.plan == other
         assert trajectory.identities.planner.startswith("another planner")
     assert operation > 20
-
-
-def test_only_one_process_at_a_time_takes_a_stale_lock(tmp_path: Path) -> None:
-    held = tmp_path / "held"
-    for _ in range(10):
-        (tmp_path / LOCK).write_text('{"pid": 4194304, "started": "before", "token": "x"}')
-        held.write_text("")
-        begin = time.time() + 0.03
-        children = []
-        for _ in range(4):
-            child = os.fork()
-            if child == 0:
-                code = 2
-                try:
-                    time.sleep(max(0.0, begin - time.time()))
-                    lock = FolderLock(tmp_path)
-                    lock.take()
-                    with held.open("a", buffering=1) as file:
-                        file.write("(")
-                        file.flush()
-                        time.sleep(0.01)
-                        file.write(")")
-                    lock.release()
-                    code = 0
-                except JournalError:
-                    code = 1
-                finally:
-                    os._exit(code)
-            children.append(child)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        assert 0 in codes
-        assert 2 not in codes
-        assert held.read_text() == "()" * codes.count(0)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support.journal_runs import edit
+from support.killed_runs import die_at
 from support.paused_runs import PLAN, REQUEST, Paused, images
-from support.small_agents import Counting, GeneratorError, OneInThree, OnePlan, Verdicts
+from support.small_agents import Counting, OneInThree, OnePlan, Verdicts
 
 from interleave_thinker.backend.core.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.core.types import Plan, RunSettings, Step, StopReason
 from interleave_thinker.backend.output.exporters.page import export
 from interleave_thinker.backend.story.approval import approve, approve_overdue
-from interleave_thinker.backend.story.journal.choices import CHOICES, ask_redraw, pick, read_choices
+from interleave_thinker.backend.story.journal.choices import ask_redraw, read_choices
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.run_files import plan_digest
 from interleave_thinker.backend.story.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.policy import choose, waiting_of
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import all_accepted, only_waits, stop_sentence, summarize
 from interleave_thinker.cli.progress import step_line
@@ -156,52 +159,6 @@ def test_a_skipped_step_has_no_image_and_the_next_edits_the_one_before(tmp_path:
     assert read_choices(tmp_path).skips == {}, "the newest decision counts"
 
 
-def test_a_pick_and_another_prompt_end_a_skip(tmp_path: Path) -> None:
-    story = Paused(tmp_path)
-    ended = decided_up_to(story, 2)
-    image = images(ended.trajectory)[1]
-    approve(tmp_path, skip=True)
-    assert story().waiting.step == 3
-    story.edit(PLAN.steps[0], Step(number=2, prompt="another image"), PLAN.steps[2])
-    assert story().waiting.step == 2 and story.drawn[0] == "another image"
-    story.edit(*PLAN.steps)
-    assert story().waiting.step == 3
-    pick(tmp_path, 2, image)
-    assert read_choices(tmp_path).skips == {}
-    assert images(story().trajectory)[1] == image
-
-
-def test_steps_are_inserted_deleted_and_reworded_while_the_first_stay(tmp_path: Path) -> None:
-    story = Paused(tmp_path)
-    decided_up_to(story, 2)
-    approve(tmp_path)
-    one, two, _ = PLAN.steps
-    story.edit(one, two, Step(number=3, prompt="a storm"), Step(number=4, prompt="image 3 at night"))
-    ended = story()
-    assert ended.waiting and ended.waiting.step == 3 and story.drawn[0] == "a storm"
-    assert all(prompt.startswith("a storm") for prompt in story.drawn)
-    approve(tmp_path)
-    story.edit(one, two, Step(number=3, prompt="a storm"))
-    done = story()
-    assert done.waiting is None and story.drawn == []
-    assert [one.step.prompt for one in done.trajectory.results] == ["image 1", "image 2", "a storm"]
-    assert done.trajectory.results[2].attempts[0].source == done.trajectory.results[1].image
-
-
-def test_a_failed_step_waits_and_is_retried(tmp_path: Path) -> None:
-    story = Paused(tmp_path, "at rejected steps", max_attempts=1)
-    story.generator = Counting(failures=[GeneratorError("Out of memory."), GeneratorError("Out of memory.")])
-    ended = story()
-    assert ended.waiting and (ended.waiting.step, ended.waiting.digest) == (1, None)
-    assert ended.waiting.reason is StopReason.error
-    with pytest.raises(SettingsError, match=r"Step 1 .* has no image"):
-        approve(tmp_path)
-    assert approve_overdue(tmp_path, 0.0) == ""
-    assert story().waiting == ended.waiting
-    done = story()
-    assert done.waiting is None and len(images(done.trajectory)) == 3
-
-
 class Clocks:
     """The clock of the machine, which can be set, and the one of the process, which cannot."""
 
@@ -271,16 +228,6 @@ def test_an_image_that_passed_is_asked_about_when_it_changes(tmp_path: Path) -> 
     assert ended.waiting.step == 2 and read_choices(story.folder).timed == {}
 
 
-def test_a_decision_by_hand_ends_the_wait(tmp_path: Path) -> None:
-    """Otherwise a time-out would replace the decision."""
-    story = Paused(tmp_path)
-    decided_up_to(story, 1)
-    request = {"planned": "image 1", "prompt": "a whale"}
-    choices = json.loads((tmp_path / CHOICES).read_text())
-    (tmp_path / CHOICES).write_text(json.dumps(choices | {"redraws": {"1": [request]}}))
-    assert waiting_for(tmp_path) is None and approve_overdue(tmp_path, 0.0) == ""
-
-
 @pytest.mark.parametrize(
     "decision",
     [{"redraw": "x", "skip": True}, {"use": 9}, {"use": 0}, {"step": 7}, {"step": 7, "skip": True}],
@@ -305,63 +252,12 @@ def test_a_plan_can_only_be_approved_and_a_finished_run_waits_for_nothing(tmp_pa
         approve(tmp_path)
 
 
-def test_a_run_without_pauses_is_written_as_before(tmp_path: Path) -> None:
-    story = Paused(tmp_path, "never")
-    done = story()
-    assert "pause" not in (tmp_path / "run.json").read_text(encoding="utf-8")
-    first = done.trajectory.results[0]
-    pick(tmp_path, 1, first.attempts[choose(first.attempts, story.settings)].image.digest)
-    assert json.loads((tmp_path / CHOICES).read_text()).keys() == {"format", "version", "steps"}
-    with pytest.raises(SettingsError, match="without a run folder"):
-        next(
-            run(
-                REQUEST,
-                Collaborators(story.planner, story.generator, story.critic),
-                RunSettings(pause="every step"),
-            )
-        )
-
-
-def test_a_paused_run_is_read_from_its_records(tmp_path: Path) -> None:
-    story = Paused(tmp_path)
-    ended = decided_up_to(story, 2)
-    (tmp_path / "trajectory.json").unlink()
-    assert load_trajectory(tmp_path) == ended.trajectory
-
-
-@pytest.mark.parametrize("pause", ["after the plan", "at rejected steps", "every step", "never"])
-def test_a_paused_story_only_waits(tmp_path: Path, pause: str) -> None:
-    """What it waits for is known from its trajectory, wherever that is stored."""
-    story = Paused(tmp_path, pause, max_attempts=2)
-    story.critic = Verdicts(True, False, False, True)
-    ended = story()
-    while ended.waiting:
-        known = waiting_of(ended.trajectory)
-        assert known == ended.waiting.model_copy(update={"since": 0.0, "choices": None})
-        assert only_waits(ended.trajectory) and not incomplete_line(ended.trajectory)
-        approve(tmp_path)
-        ended = story()
-    assert waiting_of(ended.trajectory) is None and not only_waits(ended.trajectory)
-
-
 def test_a_run_that_ended_early_does_not_wait(tmp_path: Path) -> None:
     story = Paused(tmp_path, "at rejected steps", max_draws=1, max_attempts=2)
     story.critic = Verdicts(True)
     ended = story()
     assert not ended.waiting and not only_waits(ended.trajectory)
     assert "2 steps not complete" in incomplete_line(ended.trajectory)
-
-
-def test_approved_images_count_as_the_critic_judged_them(tmp_path: Path) -> None:
-    story = Paused(tmp_path, max_attempts=2)
-    story.critic = Verdicts(True, False, False, True)
-    ended = story()
-    while ended.waiting:
-        approve(tmp_path)
-        ended = story()
-    sums = summarize(ended.trajectory)
-    assert (sums.accepted_steps, sums.picked_steps, sums.approved_steps) == (2, 0, 3)
-    assert "2 of 3 images accepted" in sums.sentence
 
 
 def test_an_approved_image_is_not_called_picked_by_hand(tmp_path: Path) -> None:
@@ -393,12 +289,41 @@ def test_an_approved_image_is_not_called_picked_by_hand(tmp_path: Path) -> None:
     assert page.count("Approved at attempt 1") == 2 * page.count("Attempt 1 picked by hand") > 0
 
 
-def test_an_approved_redraw_is_approved(tmp_path: Path) -> None:
-    story = Paused(tmp_path, "at rejected steps", max_attempts=2)
-    story.critic = Verdicts(False, False, False, *[True] * 4)
-    ended = story()
-    approve(tmp_path, redraw="another image")
-    ended = story()
-    assert ended.waiting and (ended.waiting.step, ended.waiting.attempt) == (1, 3)
-    approve(tmp_path)
-    assert stop_sentence(story().trajectory.results[0]) == "Approved at attempt 3"
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX")
+
+
+def decide(folder: Path, step: int | None) -> None:
+    """Decide about a pause: use the first attempt of step 1, one more attempt at step 2, skip step 3."""
+    if step == 1:
+        approve(folder, use=1)
+    elif step == 2 and 2 not in read_choices(folder).redraws:
+        approve(folder, redraw="a whale")
+    else:
+        approve(folder, skip=step == 3)
+
+
+def direct(folder: Path) -> Finished:
+    """Run the command and decide, until the story is complete."""
+    while True:
+        ended = Paused(folder)()
+        if ended.waiting is None:
+            return ended
+        decide(folder, ended.waiting.step)
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])])
+def test_death_before_every_write_of_a_directed_story(tmp_path: Path, every: int) -> None:
+    whole = direct(tmp_path / "whole")
+    assert [one.stop_reason.value for one in whole.trajectory.results] == ["picked", "picked", "skipped"]
+    operation = 0
+    while True:
+        operation += every
+        folder = tmp_path / f"run-{operation}"
+        if not die_at(operation, folder, partial(direct, folder), (".tmp",)):
+            break
+        before = {path.stem for path in folder.glob("attempts/*.json")}
+        ended = direct(folder)
+        assert images(ended.trajectory) == images(whole.trajectory), f"died before operation {operation}"
+        assert {path.stem for path in folder.glob("attempts/*.json")} >= before
+        assert not list(folder.rglob("*.tmp")) and waiting_for(folder) is None
+    assert operation > 60

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from support.small_agents import Counting, OnePlan, Verdicts
+from support.journal_runs import told
+from support.small_agents import OnePlan, Verdicts
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
@@ -26,7 +27,6 @@ from interleave_thinker.backend.core.types import (
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.pipelines.kinds import KINDS
 from interleave_thinker.backend.models.generators.wrappers import TO_SOURCE, EnhancedGenerator, color_matched
-from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished, SettingUnused
@@ -37,7 +37,6 @@ from interleave_thinker.backend.story.loop.external import (
     run_from_plan,
 )
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 REQUEST = Request(text="a story")
 
@@ -85,26 +84,13 @@ class Recording(FakeGenerator):
         return super().draw(prompt, source, seed)
 
 
-def told(plan: Plan = STORY, generator: Any = None, **rest: Any) -> Trajectory:
-    events = list(
-        run(
-            rest.get("request", REQUEST),
-            Collaborators(
-                rest.get("planner"), generator or Recording(), rest.get("critic"), cast=rest.get("cast")
-            ),
-            rest.get("settings", RunSettings()),
-            rest.get("store"),
-            None if "planner" in rest else plan,
-        )
-    )
-    last = events[-1]
-    assert isinstance(last, Finished)
-    return last.trajectory
+def played(plan: Plan | None = STORY, generator: Any = None, **rest: Any) -> Trajectory:
+    return told(plan, generator or Recording(), **rest)
 
 
 def test_the_model_is_told_and_shown_only_who_is_present() -> None:
     generator = Recording()
-    trajectory = told(generator=generator)
+    trajectory = played(generator=generator)
     assert generator.given == [
         (f"Mia wakes up. {TEXTS[0]} Image 1 shows Mia.", 1),
         (f"they leave. {TEXTS[1]} Image 2 shows Mia. Image 3 shows Tom.", 2),
@@ -125,21 +111,21 @@ def test_references_are_named_in_the_models_notation_after_its_own() -> None:
             return self
 
     generator = Marked()
-    told(generator=generator)
+    played(generator=generator)
     assert generator.given[1][0].endswith("<image4> shows Mia. <image5> shows Tom.")
 
 
 def test_the_number_of_references_is_limited_and_earlier_images_take_what_is_left() -> None:
     settings = RunSettings(source="all")
-    trajectory = told(generator=Recording(2), settings=settings, request=Request(text="a", images=(WHITE,)))
+    trajectory = played(generator=Recording(2), settings=settings, request=Request(text="a", images=(WHITE,)))
     first = trajectory.results[0].image
     beside = [result.attempts[0].beside for result in trajectory.results]
     assert beside == [(RED,), (RED, BLUE), (WHITE, first)]
-    assert told(generator=Recording(1)).results[1].attempts[0].beside == (RED,)
+    assert played(generator=Recording(1)).results[1].attempts[0].beside == (RED,)
 
 
 def test_the_source_is_never_a_reference() -> None:
-    trajectory = told(request=Request(text="from Mia's photo", images=(RED,)))
+    trajectory = played(request=Request(text="from Mia's photo", images=(RED,)))
     assert trajectory.results[0].attempts[0].source == RED
     assert trajectory.results[0].attempts[0].beside == ()
 
@@ -152,7 +138,7 @@ def test_a_model_of_one_image_gets_the_words_and_the_run_says_so() -> None:
     last = events[-1]
     assert isinstance(last, Finished) and last.trajectory.unused == ("cast_images",)
     words = STORY.model_copy(update={"cast": (MIA.model_copy(update={"images": ()}), TOM)})
-    assert told(words, Recording()).unused == ()
+    assert played(words, Recording()).unused == ()
 
 
 def test_a_wrapped_generator_without_settings_gets_the_words() -> None:
@@ -167,7 +153,7 @@ def test_a_wrapped_generator_without_settings_gets_the_words() -> None:
             return WHITE
 
     generator = Plain()
-    told(generator=color_matched(generator, TO_SOURCE))
+    played(generator=color_matched(generator, TO_SOURCE))
     assert generator.given == ["Mia wakes up. " + TEXTS[0], "they leave. " + TEXTS[1], "an empty street"]
 
 
@@ -176,7 +162,7 @@ def test_refined_prompts_are_followed_by_the_cast_too() -> None:
     refused = Verdict(success=False, refined_prompt="Mia wakes up in bed")
     critic = Verdicts(refused, True)
     plan = STORY.model_copy(update={"steps": STORY.steps[:1]})
-    told(plan, generator, critic=critic)
+    played(plan, generator, critic=critic)
     assert generator.given[1][0] == f"Mia wakes up in bed. {TEXTS[0]} Image 1 shows Mia."
     assert [one[2:] for one in critic.shown] == [
         ("Mia wakes up", "Mia wakes up"),
@@ -185,63 +171,33 @@ def test_refined_prompts_are_followed_by_the_cast_too() -> None:
 
 
 def test_every_change_of_the_cast_generates_only_the_steps_that_it_is_in(tmp_path: Path) -> None:
-    assert told(store=Journal(tmp_path / "run"))
+    assert played(store=Journal(tmp_path / "run"))
     again = Recording()
-    told(generator=again, store=Journal(tmp_path / "run"))
+    played(generator=again, store=Journal(tmp_path / "run"))
     assert again.given == []
     # Without a source image, a step does not depend on the steps before.
     steps = tuple(step.model_copy(update={"settings": StepSettings(source="text")}) for step in STORY.steps)
     free = STORY.model_copy(update={"steps": steps})
-    told(free, store=Journal(tmp_path / "free"))
+    played(free, store=Journal(tmp_path / "free"))
     for change in ({"traits": ("boy",)}, {"images": (StepImage(name="tom.png", picture=WHITE),)}):
         changed = free.model_copy(update={"cast": (MIA, TOM.model_copy(update=change))})
         generator = Recording()
-        told(changed, generator, store=Journal(tmp_path / "free"))
+        played(changed, generator, store=Journal(tmp_path / "free"))
         assert [prompt[:10] for prompt, _ in generator.given] == ["they leave"]
-
-
-def test_plans_without_a_cast_keep_their_identities(tmp_path: Path) -> None:
-    plain = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="add a sun")))
-    told(plain, store=Journal(tmp_path / "run"))
-    keys = [path.read_text() for path in (tmp_path / "run" / "attempts").glob("*.json")]
-    assert len(keys) == 2 and all("step=" not in text and "cast" not in text for text in keys)
-    assert "cast" not in (tmp_path / "run" / "plan.json").read_text()
-    assert "cast" not in (tmp_path / "run" / "trajectory.json").read_text()
-
-
-def test_a_run_with_a_cast_is_replayed_from_its_records(tmp_path: Path) -> None:
-    """Also if the model's limit was only known once the planner's plan had its cast."""
-    plain = STORY.model_copy(update={"cast": (), "steps": tuple(
-        step.model_copy(update={"cast": None}) for step in STORY.steps)})  # fmt: skip
-    for most in (0, 1, 15):
-        folder = tmp_path / str(most)
-        ended = told(
-            generator=Recording(most), planner=OnePlan(plain), cast=lambda _, __: STORY, store=Journal(folder)
-        )
-        (folder / "trajectory.json").unlink()
-        replayed = load_trajectory(folder)
-        assert replayed.results == ended.results and replayed.plan == STORY
 
 
 def test_a_cached_plan_gets_a_new_cast_without_planning_again(tmp_path: Path) -> None:
     plain = Plan(steps=(Step(number=1, prompt="Mia wakes up"),))
     planner = OnePlan(plain)
-    told(planner=planner, store=Journal(tmp_path / "run"))
+    played(None, planner=planner, store=Journal(tmp_path / "run"))
 
     def cast(_: Request, plan: Plan) -> Plan:
         return plan.model_copy(update={"cast": (MIA,)})
 
-    told(planner=planner, cast=cast, store=Journal(tmp_path / "run"))
-    later = told(planner=planner, store=Journal(tmp_path / "run"))
+    played(None, planner=planner, cast=cast, store=Journal(tmp_path / "run"))
+    later = played(None, planner=planner, store=Journal(tmp_path / "run"))
     assert later.plan.cast == (MIA,), "stored with the plan"
     assert Journal(tmp_path / "run").written_plan() is None, "it is still the planner's plan"
-
-
-def test_a_copied_story_is_reused(tmp_path: Path) -> None:
-    save_trajectory(told(), tmp_path / "copy")
-    generator = Recording()
-    told(generator=generator, store=Journal(tmp_path / "copy"))
-    assert generator.given == []
 
 
 def test_an_enhancer_gets_the_cast() -> None:
@@ -252,7 +208,7 @@ def test_an_enhancer_gets_the_cast() -> None:
             return Enhancement(prompt=prompt.upper())
 
     generator = Recording()
-    told(generator=EnhancedGenerator(generator, Loud().enhance, Loud.identity))
+    played(generator=EnhancedGenerator(generator, Loud().enhance, Loud.identity))
     assert generator.given[0][0] == f"Mia wakes up. {TEXTS[0]} Image 1 shows Mia.".upper()
 
 
@@ -268,14 +224,9 @@ def test_a_graph_of_the_user_gets_the_words(tmp_path: Path) -> None:
     assert trajectory.results[0].image == BLUE
 
 
-def test_counting_generators_without_step_settings_get_the_words() -> None:
-    generator = Counting()
-    assert told(generator=generator).results[0].attempts[0].cast is not None
-
-
 def test_facts_need_no_cast() -> None:
     generator = Recording()
-    told(Plan(steps=(Step(number=1, prompt="a street", facts=("it rains",)),)), generator)
+    played(Plan(steps=(Step(number=1, prompt="a street", facts=("it rains",)),)), generator)
     assert generator.given == [("a street. it rains.", 0)]
 
 
@@ -290,6 +241,6 @@ def test_wrappers_pass_on_how_their_model_names_images() -> None:
 
 def test_a_source_of_all_images_with_a_limit_of_one_is_an_error() -> None:
     with pytest.raises(SettingsError, match="most_images is 1"):
-        told(settings=RunSettings(source="all", most_images=1))
-    alone = told(settings=RunSettings(most_images=1)).results[1].attempts[0]
+        played(settings=RunSettings(source="all", most_images=1))
+    alone = played(settings=RunSettings(most_images=1)).results[1].attempts[0]
     assert alone.beside == () and alone.cast is not None, "the limit of the run: words alone"

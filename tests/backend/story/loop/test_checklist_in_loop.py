@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.small_agents import Counting, OnePlan, Verdicts
+from support.journal_runs import told
+from support.small_agents import Counting, Verdicts
 
 from interleave_thinker.backend.core.answers.reading import write_verdict
 from interleave_thinker.backend.core.errors import AnswerError, ChatError
@@ -24,16 +25,11 @@ from interleave_thinker.backend.core.types import (
     Verdict,
 )
 from interleave_thinker.backend.output.report.run_report import reasoning_shown
-from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
-from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.policy import (
     accepted,
     checklist_of,
     unchecked,
-    waiting_of,
     with_items,
 )
 from interleave_thinker.backend.story.loop.replay import load_trajectory
@@ -88,9 +84,7 @@ def tell(
     critic: Verdicts, plan: Plan = PLAN, journal: Journal | None = None, **settings: object
 ) -> Trajectory:
     options = RunSettings.model_validate({"max_attempts": 3, **settings})
-    last = list(run(REQUEST, Collaborators(None, Counting(), critic), options, journal, plan))[-1]
-    assert isinstance(last, Finished)
-    return last.trajectory
+    return told(plan, Counting(), critic, journal, settings=options)
 
 
 def test_a_failed_item_rejects_an_accepted_image_and_is_asked_for() -> None:
@@ -110,8 +104,8 @@ def test_a_failed_item_rejects_an_accepted_image_and_is_asked_for() -> None:
 
 def test_an_unanswered_item_leaves_the_step_not_checked(tmp_path: Path) -> None:
     critic = Checking([True, True], (None, 0.9))
-    told = tell(critic, journal=Journal(tmp_path / "run"))
-    first, second = told.results
+    whole = tell(critic, journal=Journal(tmp_path / "run"))
+    first, second = whole.results
     assert first.stop_reason is StopReason.unchecked and first.chosen == 0 and len(first.attempts) == 1
     assert second.stop_reason is StopReason.accepted, "the story goes on"
     verdict = first.attempts[0].verdict
@@ -122,14 +116,14 @@ def test_an_unanswered_item_leaves_the_step_not_checked(tmp_path: Path) -> None:
     )
     assert verdict_text(verdict) == "not checked: no answer: there are two boats"
     assert reasoning_shown(verdict).startswith("? there are two boats: no answer")
-    assert outcome(first.attempts[0], told.settings) is AttemptOutcome.not_checked
+    assert outcome(first.attempts[0], whole.settings) is AttemptOutcome.not_checked
     assert stop_sentence(first) == "Not checked: the critic did not answer the checklist"
-    assert not all_accepted(told) and summarize(told).sentence.startswith(
+    assert not all_accepted(whole) and summarize(whole).sentence.startswith(
         "2 steps · 2 images generated · 1 of 2"
     )
-    assert not_accepted(told) and load_trajectory(tmp_path / "run") == told
+    assert not_accepted(whole) and load_trajectory(tmp_path / "run") == whole
     resumed = Checking([])
-    assert tell(resumed, journal=Journal(tmp_path / "run")).results == told.results and not resumed.asked
+    assert tell(resumed, journal=Journal(tmp_path / "run")).results == whole.results and not resumed.asked
 
 
 def test_a_verdict_with_a_checklist_is_an_answer_to_learn() -> None:
@@ -156,11 +150,6 @@ def test_only_an_image_that_is_accepted_otherwise_is_not_checked() -> None:
         judged = with_items(Verdict(success=success, probability=probability), unanswered, "p")
         assert not accepted(judged, accept_at)
         assert unchecked(judged, accept_at) is expected
-
-
-def test_a_paused_run_waits_at_a_step_that_is_not_checked(tmp_path: Path) -> None:
-    story = tell(Checking([True], (None, 0.9)), journal=Journal(tmp_path), pause="at rejected steps")
-    assert waiting_of(story) is not None and len(story.results) == 1
 
 
 def test_what_a_critic_cannot_judge_is_shown_as_that() -> None:
@@ -199,9 +188,9 @@ def test_a_step_is_derived_a_checklist_only_if_asked() -> None:
 
 
 def test_a_critic_that_cannot_check_is_used_as_before() -> None:
-    told = tell(Verdicts(True, True))
-    assert [result.stop_reason for result in told.results] == [StopReason.accepted] * 2
-    assert told.unused == ("checklist",), "the run says that nothing was checked"
+    whole = tell(Verdicts(True, True))
+    assert [result.stop_reason for result in whole.results] == [StopReason.accepted] * 2
+    assert whole.unused == ("checklist",), "the run says that nothing was checked"
     assert tell(Verdicts(True, True), Plan(steps=PLAN.steps[1:])).unused == ()
     assert tell(Checking([True, True], (0.9, 0.9))).unused == ()
 
@@ -234,27 +223,3 @@ def test_a_failed_check_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
     again = Checking([True], (0.9, 0.9))
     assert len(tell(again, journal=Journal(tmp_path / "run")).results[0].attempts) == 1
     assert len(again.asked) == 1
-
-
-def test_an_unfinished_run_and_a_copy_keep_the_items(tmp_path: Path) -> None:
-    critic = Checking([True, True, True], (0.2, 0.9), (0.8, 0.9))
-    journal = Journal(tmp_path / "run")
-    events = run(
-        REQUEST, Collaborators(OnePlan(PLAN), Counting(), critic), RunSettings(max_attempts=3), journal
-    )
-    for event in events:
-        if type(event).__name__ == "StepFinished":
-            events.close()
-    loaded = load_trajectory(tmp_path / "run")
-    verdicts = [attempt.verdict for attempt in loaded.results[0].attempts]
-    assert [[item.passed for item in one.items] for one in verdicts if one] == [[False, True], [True, True]]
-    whole = tell(Checking([True, True, True], (0.2, 0.9), (0.8, 0.9)))
-    save_trajectory(whole, tmp_path / "copy")
-    again = Checking([])
-    assert tell(again, whole.plan, Journal(tmp_path / "copy")).results[0].attempts == tuple(
-        one.model_copy(update={"seconds": two.seconds})
-        for one, two in zip(
-            whole.results[0].attempts, load_trajectory(tmp_path / "copy").results[0].attempts, strict=True
-        )
-    )
-    assert not again.asked and not again.shown

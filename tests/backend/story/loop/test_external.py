@@ -171,28 +171,6 @@ def test_a_failed_generation_is_an_attempt_with_an_error(tmp_path: Path) -> None
     assert again.value.wanted == asked[0], "the next run requests it again"
 
 
-def test_a_step_continues_from_earlier_steps(tmp_path: Path) -> None:
-    first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
-    second = run_from_plan(REQUEST, PLAN, 3, None, 3, first.results)
-    assert second.source == first.results[0].image
-    whole, _ = carried_out(second, tmp_path)
-    assert [result.step.number for result in whole.results] == [1, 3]
-    assert whole.request == REQUEST and whole.plan == PLAN
-    assert load_trajectory(tmp_path) == whole
-
-
-def test_images_are_readable_before_the_next_attempt_exists(tmp_path: Path) -> None:
-    first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
-    attempts = ExternalAttempts(
-        run_from_plan(REQUEST, PLAN, 3, None, 3, first.results), "other", SETTINGS, tmp_path
-    )
-    with pytest.raises(DrawNeeded):
-        attempts.follow(OneInThree(), None, lambda event: None)
-    left = load_trajectory(tmp_path)
-    assert left.results[0] == first.results[0]
-    assert left.results[-1].stop_reason is StopReason.cancelled
-
-
 @pytest.mark.parametrize(
     ("number", "earlier", "message"),
     [

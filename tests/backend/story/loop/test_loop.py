@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
+from support.small_agents import ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
-from interleave_thinker.backend.core.errors import AnswerError, Cancelled, SettingsError
+from interleave_thinker.backend.core.errors import Cancelled, SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import (
     Attempt,
@@ -98,15 +98,6 @@ def test_one_attempt_calls_no_critic() -> None:
     assert [result.image for result in without.results] == [result.image for result in trajectory.results]
 
 
-def test_text_only_steps_generate_nothing() -> None:
-    generator = Counting()
-    words = Plan(steps=(Step(number=1, auxiliary_text="Once upon a time"),))
-    trajectory = tell(REQUEST, OnePlan(words), generator, OneInThree())
-    assert not generator.drawn
-    assert trajectory.results[0].stop_reason is StopReason.text_only
-    assert trajectory.results[0].image is None
-
-
 def test_attempts_count_generator_calls_and_the_best_is_kept() -> None:
     critic = Verdicts(*(Verdict(success=False, probability=p) for p in (0.1, 0.4, 0.2)))
     generator = Counting()
@@ -114,12 +105,6 @@ def test_attempts_count_generator_calls_and_the_best_is_kept() -> None:
     assert len(generator.drawn) == 3
     assert result.stop_reason is StopReason.attempts_used_up
     assert result.chosen == 1
-
-
-def test_keep_last() -> None:
-    critic = Verdicts(*(Verdict(success=False, probability=p) for p in (0.4, 0.1)))
-    settings = RunSettings(max_attempts=2, keep="last")
-    assert tell(REQUEST, OnePlan(HOUSE), Counting(), critic, settings).results[0].chosen == 1
 
 
 def test_last_attempt_need_not_be_judged() -> None:
@@ -282,15 +267,6 @@ def test_an_unreadable_verdict_keeps_the_prompt() -> None:
     assert result.stop_reason is StopReason.attempts_used_up
 
 
-def test_failed_planner_raises() -> None:
-    class Speechless(OnePlan):
-        def plan(self, request: Request) -> Plan:
-            raise AnswerError("No plan.", quote="blah")
-
-    with pytest.raises(AnswerError):
-        list(run(REQUEST, Collaborators(Speechless(), Counting())))
-
-
 def test_given_plan_needs_no_planner() -> None:
     trajectory = tell(REQUEST, None, Counting(), None, plan=HOUSE)
     assert trajectory.plan == HOUSE
@@ -362,14 +338,6 @@ def test_fake_images_depend_on_every_argument() -> None:
     assert {picture.size for picture in drawn} == {(16, 16)}
     with pytest.raises(SettingsError):
         open_generator("fake:huge")
-
-
-def test_a_whole_story_is_reproducible() -> None:
-    images = [
-        [result.image for result in tell(REQUEST, OnePlan(STORY), Counting(), OneInThree()).results]
-        for _ in range(2)
-    ]
-    assert images[0] == images[1]
 
 
 def test_a_story_starts_from_the_requests_first_image_or_the_first_generated_one() -> None:

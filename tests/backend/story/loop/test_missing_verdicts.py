@@ -1,25 +1,39 @@
-"""A run whose critic returns no verdicts stops after two of them with a reason, and can be resumed."""
+"""A critic without verdicts stops the run, and settings without effect are reported."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from support.small_agents import Counting, Verdicts
+from support.small_agents import STORY, Counting, OnePlan, Verdicts
 
 from interleave_thinker.backend.core.answers.reading import write_plan
 from interleave_thinker.backend.core.errors import AnswerError, ChatError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, StopReason, Verdict
+from interleave_thinker.backend.core.types import (
+    Fault,
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
 from interleave_thinker.backend.core.types.roles import CriticLike
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
+from interleave_thinker.backend.output.exporters.page import render
+from interleave_thinker.backend.output.report.run_report import report
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.journal.store import JudgeKey, JudgementRecord
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Event, Finished
+from interleave_thinker.backend.story.loop.events import Event, Finished, SettingUnused
+from interleave_thinker.backend.story.loop.judgements import MissingVerdicts
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import summarize
@@ -55,26 +69,46 @@ def test_two_missing_verdicts_stop_the_run_and_another_critic_resumes_it(tmp_pat
     assert len(generator.drawn) == 1, "both attempts of the first step were saved"
 
 
-def test_missing_verdicts_are_counted_over_steps_and_runs(tmp_path: Path) -> None:
-    generator = Counting()
-    with pytest.raises(AnswerError):
-        events(Verdicts(UNREADABLE, UNREADABLE), generator, tmp_path, attempts=2)
-    with pytest.raises(AnswerError):
-        events(Verdicts(UNREADABLE), generator, tmp_path, attempts=5)
-    assert len(generator.drawn) == 3
+KINDS = {"u": UNREADABLE, "r": WRONG, "c": Verdict(success=False, forced=True), "f": None}
+KEY = JudgeKey(critic="c", before=None, after="0" * 40, original_prompt="a", prompt_used="a")
 
 
 @pytest.mark.parametrize(
-    "answers",
+    ("heard", "error"),
     [
-        (UNREADABLE, WRONG, UNREADABLE, True, True),
-        (GONE, WRONG, GONE, True, True),
-        (GONE, UNREADABLE, GONE, True, True),
-        (GONE, True, GONE, True),
+        ("uu", AnswerError),
+        ("uru", None),
+        ("ff", ChatError),
+        ("frf", None),
+        ("fuf", None),
+        ("UU", None),
+        ("Uu", AnswerError),
+        ("Ff", ChatError),
+        ("cccccc", AnswerError),
+        ("CCCCCc", AnswerError),
+        ("CCCCCC", None),
+        ("rrrccc", None),
     ],
 )
-def test_a_verdict_between_them_is_no_row(tmp_path: Path, answers: tuple) -> None:
-    assert isinstance(events(Verdicts(*answers), Counting(), tmp_path)[-1], Finished)
+def test_missing_verdicts_in_a_row_stop_a_run(heard: str, error: type[Exception] | None) -> None:
+    """Capitals are recorded verdicts, which count and never stop: records can always be replayed."""
+    missing = MissingVerdicts("critic")
+
+    def hear(letter: str) -> None:
+        verdict = KINDS[letter.lower()]
+        fault = None if verdict else Fault(where="critic", message="No server.")
+        missing.hear(JudgementRecord(key=KEY, verdict=verdict, error=fault), letter.isupper())
+
+    for letter in heard[:-1]:
+        hear(letter)
+    with pytest.raises(error) if error else nullcontext():
+        hear(heard[-1])
+
+
+def test_images_judged_together_have_one_failure() -> None:
+    missing, fault = MissingVerdicts("critic"), Fault(where="critic", message="No server.")
+    for _ in range(3):
+        missing.hear(JudgementRecord(key=KEY, error=fault), False)
 
 
 def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_next(tmp_path: Path) -> None:
@@ -92,44 +126,6 @@ def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_n
     assert isinstance(finished, Finished)
     assert [result.stop_reason for result in finished.trajectory.results] == [StopReason.accepted] * 2
     assert generator.drawn == [] and len(critic.shown) == 2, "both images of the second step were saved"
-
-
-def test_failed_judgements_are_counted_over_steps(tmp_path: Path) -> None:
-    generator = Counting()
-    with pytest.raises(ChatError):
-        events(Verdicts(WRONG, GONE, GONE), generator, tmp_path, attempts=2)
-    assert len(generator.drawn) == 3
-
-
-def test_images_judged_together_count_as_one_judgment(tmp_path: Path) -> None:
-    class Together(Verdicts):
-        judges_together = True
-
-        def judge_together(
-            self, before: object, afters: Sequence[Picture], original_prompt: str, prompt_used: str
-        ) -> list[Verdict]:
-            return [self.judge(None, afters[0], original_prompt, prompt_used)] * len(afters)
-
-    settings = RunSettings(max_attempts=4, candidates=2)
-    generator = Counting()
-    critic = Together(GONE, True, True)
-    finished = list(run(REQUEST, Collaborators(None, generator, critic), settings, Journal(tmp_path), PLAN))[
-        -1
-    ]
-    assert isinstance(finished, Finished) and len(generator.drawn) == 6
-
-
-def test_the_stop_is_the_same_without_a_journal() -> None:
-    with pytest.raises(ChatError, match="No server: 503"):
-        list(run(REQUEST, Collaborators(None, Counting(), Verdicts(GONE, GONE)), RunSettings(), plan=PLAN))
-
-
-def test_recorded_missing_verdicts_do_not_stop_a_run(tmp_path: Path) -> None:
-    """Runs of earlier versions have such records and stay unchanged."""
-    with pytest.raises(AnswerError):
-        events(Verdicts(*[UNREADABLE] * 2), Counting(), tmp_path, attempts=2)
-    finished = events(Verdicts(True), Counting(), tmp_path, attempts=2)[-1]
-    assert isinstance(finished, Finished)
 
 
 def test_a_planner_as_critic_is_named_and_gets_no_retry() -> None:
@@ -172,14 +168,6 @@ def test_a_critic_that_only_writes_noise_stops_the_run(tmp_path: Path) -> None:
     assert len(finished.trajectory.results[0].attempts) == 1, "another critic judges the saved images"
 
 
-def test_a_resumed_run_counts_the_forced_verdicts_of_before(tmp_path: Path) -> None:
-    for drawn in (6, 1):
-        generator = Counting()
-        with pytest.raises(AnswerError, match="not readable"):
-            events(Critic(Broken([])), generator, tmp_path)
-        assert len(generator.drawn) == drawn
-
-
 @pytest.mark.parametrize("own", [REJECTED, EITHER])
 def test_a_critic_that_needs_the_form_now_and_then_goes_on(tmp_path: Path, own: str) -> None:
     """An answer that is not definite is not noise."""
@@ -200,3 +188,71 @@ def test_a_second_reply_that_is_not_constrained_is_the_critics_own() -> None:
     image = Picture(Image.new("RGB", (8, 8)))
     for chat, choice in ((ScriptedChat(["?", REJECTED]), "retry"), (Broken(["?", REJECTED]), "never")):  # type: ignore[list-item]
         assert not Critic(chat, constrained_decoding=choice).judge(None, image, "a", "a").forced  # type: ignore[arg-type]
+
+
+SURE = Verdict(success=True, probability=0.9)
+SAID = "accept_at had no effect: the critic reports no probabilities"
+
+
+def carried_out(
+    critic: object, folder: Path, accept_at: float | None = 0.8, generator: Counting | None = None
+) -> tuple[list[str], Trajectory]:
+    settings = RunSettings(max_attempts=2, accept_at=accept_at)
+    drawer = generator or Counting()
+    events = list(run(REQUEST, Collaborators(OnePlan(STORY), drawer, critic), settings, Journal(folder)))
+    assert isinstance(events[-1], Finished)
+    told = [event.setting for event in events if isinstance(event, SettingUnused)]
+    return told, events[-1].trajectory
+
+
+def test_accept_at_without_probabilities_is_reported_once_everywhere(tmp_path: Path) -> None:
+    told, trajectory = carried_out(Verdicts(True, False, True, True), tmp_path)
+    assert told == ["accept_at"] and trajectory.unused == ("accept_at",)
+    assert SAID in report(trajectory) and SAID in render(trajectory)
+    assert load_trajectory(tmp_path) == trajectory
+    (tmp_path / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path).unused == ("accept_at",), "as recorded"
+    told, _ = carried_out(Verdicts(), tmp_path)
+    assert told == ["accept_at"], "once per run, also of one that only reads"
+
+
+@pytest.mark.parametrize(
+    ("answers", "accept_at"),
+    [((SURE,) * 3, 0.8), ((True,) * 3, None), ((Verdict(success=None), SURE, SURE, SURE), 0.8)],
+)
+def test_settings_with_an_effect_are_not_reported(
+    tmp_path: Path, answers: tuple, accept_at: float | None
+) -> None:
+    told, trajectory = carried_out(Verdicts(*answers), tmp_path, accept_at)
+    assert told == [] and "had no effect" not in report(trajectory)
+    assert "unused" not in trajectory.model_dump(), "earlier versions read it"
+
+
+def test_constrained_decoding_that_a_backend_cannot_do_is_named() -> None:
+    class Constraining(ScriptedChat):
+        constrains_replies = True
+
+    assert Critic(ScriptedChat([]), constrained_decoding="always").unused_settings == (
+        "constrained_decoding",
+    )
+    assert Critic(ScriptedChat([])).unused_settings == (), "it was not set"
+
+    class Unasked(ScriptedChat):
+        @property
+        def constrains_replies(self) -> bool:
+            raise AssertionError("asked, which warns of a missing library, although no reply needs it")
+
+    assert Critic(Unasked([])).unused_settings == ()
+    assert Critic(Constraining([]), constrained_decoding="always").unused_settings == ()
+
+
+def test_a_setting_that_is_rejected_during_the_run_is_reported_then(tmp_path: Path) -> None:
+    class Rejecting(Verdicts):
+        unused_settings = ()
+
+        def judge(self, *asked: object) -> Verdict:
+            self.unused_settings = ("constrained_decoding",)
+            return super().judge(*asked)
+
+    told, trajectory = carried_out(Rejecting(*[SURE] * 3), tmp_path)
+    assert told == ["constrained_decoding"] and trajectory.unused == ("constrained_decoding",)

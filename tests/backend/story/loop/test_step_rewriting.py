@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,6 @@ from support.small_agents import Counting, OnePlan, Verdicts
 from interleave_thinker.backend.core.errors import Cancelled
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import (
-    MAX_TEXT,
-    CheckedItem,
-    ChecklistItem,
     Plan,
     Request,
     RunSettings,
@@ -26,7 +22,6 @@ from interleave_thinker.backend.core.types import (
     Verdict,
 )
 from interleave_thinker.backend.core.types.roles import CriticLike
-from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.journal.choices import ask_redraw, pick, skip_step
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
@@ -113,21 +108,6 @@ def test_rewritten_steps_count_for_the_limit_of_images() -> None:
     assert len(exact.drawn) == 3 and not rewriter.asked, "no image is left for it"
 
 
-def test_a_run_resumes_after_a_rewrite_without_asking_again(tmp_path: Path) -> None:
-    rewriter, generator = Rewriter(), Counting()
-    _, trajectory = told(
-        True, False, False, True, True,
-        rewriter=rewriter, generator=generator, store=Journal(tmp_path), planner=OnePlan(PLAN),
-    )  # fmt: skip
-    again = Counting()
-    _, resumed = told(rewriter=rewriter, generator=again, store=Journal(tmp_path), planner=OnePlan(PLAN))
-    assert not again.drawn and len(rewriter.asked) == 1
-    assert resumed.plan == trajectory.plan and resumed.identities.planner == trajectory.identities.planner
-    assert [one.image for one in load_trajectory(tmp_path).results] == [
-        one.image for one in trajectory.results
-    ]
-
-
 def cancelled(generator: Counting, rewriter: Rewriter, *verdicts: bool) -> tuple[list[Any], Trajectory]:
     """Return the events of a run that is cancelled, and its trajectory."""
     events: list[Any] = []
@@ -199,10 +179,9 @@ class Folder:
         return last.trajectory
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_a_resumed_run_keeps_to_the_limit_of_images(tmp_path: Path, given: bool) -> None:
+def test_a_resumed_run_keeps_to_the_limit_of_images(tmp_path: Path) -> None:
     """The attempts before a rewrite are in no result, and still count after the run was killed."""
-    folder = Folder(tmp_path, given, max_draws=4)
+    folder = Folder(tmp_path, False, max_draws=4)
     with pytest.raises(RuntimeError):
         folder(dies_at=WHOLE)
     assert len(folder.drawn) == 3
@@ -231,14 +210,13 @@ def test_a_rewritten_step_is_not_rewritten_again(tmp_path: Path, given: bool) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fork is POSIX")
-@pytest.mark.parametrize("given", [False, True])
-def test_death_before_every_write_of_a_rewritten_story(tmp_path: Path, given: bool) -> None:
+def test_death_before_every_write_of_a_rewritten_story(tmp_path: Path) -> None:
     """The plan is never lost: no agent may answer differently after a kill."""
-    whole = Folder(tmp_path / "whole", given)()
+    whole = Folder(tmp_path / "whole", False)()
     operation = 0
     while True:
         operation += 1
-        folder = Folder(tmp_path / f"run-{operation}", given)
+        folder = Folder(tmp_path / f"run-{operation}", False)
         if not die_at(operation, folder.folder, folder, ("plan.json", "run.json")):
             break
         attempted = list(folder.folder.glob("attempts/*.json"))
@@ -278,42 +256,3 @@ def test_a_decision_during_the_rewrite_counts(tmp_path: Path, decision: str) -> 
         assert second.attempts[-1].prompt == "a blue thing" and second.chosen == len(second.attempts) - 1
     else:
         assert second.step.prompt == "my own words"
-
-
-def test_a_prompt_that_does_not_fit_leaves_the_plan(tmp_path: Path) -> None:
-    for place, prompt in enumerate(("x" * (MAX_TEXT - 5), " \n ")):
-        folder = Folder(tmp_path / str(place), given=False)
-        folder.rewriter = Rewriter(prompt)
-        assert folder().plan == PLAN and load_trajectory(tmp_path / str(place)).plan == PLAN
-
-
-def test_images_of_one_call_count_once_for_the_limit() -> None:
-    class Pairs(Counting):
-        draws_several = True
-
-        def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
-            return self.draw(prompt, source, seed), FakeGenerator(16).draw(prompt, source, seed + 1)
-
-    generator = Pairs()
-    settings = RunSettings(max_attempts=2, max_draws=5)
-    *_, last = run(
-        REQUEST, Collaborators(None, generator, OnlyFromText(), rewriter=Rewriter()), settings, plan=PLAN
-    )
-    assert isinstance(last, Finished)
-    assert len(generator.drawn) == 5 and [len(one.attempts) for one in last.trajectory.results] == [2, 2, 2]
-
-
-def test_a_derived_checklist_is_not_about_the_style() -> None:
-    class Answers(OnlyFromText):
-        checks_items = True
-
-        def check(self, before: object, after: object, original: str, items: Sequence[ChecklistItem]) -> Any:
-            asked.append([item.text for item in items])
-            return tuple(CheckedItem(text=item.text, kind=item.kind, passed=True) for item in items)
-
-    asked: list[list[str]] = []
-    plan = Plan(steps=(Step(number=1, prompt="a"), Step(number=2, prompt="b")), style="Two colors on paper")
-    settings = RunSettings(max_attempts=1 + 1, derive_checklist=True)
-    rewriter = Rewriter("three boats on a lake")
-    list(run(REQUEST, Collaborators(None, Counting(), Answers(), rewriter=rewriter), settings, plan=plan))
-    assert asked and all("color" not in text for texts in asked for text in texts)

@@ -1,4 +1,4 @@
-"""Settings of single steps: source, generation, number of attempts; none is ignored."""
+"""Settings of single steps, none of which is ignored, and steps without an image."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
+from support.journal_runs import told
 from support.small_agents import Counting, GeneratorError, Verdicts
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.generator import Generator
 from interleave_thinker.backend.core.types import (
     Attempt,
     Plan,
@@ -22,7 +23,8 @@ from interleave_thinker.backend.core.types import (
     Trajectory,
 )
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
-from interleave_thinker.backend.models.generators.wrappers import TO_FIRST, TO_SOURCE, color_matched
+from interleave_thinker.backend.models.generators.wrappers import TO_SOURCE, color_matched
+from interleave_thinker.backend.pipeline.pipeline import Pipeline
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
@@ -30,6 +32,7 @@ from interleave_thinker.backend.story.loop.external import first_draw, run_from_
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.policy import attempt_seed, redraw_seed
 from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker.backend.story.outcomes import all_accepted
 
 REQUEST = Request(text="a story")
 GIVEN = Request(text="a story", images=(Picture.white((16, 16)),))
@@ -41,15 +44,6 @@ def plan(*settings: dict[str, Any]) -> Plan:
         for number, one in enumerate(settings, 1)
     )
     return Plan(steps=tuple(steps))
-
-
-def told(told_plan: Plan, generator: Generator | None = None, critic=None, **rest: Any) -> Trajectory:
-    settings, request = rest.get("settings", RunSettings()), rest.get("request", REQUEST)
-    generator = generator or FakeGenerator(16)
-    events = run(request, Collaborators(None, generator, critic), settings, rest.get("store"), told_plan)
-    last = list(events)[-1]
-    assert isinstance(last, Finished)
-    return last.trajectory
 
 
 def test_a_step_edits_its_own_source() -> None:
@@ -76,18 +70,9 @@ def test_a_step_has_its_own_first_seed_and_number_of_attempts() -> None:
     assert [attempt.seed for attempt in same.results[0].attempts] == [5, 5]
 
 
-def test_a_step_with_attempts_is_judged_in_a_run_without_judging() -> None:
-    trajectory = told(
-        plan({}, {"tries": 2}), Counting(), Verdicts(False, True), settings=RunSettings(max_attempts=1)
-    )
-    assert [len(result.attempts) for result in trajectory.results] == [1, 2]
-    assert [result.stop_reason.value for result in trajectory.results] == ["unjudged", "accepted"]
-
-
-@pytest.mark.parametrize("match", ["off", TO_SOURCE, TO_FIRST])
-def test_denoise_and_negative_are_used_and_cached(tmp_path: Path, match: str) -> None:
+def test_denoise_and_negative_are_used_and_cached(tmp_path: Path) -> None:
     def drawn(*settings: dict[str, Any]) -> Trajectory:
-        generator = color_matched(FakeGenerator(16), match)
+        generator = color_matched(FakeGenerator(16), TO_SOURCE)
         return told(plan(*settings), generator, store=Journal(tmp_path))
 
     plain = drawn({}, {})
@@ -97,8 +82,7 @@ def test_denoise_and_negative_are_used_and_cached(tmp_path: Path, match: str) ->
     assert records == 3 and drawn({}, {"denoise": 0.5, "negative": "people"}) == own
     assert len(list((tmp_path / "attempts").iterdir())) == records
     (tmp_path / "trajectory.json").unlink()
-    # Who matches to the first image names it in its identity, which a reader of an unfinished run lacks.
-    assert match == TO_FIRST or load_trajectory(tmp_path) == own
+    assert load_trajectory(tmp_path) == own
 
 
 class WithLoras(FakeGenerator):
@@ -116,7 +100,7 @@ class WithLoras(FakeGenerator):
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 8}, {"tries": 3}, {"size": "32x32"}, {"lora": "b.safetensors"}, {"lora_strength": 0.5}],
+    [{"seed": 8}, {"tries": 3}, {"lora": "b.safetensors"}],
     ids=str,
 )
 def test_a_changed_setting_generates_that_step_and_those_after_it_again(
@@ -182,13 +166,10 @@ def test_a_missing_lora_or_impossible_size_is_an_error_before_the_first_step(tmp
         (({"source": 3}, {}), "Step 1 edits the image of step 3"),
         (({}, {"source": "anchor"}), "Step 2 edits the request's first image, but the request has none"),
         (({}, {"denoise": 0.4}), "Step 2 sets its own denoise, but this generator does not support denoise"),
-        (({"negative": "x"},), "Step 1 sets its own negative"),
-        (({"size": "64x64"},), "Step 1 sets its own size"),
         (
             ({"size": "64x64"}, {"lora": "a.safetensors"}, {"size": "32x32"}),
             "Steps 1, 3 set their own size, but this generator does not support size ",
         ),
-        (({"lora": "a.safetensors"},), "Step 1 sets its own lora, but this generator does not support lora"),
     ],
 )
 def test_unsupported_settings_are_rejected_before_the_first_step(settings, reason: str) -> None:
@@ -205,13 +186,6 @@ def test_a_missing_source_image_is_an_error_of_the_step() -> None:
     assert results[2].stop_reason is StopReason.error and fault is not None
     assert fault.message == "Step 1, which this step edits, does not have an image."
     assert results[3].attempts[0].source == results[1].image
-
-
-def test_a_plan_without_settings_is_written_as_before() -> None:
-    assert "settings" not in plan({}).steps[0].model_dump(mode="json")
-    own = plan({"source": 1, "seed": 3, "negative": ""})
-    assert own.steps[0].model_dump(mode="json")["settings"] == {"source": 1, "seed": 3, "negative": ""}
-    assert Plan.model_validate_json(own.model_dump_json()) == own
 
 
 def test_nodes_of_a_graph_generate_a_step_from_its_source() -> None:
@@ -241,3 +215,44 @@ def test_a_redraw_differs_and_keeps_the_steps_seed_under_the_seed_rule() -> None
     assert redraw_seed(step, other, 1, "a", drawn) != same[0]
     pictures = {FakeGenerator(16).draw("a", None, seed).digest for seed in (77, *same)}
     assert len(pictures) == 3
+
+
+FRAME = Picture(Image.new("RGB", (32, 24), "navy"))
+TEXT_REQUEST = Request(text="<image> Name the sub-tasks.", images=(FRAME,))
+TEXTS = Plan(
+    steps=(
+        Step(number=1, name="Reach", auxiliary_text="The gripper moves above the cube."),
+        Step(number=2, name="Grasp", auxiliary_text="The fingers close."),
+    )
+)
+MIXED = Plan(steps=(*TEXTS.steps, Step(number=3, prompt="a cube"), Step(number=4, prompt="a bowl")))
+
+
+def carried_out(plan: Plan, settings: RunSettings, folder: Path) -> Trajectory:
+    last = list(run(TEXT_REQUEST, Collaborators(), settings, Journal(folder), plan))[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+@pytest.mark.parametrize("source", ["previous", "all"])
+def test_a_plan_of_texts_needs_no_generator(tmp_path: Path, source: str) -> None:
+    made = carried_out(TEXTS, RunSettings.model_validate({"source": source}), tmp_path)
+    assert [one.stop_reason for one in made.results] == [StopReason.text_only] * 2
+    assert made.identities.generator == made.identities.critic == ""
+    assert all_accepted(made)
+    read = load_trajectory(tmp_path)
+    assert read == made and read.request.images == (FRAME,)
+
+
+def test_a_step_with_a_prompt_needs_one_and_the_plan_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="Steps 3, 4 generate images, but the run has no generator"):
+        carried_out(MIXED, RunSettings(), tmp_path)
+    assert (tmp_path / "plan.json").exists(), "it can be edited there"
+
+
+def test_the_library_opens_no_model_for_a_plan_of_texts() -> None:
+    pipeline = Pipeline(generator="diffusers:/nowhere", critic="transformers:/nowhere")
+    made = pipeline("Name them.", plan=TEXTS).trajectory
+    assert [one.step.name for one in made.results] == ["Reach", "Grasp"]
+    with pytest.raises(SettingsError, match="no generator"):
+        Pipeline(generator=None, critic=None)("Name them.", plan=MIXED)

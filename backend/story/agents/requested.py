@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ....core.types import MAX_STEPS, Request
+from ...core.types import MAX_STEPS, Request
 
 MAX_READ = 20_000
 """Maximum length, in characters, of the part of a request that is read."""

@@ -1,4 +1,4 @@
-"""The user requests one more attempt at a step: it is generated next, and is the result."""
+"""The user picks another attempt of a step, or requests one more."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from interleave_thinker.backend.story.journal.choices import (
     MAX_REDRAWS,
     Choices,
     ask_redraw,
-    newest_redraws,
     pick,
     read_choices,
 )
@@ -186,43 +185,6 @@ def test_a_redraw_for_another_plan_is_ignored(tmp_path: Path) -> None:
     assert generator.drawn == ["a house", "a house, better"]
 
 
-def test_a_redraw_fits_a_plan_with_a_style(tmp_path: Path) -> None:
-    styled = PLAN.model_copy(update={"style": "In watercolour."})
-    for asked in (False, True):
-        if asked:
-            ask_redraw(tmp_path, 2, "a blue whale")
-        generator = CountingGenerator()
-        list(
-            run(
-                REQUEST,
-                Collaborators(None, generator, SecondIsRight()),
-                RunSettings(),
-                Journal(tmp_path),
-                styled,
-            )
-        )
-    assert generator.drawn[0] == "a blue whale", "the user's prompt is used unchanged"
-    assert newest_redraws(tmp_path) == {2: 1}
-
-
-def test_without_a_critic_a_step_is_redrawn_too(tmp_path: Path) -> None:
-    story(tmp_path, critic=False)
-    ask_redraw(tmp_path, 2)
-    second, drawn = story(tmp_path, critic=False)
-    assert drawn == ["picture 2", "picture 3"]
-    assert (second.results[1].chosen, second.results[1].stop_reason) == (1, StopReason.unjudged)
-
-
-def test_the_seed_rule_applies_to_the_users_prompt(tmp_path: Path) -> None:
-    first, _ = story(tmp_path, seed_rule="every step")
-    ask_redraw(tmp_path, 2, "a blue whale")
-    ask_redraw(tmp_path, 1)
-    second, _ = story(tmp_path, seed_rule="every step")
-    seed = first.results[1].attempts[0].seed
-    assert second.results[1].attempts[-1].seed == seed, "only the prompt changes"
-    assert second.results[0].attempts[-1].seed != first.results[0].attempts[0].seed
-
-
 def test_a_failed_redraw_keeps_the_result_and_is_retried(tmp_path: Path) -> None:
     story(tmp_path)
     ask_redraw(tmp_path, 3, FAILS)
@@ -235,14 +197,6 @@ def test_a_failed_redraw_keeps_the_result_and_is_retried(tmp_path: Path) -> None
     assert (result.chosen, result.stop_reason) == (1, StopReason.accepted) and result.attempts[2].error
     again, drawn = story(tmp_path)
     assert drawn == [FAILS] and again.results[2].chosen == 2
-
-
-def test_a_run_without_redraws_is_written_as_before(tmp_path: Path) -> None:
-    story(tmp_path)
-    written = (tmp_path / "trajectory.json").read_text(encoding="utf-8")
-    assert "redraw" not in written
-    pick(tmp_path, 1, digest(load_trajectory(tmp_path).results[0], 0))
-    assert "redraws" not in (tmp_path / CHOICES).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("redraws", [0, 1, 3])
@@ -334,3 +288,65 @@ def test_a_redraw_of_an_earlier_step_waits_for_the_next_run(tmp_path: Path) -> N
     assert len(first.results[0].attempts) == 2
     second, drawn = story(tmp_path)
     assert drawn[0] == "a red sea" and second.results[0].chosen == 2
+
+
+def test_a_picked_attempt_becomes_the_result_and_only_later_steps_are_generated(tmp_path: Path) -> None:
+    first, drawn = story(tmp_path)
+    assert len(drawn) == 6
+    pick(tmp_path, 2, digest(first.results[1], 0))
+    second, drawn = story(tmp_path)
+    assert drawn == ["picture 3", "picture 3, better"]
+    result = second.results[1]
+    assert (result.chosen, result.stop_reason) == (0, StopReason.picked)
+    assert len(result.attempts) == 2, "the other attempts stay to be compared and picked again"
+    assert stop_sentence(result) == "Attempt 1 picked by hand"
+    assert second.results[2].attempts[0].source == result.image
+    assert load_trajectory(tmp_path) == second
+    (tmp_path / "trajectory.json").unlink()
+    assert [one.chosen for one in load_trajectory(tmp_path).results] == [1, 0, 1]
+
+
+def test_a_picked_step_gets_no_further_attempts(tmp_path: Path) -> None:
+    """If it was picked before its attempts were used up, nothing new is generated for it."""
+    first, _ = story(tmp_path, accept_at=1.0, max_attempts=1)
+    pick(tmp_path, 1, digest(first.results[0], 0))
+    second, drawn = story(tmp_path)
+    assert [one.stop_reason for one in second.results] == [StopReason.picked, *[StopReason.accepted] * 2]
+    assert drawn == ["picture 2, better", "picture 3", "picture 3, better"]
+
+
+def test_a_choice_that_no_longer_fits_is_passed_over(tmp_path: Path) -> None:
+    first, _ = story(tmp_path)
+    pick(tmp_path, 2, digest(first.results[0], 0))
+    assert story(tmp_path)[0] == first
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"steps": {"0": "' + "a" * 40 + '"}}', '{"steps": {"1": "../x"}}', "{"]
+)
+def test_a_damaged_file_gives_one_clear_error(tmp_path: Path, content: str) -> None:
+    story(tmp_path)
+    (tmp_path / CHOICES).write_text(content)
+    with pytest.raises(JournalError, match=r"choices\.json"):
+        story(tmp_path)
+
+
+@pytest.mark.parametrize("picture", ["f" * 40, "../run", "", "f" * 40 + "\n"])
+def test_only_images_of_the_run_can_be_picked(tmp_path: Path, picture: str) -> None:
+    story(tmp_path)
+    with pytest.raises(JournalError):
+        pick(tmp_path, 1, picture)
+    assert read_choices(tmp_path).steps == {}
+
+
+@pytest.mark.parametrize("step", [999, 2**40])
+def test_only_steps_of_the_plan_can_be_picked_for(tmp_path: Path, step: int) -> None:
+    trajectory, _ = story(tmp_path)
+    picture = digest(trajectory.results[0], 0)
+    for chosen in (picture, None):
+        with pytest.raises(JournalError, match=f"Step {step} of the run .* is text only"):
+            pick(tmp_path, step, chosen)
+    assert not (tmp_path / CHOICES).exists()
+    # A step that the plan has no more is given back all the same.
+    (tmp_path / CHOICES).write_text(json.dumps({"steps": {str(step): picture}}))
+    assert pick(tmp_path, step, None).steps == {}

@@ -1,14 +1,14 @@
-"""A generator with a prompt enhancer in the loop: what the image model, the critic and the journal get."""
+"""What becomes of a prompt in the loop: style, enhancer, and what critic and journal get."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
-from support.small_agents import Counting, Verdicts
+from support.journal_runs import told
+from support.small_agents import Counting, OnePlan, Verdicts
 
 from interleave_thinker.backend.core.errors import ChatError
 from interleave_thinker.backend.core.seams.generator import Generator
@@ -21,6 +21,7 @@ from interleave_thinker.backend.core.types import (
     StepSettings,
     Trajectory,
     Verdict,
+    in_style,
 )
 from interleave_thinker.backend.core.types.values import MAX_TEXT
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
@@ -31,8 +32,8 @@ from interleave_thinker.backend.models.generators.wrappers import (
     color_matched,
 )
 from interleave_thinker.backend.output.exporters import page
+from interleave_thinker.backend.output.exporters.record import export, read_record
 from interleave_thinker.backend.output.report.run_report import report
-from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
@@ -66,16 +67,13 @@ def enhanced(generator: Any, enhancer: Longer) -> EnhancedGenerator:
     return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)
 
 
-def told(generator: Generator, critic: Any = None, store: Any = None, **rest: Any) -> Trajectory:
-    settings, plan = RunSettings(**rest.pop("settings", {})), rest.pop("plan", PLAN)
-    last = list(run(REQUEST, Collaborators(None, generator, critic), settings, store, plan))[-1]
-    assert isinstance(last, Finished)
-    return last.trajectory
+def drawn(generator: Generator, critic: Any = None, store: Any = None, **rest: Any) -> Trajectory:
+    return told(rest.pop("plan", PLAN), generator, critic, store, **rest)
 
 
 def test_only_the_image_model_gets_the_enhanced_prompt() -> None:
     drawer, enhancer, critic = Counting(), Longer(), Verdicts(REFUSED, True, True)
-    first, second = told(enhanced(drawer, enhancer), critic).results
+    first, second = drawn(enhanced(drawer, enhancer), critic).results
     assert [prompt for prompt, _, _ in drawer.drawn] == [
         "a house, drawn with care",
         "a red house, drawn with care",
@@ -95,53 +93,34 @@ def test_only_the_image_model_gets_the_enhanced_prompt() -> None:
 
 def test_a_prompt_is_enhanced_once_for_text_and_once_for_edits() -> None:
     enhancer, same = Longer(), [Step(number=number, prompt="a house") for number in (1, 2, 3)]
-    told(enhanced(Counting(), enhancer), Verdicts(False, True, True, True), plan=Plan(steps=tuple(same)))
+    drawn(enhanced(Counting(), enhancer), Verdicts(False, True, True, True), plan=Plan(steps=tuple(same)))
     assert enhancer.asked == [("a house", False), ("a house", True)]
-
-
-def test_without_an_enhancer_identities_and_records_are_as_before(tmp_path: Path) -> None:
-    plain = told(Counting(), Verdicts(True, True), Journal(tmp_path))
-    records = [json.loads(path.read_text()) for path in (tmp_path / "attempts").iterdir()]
-    assert all("enhancement" not in record for record in records)
-    assert plain.identities.generator == Counting().identity
-    assert "enhancement" not in (tmp_path / "trajectory.json").read_text()
-    assert load_trajectory(tmp_path) == plain
 
 
 def test_a_run_is_resumed_from_its_records(tmp_path: Path) -> None:
     plans = Plan(steps=(*PLAN.steps, Step(number=3, prompt="add a sun")))
     verdicts = (REFUSED, True, True, True)
-    whole = told(enhanced(Counting(), Longer()), Verdicts(*verdicts), Journal(tmp_path), plan=plans)
+    whole = drawn(enhanced(Counting(), Longer()), Verdicts(*verdicts), Journal(tmp_path), plan=plans)
     drawer, enhancer = Counting(), Longer()
-    again = told(enhanced(drawer, enhancer), Verdicts(), Journal(tmp_path), plan=plans)
+    again = drawn(enhanced(drawer, enhancer), Verdicts(), Journal(tmp_path), plan=plans)
     assert again == whole and not drawer.drawn and not enhancer.asked
     (tmp_path / "trajectory.json").unlink()
     assert load_trajectory(tmp_path) == whole
     # The last image is lost; its prompt was enhanced at the step before, and the record has the text.
     digest = whole.results[2].attempts[0].image.digest  # pyright: ignore[reportOptionalMemberAccess]
     (tmp_path / "pictures" / f"{digest}.png").unlink()
-    again = told(enhanced(drawer, enhancer), Verdicts(True), Journal(tmp_path), plan=plans)
+    again = drawn(enhanced(drawer, enhancer), Verdicts(True), Journal(tmp_path), plan=plans)
     assert [one.image for one in again.results] == [one.image for one in whole.results]
     assert [prompt for prompt, _, _ in drawer.drawn] == ["add a sun, edited with care"] and not enhancer.asked
     # Another enhancer is another generator.
     enhancer.identity = "another"
-    told(enhanced(drawer, enhancer), Verdicts(*verdicts), Journal(tmp_path), plan=plans)
+    drawn(enhanced(drawer, enhancer), Verdicts(*verdicts), Journal(tmp_path), plan=plans)
     assert len(drawer.drawn) == 5
-
-
-def test_a_copied_story_keeps_the_enhanced_prompts(tmp_path: Path) -> None:
-    whole = told(enhanced(Counting(), Longer()), Verdicts(REFUSED, True, True))
-    folder = save_trajectory(whole, tmp_path / "copy")
-    (folder / "trajectory.json").unlink()
-    copied = load_trajectory(folder)
-    assert [one.enhancement for step in copied.results for one in step.attempts] == [
-        one.enhancement for step in whole.results for one in step.attempts
-    ]
 
 
 def test_a_failing_enhancer_is_a_failed_attempt_and_is_asked_again() -> None:
     drawer, enhancer = Counting(), Longer(ChatError("The server is down.", "Restart it."))
-    first, _ = told(enhanced(drawer, enhancer), Verdicts(True, True)).results
+    first, _ = drawn(enhanced(drawer, enhancer), Verdicts(True, True)).results
     failed, made = first.attempts
     assert failed.error and "prompt enhancer failed: The server is down." in failed.error.message
     assert failed.image is None and made.image is not None and len(drawer.drawn) == 2
@@ -150,7 +129,7 @@ def test_a_failing_enhancer_is_a_failed_attempt_and_is_asked_again() -> None:
 
 def test_the_plain_prompt_is_used_with_the_reason_in_the_attempt(tmp_path: Path) -> None:
     drawer = Counting()
-    trajectory = told(enhanced(drawer, Longer(warning="It was empty.")), None, Journal(tmp_path))
+    trajectory = drawn(enhanced(drawer, Longer(warning="It was empty.")), None, Journal(tmp_path))
     assert [prompt for prompt, _, _ in drawer.drawn] == ["a house", "add a sun"]
     assert load_trajectory(tmp_path).results[0].attempts[0].enhancement == Enhancement(
         prompt="a house", warning="It was empty."
@@ -159,11 +138,11 @@ def test_the_plain_prompt_is_used_with_the_reason_in_the_attempt(tmp_path: Path)
 
 
 def test_page_and_report_show_the_enhanced_prompt_beside_the_plans() -> None:
-    trajectory = told(enhanced(Counting(), Longer()))
+    trajectory = drawn(enhanced(Counting(), Longer()))
     html = page.render(trajectory)
     assert "Enhanced prompt" in html and "add a sun, edited with care" in html
     assert "     enhanced: a house, drawn with care" in report(trajectory)
-    assert "Enhanced prompt" not in page.render(told(Counting()))
+    assert "Enhanced prompt" not in page.render(drawn(Counting()))
 
 
 @pytest.mark.parametrize("match", ["off", TO_SOURCE, TO_FIRST])
@@ -197,7 +176,45 @@ class TwoWorkers:
 def test_candidates_at_the_same_time_share_one_question() -> None:
     enhancer = Longer()
     plan = Plan(steps=PLAN.steps[:1])
-    trajectory = told(
-        enhanced(TwoWorkers(), enhancer), Verdicts(True, True), settings={"candidates": 2}, plan=plan
+    trajectory = drawn(
+        enhanced(TwoWorkers(), enhancer), Verdicts(True, True), settings=RunSettings(candidates=2), plan=plan
     )
     assert len(trajectory.results[0].attempts) == 2 and enhancer.asked == [("a house", False)]
+
+
+INK = PLAN.model_copy(update={"style": "Ink on paper"})
+AGAIN = Verdict(success=False, refined_prompt="Ink on paper. a blue house")
+
+
+def test_every_prompt_is_generated_and_judged_after_the_style() -> None:
+    critic = Verdicts(REFUSED, AGAIN, True, True)
+    first, second = told(INK, Counting(), critic).results
+    drawn = ["a house", "a red house", "a blue house"]
+    assert [attempt.prompt for attempt in first.attempts] == [f"Ink on paper. {prompt}" for prompt in drawn]
+    assert [attempt.prompt for attempt in second.attempts] == ["Ink on paper. add a sun"]
+    assert critic.shown[1][2:] == ("Ink on paper. a house", "Ink on paper. a red house")
+
+
+def test_another_style_generates_again_and_the_same_does_not(tmp_path: Path) -> None:
+    told(None, Counting(), store=Journal(tmp_path), request=REQUEST, planner=OnePlan(INK))
+    generator = Counting()
+    again = list(run(REQUEST, Collaborators(OnePlan(INK), generator), RunSettings(), Journal(tmp_path)))[-1]
+    assert isinstance(again, Finished) and again.trajectory.plan == INK and not generator.drawn
+    (tmp_path / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path) == again.trajectory
+    oil = INK.model_copy(update={"style": "Oil"})
+    list(run(REQUEST, Collaborators(None, generator), RunSettings(), Journal(tmp_path), oil))
+    assert len(generator.drawn) == 2
+
+
+def test_a_record_of_a_run_with_a_style_is_read_back(tmp_path: Path) -> None:
+    trajectory = told(INK, Counting(), Verdicts(REFUSED, True, True))
+    record = read_record(export(trajectory, tmp_path))
+    assert [step.prompt for step in record.plan] == ["Ink on paper. a house", "Ink on paper. add a sun"]
+    drawn = [attempt.prompt for result in trajectory.results for attempt in result.attempts]
+    assert [entry.drawn_with for entry in record.entries] == drawn
+
+
+def test_the_style_ends_with_one_period() -> None:
+    assert in_style("a", "Ink.") == "Ink. a" and in_style("a", "水墨。") == "水墨。 a"
+    assert in_style("a", " ") == "a" and in_style("Ink. a", "Ink") == "Ink. a"
