@@ -238,6 +238,7 @@ def test_request_fails_only_if_all_services_fail_or_one_decides(
 WRONG = {
     "redirect": (307, b"", {"Location": "http://127.0.0.1:9/edit"}),
     "no image": (200, b'{"success": true, "edited_image": "AAAA"}'),
+    "other page": (404, b"not found"),
     "other key": (401, b"who are you"),
 }
 Sent = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
