@@ -317,9 +317,11 @@ class StreamedReply:
         self._take(self._mask.end())
         return Reply(
             text="".join(self._parts),
+            tokens=self._counts.get("tokens", self._tokens),
+            question_tokens=self._counts.get("question_tokens"),
+            cached_tokens=self._counts.get("cached_tokens"),
             probability=self._watch and self._watch.probability(),
             finish=self._finish,
-            **{"tokens": self._tokens, **self._counts},
         )
 
     def _take(self, text: str) -> None:

@@ -337,9 +337,9 @@ def _fit(
     agents: AgentPrecision,
     image: ImagePrecision,
 ) -> Fit:
-    tried = {arrangement: moments(parts, arrangement, shared) for arrangement in WHAT_MOVES}
-    peaks = {arrangement: max(found.values(), default=0.0) + reserve for arrangement, found in tried.items()}
-    chosen = next((one for one, peak in peaks.items() if peak <= usable), None)
+    tried: dict[Arrangement, dict[str, float]] = {one: moments(parts, one, shared) for one in WHAT_MOVES}
+    peaks = {one: max(found.values(), default=0.0) + reserve for one, found in tried.items()}
+    chosen: Arrangement | None = next((one for one in WHAT_MOVES if peaks[one] <= usable), None)
     last: Arrangement = chosen or "part by part"
     weights = {part.name: part.weights for part in parts if not (shared and part.name == "planner")}
     # Quantized weights are not kept in RAM: they are read from the disk again.
