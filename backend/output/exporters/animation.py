@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from PIL import Image, ImageDraw, features
+from PIL import Image, ImageDraw
 
 from ...core.errors import SettingsError
 from ...core.pictures import Picture
@@ -181,7 +181,7 @@ class AnimationExporter:
             metadata: Texts to embed in the file by name, such as the workflow.
 
         Raises:
-            SettingsError: A value is out of range, or WebP is not supported.
+            SettingsError: A value is out of range.
             JournalError: The folder cannot be written.
         """
         if not MIN_SECONDS <= seconds <= MAX_SECONDS:
@@ -192,10 +192,8 @@ class AnimationExporter:
         if self.kind == "GIF":
             images = [_few_colors(image) for image in images]
             more |= {"disposal": 1, **gif_comment(metadata or {})}
-        elif features.check("webp"):
-            more |= {"quality": WEBP_QUALITY, "method": 4, **exif_of(metadata or {})}
         else:
-            raise SettingsError("This Pillow cannot write WebP.", "Run: pip install --upgrade pillow")
+            more |= {"quality": WEBP_QUALITY, "method": 4, **exif_of(metadata or {})}
         data = encoded(images[0], self.kind, save_all=True, append_images=images[1:], loop=0, **more)
         return write_whole(Path(folder) / f"story.{self.kind.lower()}", data)
 

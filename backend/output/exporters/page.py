@@ -4,7 +4,7 @@ The page contains everything and may load nothing, as its content security polic
 archived and opened from a disk. All text is untrusted: the template escapes it, and the policy allows only
 the script and the style sheet of this module, by their digests.
 
-Photographs are stored with lossy compression, as WebP or JPEG. An image is stored losslessly if that file is
+Photographs are stored with lossy compression, as WebP. An image is stored losslessly if that file is
 no larger, or small anyway. A page stores its images in one SVG element, and other SVG elements refer to them
 by id, which all browsers support. This needs no script and no second file, so the page opens from a disk.
 """
@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PIL import Image, features
+from PIL import Image
 
 from ...core.pictures import Picture
 from ...core.types import Attempt, RunSettings, Trajectory
@@ -140,14 +140,12 @@ def shown_image(picture: Picture, longest: int, enlarge: bool = False) -> ShownI
         enlarge: Whether a small image is enlarged.
     """
     image = scaled_image(picture, longest, enlarge)
-    kind = "webp" if features.check("webp") else "jpeg"
-    data = encoded(image, kind, quality=QUALITY)
+    data = encoded(image, "webp", quality=QUALITY)
     if picture.size[0] * picture.size[1] <= LOSSLESS_PIXELS:
-        exact = encoded(image, "png", compress_level=6)
-        if kind == "webp":
-            exact = min(exact, encoded(image, "webp", lossless=True, quality=0, method=0), key=len)
-        if len(exact) <= max(len(data), LOSSLESS_BYTES):
-            kind, data = "png" if exact.startswith(b"\x89PNG") else "webp", exact
+        files = (("png", {"compress_level": 6}), ("webp", {"lossless": True, "quality": 0, "method": 0}))
+        exact = min((encoded(image, kind, **options) for kind, options in files), key=len)
+        data = exact if len(exact) <= max(len(data), LOSSLESS_BYTES) else data
+    kind = "png" if data.startswith(b"\x89PNG") else "webp"
     return ShownImage(f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}", *image.size)
 
 

@@ -31,6 +31,7 @@ from ...core.types.values import written_without
 from ...story.journal.waiting import Waiting
 from ...story.loop.events import AttemptStarted
 from ...story.outcomes import AttemptOutcome, Lack, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
+from ..report.export_options import findings_of
 from ..report.run_report import changes, reasoning_alone
 from .log import Feedback
 
@@ -372,13 +373,11 @@ def check_shown(check: StoryCheck, attempts: Iterable[AttemptShown]) -> CheckSho
         for one in sorted(attempts, key=lambda one: -one.attempt)
         if one.image
     }
-    found = [(one, numbers.get((one.step, check.images.get(one.step, "")))) for one in check.findings]
     known = [
         FindingShown(step=one.step, attempt=number, kind=one.kind, problem=clip(one.problem, LINE_BYTES))
-        for one, number in found
-        if number is not None
+        for one, number in findings_of(check, numbers)
     ]
-    if not (known if found else check.images.items() <= numbers.keys()):
+    if not (known if check.findings else check.images.items() <= numbers.keys()):
         return None
     return CheckShown(
         findings=tuple(known[:MOST_FINDINGS]),

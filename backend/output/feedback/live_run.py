@@ -207,7 +207,6 @@ class LiveRun:
         self._seq = 0
         self._state: dict[str, LiveMessage] = {}
         self._lock = threading.Lock()
-        self._attempts: dict[Place, AttemptShown] = {}
         self._words: dict[Place, StreamedText] = {}
         self._last_prompts: dict[int, str] = {}
         self._check: StoryCheck | None = None
@@ -221,12 +220,10 @@ class LiveRun:
         elif isinstance(event, AttemptStarted):
             self._begin(event)
         elif isinstance(event, AttemptDrawn):
-            if (place := (event.step.number, event.attempt)) in self._attempts:
-                drawn = attempt_drawn(self._attempts[place], event.record, event.reused, event.of)
-                self._attempts[place] = drawn
-                self._show(drawn)
+            if begun := self._shown(event.step.number, event.attempt):
+                self._show(attempt_drawn(begun, event.record, event.reused, event.of))
         elif isinstance(event, AttemptJudged):
-            self._settle(event)
+            self._settle(event.step.number, event.attempt, event.record)
         elif isinstance(event, StepFinished):
             self._finish_step(event)
         elif isinstance(event, StoryChecked):
@@ -249,13 +246,13 @@ class LiveRun:
     def hear(self, text: str) -> None:
         """Process a part of the critic's text on the current attempt."""
         # Candidates are judged in their order.
-        place = next((place for place, one in self._attempts.items() if one.status != "done"), None)
-        if place is None:
+        judged = next((one for one in self._attempts() if one.status != "done"), None)
+        if judged is None:
             return
-        words = self._words.setdefault(place, StreamedText())
+        step, attempt = judged.step, judged.attempt
+        words = self._words.setdefault((step, attempt), StreamedText())
         due = words.add(text, self._clock())
         if due:
-            step, attempt = place
             shown = WordsShown(step=step, attempt=attempt, at=words.sent - len(due), text=due)
             self._show(shown, whole=words.sent_text)
 
@@ -279,54 +276,53 @@ class LiveRun:
         with self._lock:
             return sorted(self._state.values(), key=lambda message: message.seq)
 
+    def _attempts(self) -> list[AttemptShown]:
+        with self._lock:
+            shown = [message.shown for message in self._state.values()]
+        return [one for one in shown if isinstance(one, AttemptShown)]
+
+    def _shown(self, step: int, attempt: int) -> AttemptShown | None:
+        return next((one for one in self._attempts() if (one.step, one.attempt) == (step, attempt)), None)
+
     def _begin(self, event: AttemptStarted) -> None:
         step = event.step.number
         before = event.prompt if event.attempt == 0 else self._last_prompts.get(step, event.prompt)
         self._last_prompts[step] = event.prompt
-        begun = attempt_begun(event, before)
         if event.attempt == 0:
-            self._forget(step)
-            self._forget_shown(step)
+            # The step is generated again. The browser forgets its attempts by itself.
+            self._forget(f"attempt {step} ", f"words {step} ")
             self._show(step_shown(event.step).model_copy(update={"status": "running"}))
-        self._attempts[step, event.attempt] = begun
-        self._show(begun)
+        self._show(attempt_begun(event, before))
 
-    def _settle(self, event: AttemptJudged) -> None:
-        if (place := (event.step.number, event.attempt)) not in self._attempts:
-            return
-        done = attempt_done(self._attempts[place], event.record, self._settings)
-        self._attempts[place] = done
-        self._words.pop(place, None)
-        with self._lock:  # the verdict contains the reasoning, so the raw text is no longer needed
-            self._state.pop(f"words {done.step} {done.attempt}", None)
-        self._show(done)
+    def _settle(self, step: int, attempt: int, record: Attempt) -> None:
+        """Show an attempt with its verdict. It contains the reasoning, so the streamed text is forgotten."""
+        if drawn := self._shown(step, attempt):
+            self._words.pop((step, attempt), None)
+            self._forget(f"words {step} {attempt} ")
+            self._show(attempt_done(drawn, record, self._settings))
 
     def _finish_step(self, event: StepFinished) -> None:
         attempts, step = event.result.attempts, event.result.step.number
-        for (of_step, number), shown in self._attempts.items():
-            if of_step == step and shown.status != "done" and number < len(attempts):
-                self._show(attempt_done(shown, attempts[number], self._settings))
-        self._forget(step)
+        for one in self._attempts():
+            if one.step == step and one.status != "done":
+                if one.attempt < len(attempts):
+                    self._show(attempt_done(one, attempts[one.attempt], self._settings))
+                else:
+                    self._forget(f"{one.key} ")
+        self._words = {place: one for place, one in self._words.items() if place[0] != step}
         self._show(step_done(event.result))
 
-    def _forget(self, step: int) -> None:
-        """Remove the unfinished attempts of a step."""
-        # In new dictionaries, since another thread may be looking through the old ones.
-        self._attempts = {place: one for place, one in self._attempts.items() if place[0] != step}
-        self._words = {place: one for place, one in self._words.items() if place[0] != step}
-
-    def _forget_shown(self, step: int) -> None:
-        """Remove the attempts of a step that is generated again. The browser does so by itself."""
+    def _forget(self, *beginnings: str) -> None:
+        """Remove the messages whose keys begin like this."""
         with self._lock:
-            for key in [key for key in self._state if key.startswith((f"attempt {step} ", f"words {step} "))]:
-                del self._state[key]
+            self._state = {
+                key: one for key, one in self._state.items() if not f"{key} ".startswith(beginnings)
+            }
 
     def _show_check(self) -> None:
         """Show the newest story check. At the end, without findings about images that were replaced."""
-        if self._check is None:
-            return
-        attempts = [one.shown for one in self.state() if isinstance(one.shown, AttemptShown)]
-        if shown := check_shown(self._check, attempts):
+        shown = self._check and check_shown(self._check, self._attempts())
+        if shown:
             self._show(shown)
 
     def _send_run(

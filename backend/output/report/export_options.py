@@ -18,6 +18,7 @@ before (sheet, GIF, WebP) show it only if the user gave one.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from pydantic import Field
 from ...core.errors import SettingsError
 from ...core.files.bounded_reader import read_json
 from ...core.pictures import Picture
-from ...core.types import FindingKind, StoryCheck, Text, Trajectory, Value
+from ...core.types import FindingKind, StoryCheck, StoryFinding, Text, Trajectory, Value
 from ...story.outcomes import story_steps, title_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "web" / "words"
@@ -181,6 +182,17 @@ def check_line(check: StoryCheck) -> str:
     return f"Story check: {'failed' if check.warning else found}"
 
 
+def findings_of(check: StoryCheck, attempts: Mapping[tuple[int, str], int]) -> list[tuple[StoryFinding, int]]:
+    """Return the findings about images that a run has, with the number of the attempt.
+
+    Args:
+        check: The check. Findings about images that are no longer part of the run are out of date.
+        attempts: Number of the attempt (from 1) by step number and digest of its image.
+    """
+    numbers = ((one, attempts.get((one.step, check.images.get(one.step, "")))) for one in check.findings)
+    return [(one, number) for one, number in numbers if number is not None]
+
+
 def check_lines(trajectory: Trajectory, words: Words) -> list[tuple[int | None, str]]:
     """Return what the story checks found about images of this run.
 
@@ -201,10 +213,6 @@ def check_lines(trajectory: Trajectory, words: Words) -> list[tuple[int | None, 
     for check in trajectory.checks:
         if check.warning:
             lines.append((None, words.say(NOT_CHECKED, text=check.warning)))
-        for one in check.findings:
-            number = attempts.get((one.step, check.images.get(one.step, "")))
-            # Findings about images that are no longer part of the run are out of date.
-            if number is not None:
-                text = words.say(FOUND[one.kind], number=number, text=one.problem)
-                lines.append((one.step, text))
+        for one, number in findings_of(check, attempts):
+            lines.append((one.step, words.say(FOUND[one.kind], number=number, text=one.problem)))
     return list(dict.fromkeys(lines))

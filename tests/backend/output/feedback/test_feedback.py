@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.run_files import RunFiles
 from interleave_thinker.backend.story.loop.replay import load_trajectory
-from interleave_thinker.cli import main
 from interleave_thinker.training.rows.sft import read_rows
 
 RUN = make_trajectory(3)
@@ -82,43 +80,11 @@ def test_a_verdict_on_an_item_is_kept_and_a_false_one_rejects(folder: Path) -> N
     assert read_verdict(write_verdict(taught)).reasoning == taught.reasoning, "readable as any verdict"
 
 
-def test_an_item_is_judged_on_the_command_line(folder: Path) -> None:
-    done = call(
-        "data", "feedback", folder, "--step", 1, "--attempt", 1, "--false", "two boats", "--true", "a moon"
-    )
-    assert done.exit_code == 0, done.output
-    (said,) = read_feedback(folder)
-    assert said.accepted is None and said.items == (
-        ItemFeedback(text="a moon", true=True),
-        ItemFeedback(text="two boats", true=False),
-    )
-    assert call("data", "feedback", folder, "--step", 1, "--attempt", 1).exit_code != 0
-    assert call("data", "feedback", folder, "--step", 1, "--attempt", 1, "--reject").exit_code == 0
-    assert [one.accepted for one in read_feedback(folder)] == [False]
-    both = call("data", "feedback", folder, "--step", 1, "--attempt", 1, "--take-back", "--false", "a moon")
-    assert both.exit_code != 0 and "cannot be combined with --take-back" in both.output
-    long = call("data", "feedback", folder, "--step", 1, "--attempt", 1, "--false", "x" * 201)
-    assert long.exit_code != 0 and "at most 200 characters" in long.output
-    assert [one.accepted for one in read_feedback(folder)] == [False], "nothing was written"
-
-
 def test_the_same_feedback_again_is_not_written_again(folder: Path) -> None:
     for said in (word(accepted=True), word(accepted=True), word(accepted=False), word(accepted=True)):
         record_feedback(folder, said)
     assert len((folder / "feedback.jsonl").read_bytes().splitlines()) == 3
     assert [one.accepted for one in read_feedback(folder)] == [True]
-
-
-def test_parallel_feedback_is_all_kept(folder: Path) -> None:
-    places = [(step, attempt) for step in (1, 3) for attempt in (0, 1)]
-    many = [word(*place, note=f"{number} " * 200) for number in range(25) for place in places]
-    threads = [threading.Thread(target=record_feedback, args=(folder, one)) for one in many]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len((folder / "feedback.jsonl").read_bytes().splitlines()) == len(many)
-    assert len(read_feedback(folder)) == 4
 
 
 SPEAK = """
@@ -157,39 +123,42 @@ def test_a_writer_waits_for_another_with_a_timeout(folder: Path) -> None:
     assert not (folder / "feedback.lock").exists()
 
 
-def say(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["interleave-thinker", "data", "feedback", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return int(stop.value.code or 0)
+def say(folder: Path, *said: object, attempt: int = 1) -> tuple[int, str]:
+    done = call("data", "feedback", folder, "--step", 1, "--attempt", attempt, *said)
+    return done.exit_code, done.output
 
 
-def test_feedback_can_be_given_on_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--accept", "--note", "Fine.") == 0
+def test_feedback_can_be_given_on_the_command_line(folder: Path) -> None:
+    assert say(folder, "--accept", "--note", "Fine.")[0] == 0
     (kept,) = read_feedback(folder)
     assert (kept.accepted, kept.note, kept.attempt) == (True, "Fine.", 0) and kept.image
-    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--better", "a lighter page") == 0
+    assert say(folder, "--better", "a lighter page")[0] == 0
     (kept,) = read_feedback(folder)
     assert (kept.accepted, kept.better_prompt, kept.note) == (False, "a lighter page", None)
-    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--take-back") == 0
+    assert say(folder, "--false", "two boats", "--true", "a moon")[0] == 0
+    (kept,) = read_feedback(folder)
+    moon, boats = ItemFeedback(text="a moon", true=True), ItemFeedback(text="two boats", true=False)
+    assert kept.accepted is None and kept.items == (moon, boats)
+    assert say(folder, "--take-back")[0] == 0
     assert read_feedback(folder) == []
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("said", "message"),
     [
-        ([], 2),
-        (["--accept", "--reject"], 2),
-        (["--accept", "--better", "x"], 2),
-        (["--take-back", "--note", "x"], 2),
-        (["--reject", "--note", "n" * (MAX_NOTE + 1)], 2),
+        ([], ""),
+        (["--accept", "--reject"], ""),
+        (["--accept", "--better", "x"], ""),
+        (["--take-back", "--note", "x"], "cannot be combined with --take-back"),
+        (["--take-back", "--false", "a moon"], "cannot be combined with --take-back"),
+        (["--reject", "--note", "n" * (MAX_NOTE + 1)], ""),
+        (["--false", "x" * 201], "at most 200 characters"),
     ],
 )
-def test_empty_or_contradictory_feedback_is_rejected(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], code: int
-) -> None:
-    assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, *said) == code
-    assert say(monkeypatch, folder, "--step", 1, "--attempt", 9, "--accept") == 1
+def test_empty_or_contradictory_feedback_is_rejected(folder: Path, said: list[str], message: str) -> None:
+    code, output = say(folder, *said)
+    assert code == 2 and message in output
+    assert say(folder, "--accept", attempt=9)[0] == 1
     assert not (folder / "feedback.jsonl").exists()
 
 
@@ -353,23 +322,3 @@ def test_a_damaged_data_file_is_left_alone(tmp_path: Path, content: str) -> None
         add_feedback_rows(tmp_path, RUN, [word(accepted=True)])
     assert (tmp_path / "critic_sft.json").read_text() == content
     assert not list(tmp_path.glob("*.lock"))
-
-
-def test_feedback_rows_train(tmp_path: Path) -> None:
-    pytest.importorskip("trl")
-    from support.tiny_checkpoint import build_checkpoint
-
-    from interleave_thinker.training.rows.sft import RowSet
-    from interleave_thinker.training.stages.sft import SftData, SftTraining, train
-
-    data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])
-    lines: list[str] = []
-    settings = SftTraining(num_train_epochs=1, per_device_train_batch_size=1, device="cpu")
-    final = train(
-        build_checkpoint(tmp_path / "tiny"),
-        SftData(RowSet(read_rows(data.path), data.path.parent)),
-        tmp_path / "out",
-        settings,
-        log=lines.append,
-    )
-    assert (final / "config.json").is_file() and any("step 2/2" in line for line in lines)
