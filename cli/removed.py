@@ -18,7 +18,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("app", "cast sheets"), ("--critic-notes", "--draw-ahead")),
     **dict.fromkeys(
         ("data trajectories", *(f"benchmark {name}" for name in BENCHMARKS)),
-        ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate"),
+        ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate", "--ray", "--workers"),
     ),
     "benchmark": ("judge-bridge",),
     "benchmark collect": ("--link",),

@@ -82,7 +82,7 @@ Images = Annotated[
 ]
 Parallel = Annotated[
     int,
-    typer.Option("--parallel", min=1, max=1024, help="Work done at the same time. With --ray: per worker."),
+    typer.Option("--parallel", min=1, max=1024, help="Work done at the same time."),
 ]
 ImagesAtATime = Parallel
 

@@ -31,7 +31,7 @@ LOG = "evaluator.log"
 
 @dataclass(frozen=True)
 class ItemCast:
-    """Gives the plan of an item its cast (`CastOfPlan`). Can be pickled.
+    """Gives the plan of an item its cast (`CastOfPlan`).
 
     The loop shows the image model the references of those who are in a step, and no others.
 

@@ -21,7 +21,7 @@ from ...cli.settings import with_settings
 from ...cli.shared_options import Parallel
 from ..data.trajectories.engine import PartOptions, TrajectoryOptions
 from ..evaluation.benchmark_run import BenchmarkOptions
-from .teacher_options import RayAddress, TeacherOptions, Workers, open_executor
+from .teacher_options import TeacherOptions
 
 KINDS = {
     "tinyworld": "Run 400 built-in stories of the tiny world, scored exactly; needs no data.",
@@ -86,8 +86,6 @@ def run(
         Path | None, typer.Option(help="Second folder in which to look for the images of the data.")
     ] = None,
     parallel: Parallel = 1,
-    ray: RayAddress = None,
-    workers: Workers = 2,
     yes: Annotated[bool, typer.Option("--yes", help="Start even if a hosted model may cost money.")] = False,
     part: PartOptions,
     settings: BenchmarkOptions,
@@ -141,7 +139,7 @@ def run(
         ShowingImages(named) if benchmark.shows_images else named,
         setting.settings,
         TrajectoryOptions(go_on=True, **limits),
-        open_executor(parallel, ray, workers),
+        parallel,
         _say,
     ).carry_out(chosen, settings.published_input)
     if made.stopped == "interrupted":

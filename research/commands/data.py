@@ -21,7 +21,7 @@ from ..data.pack import CardData
 from ..data.planner_rows import PlannerRowsData
 from ..data.prompts.generate import PROMPTS, PromptsData
 from ..data.trajectories.engine import TrajectoryOptions
-from .teacher_options import RayAddress, TeacherOptions, Workers, each_generator, exit_code, open_executor
+from .teacher_options import TeacherOptions, each_generator, exit_code
 
 MAX_SHOWN = 20
 """Matches with a benchmark that `guard check` prints for a file."""
@@ -210,8 +210,6 @@ def trajectories(
         typer.Option(help="Image model, such as http:URL. Repeat to distribute the requests by id."),
     ] = None,
     parallel: Parallel = 1,
-    ray: RayAddress = None,
-    workers: Workers = 2,
     limit: Limit = None,
     guard: GuardIndex = None,
     settings: TrajectoryOptions,
@@ -229,7 +227,7 @@ def trajectories(
 
     generators = each_generator(generator or [TINY_WORLD], GeneratorOptions(**drawing.model_dump()))
     teachers = TeacherOptions(planning, PlanConstraints(), judging, generators, local)
-    engine = Trajectories(out, teachers, settings, open_executor(parallel, ray, workers), log=say)
+    engine = Trajectories(out, teachers, settings, parallel, log=say)
     raise typer.Exit(exit_code(engine.make(PromptFile(prompts, images, guard, limit))))
 
 

@@ -1,39 +1,21 @@
-"""Options of commands that carry out many requests: the models of a worker, and where workers run."""
+"""The models of commands that carry out many requests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from ...backend.core.errors import SettingsError
 from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...cli.models import CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 from ..data.trajectories.engine import Teachers, TrajectoriesReport
-from ..data.trajectories.executors import Executor, RayExecutor, ThreadExecutor
-
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--ray", help="Work on Ray: local starts it here; auto or HOST:PORT uses a running cluster."
-    ),
-]
-Workers = Annotated[
-    int,
-    typer.Option(
-        "--workers", min=1, max=10_000, help="With --ray: number of workers. Each loads its own models."
-    ),
-]
-
 
 INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
 class TeacherOptions:
-    """The model options of a worker. Calling them opens the models; they can be pickled."""
+    """The model options of a command. Calling them opens the models."""
 
     planner: PlannerOptions
     constraints: PlanConstraints
@@ -75,8 +57,3 @@ def exit_code(made: TrajectoriesReport) -> int:
     if made.stopped == INTERRUPTED:
         return 130
     return 0 if made.totals.whole == made.totals.prompts else 3
-
-
-def open_executor(parallel: int, ray: str | None, workers: int) -> Executor:
-    """Return an executor: threads of this process, or Ray."""
-    return ThreadExecutor(parallel) if ray is None else RayExecutor(workers, parallel, ray)

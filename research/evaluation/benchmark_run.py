@@ -39,7 +39,6 @@ from ..data.trajectories.engine import (
     TrajectoriesReport,
     TrajectoryOptions,
 )
-from ..data.trajectories.executors import Executor
 from ..data.trajectories.prompt_rows import Prompt, PromptRow
 
 FILE = "benchmark.json"
@@ -266,7 +265,7 @@ def row_of(item: BenchmarkItem, published_input: bool = False) -> ItemRow:
 
 @dataclass(frozen=True)
 class ShowingImages:
-    """Opens models and checks that their generators accept several images. Can be pickled if `opens` can."""
+    """Opens models and checks that their generators accept several images."""
 
     opens: OpenTeachers
 
@@ -296,7 +295,7 @@ class BenchmarkRun:
     teachers: OpenTeachers
     settings: RunSettings
     options: TrajectoryOptions
-    executor: Executor
+    parallel: int = 1
     log: Log = print
 
     def carry_out(self, items: Sequence[BenchmarkItem], published_input: bool = False) -> TrajectoriesReport:
@@ -305,7 +304,7 @@ class BenchmarkRun:
             self.out / ITEMS,
             self.teachers,
             self.options,
-            self.executor,
+            self.parallel,
             settings=self.settings,
             log=self.log,
         )

@@ -145,7 +145,6 @@ def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_p
 
 def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
     from interleave_thinker.research.data.trajectories.engine import Trajectories, TrajectoryOptions
-    from interleave_thinker.research.data.trajectories.executors import ThreadExecutor
     from interleave_thinker.research.data.trajectories.prompt_rows import PromptFile
 
     prompts, kills = write_prompts(tmp_path / "prompts.jsonl", 40), 20
@@ -154,9 +153,7 @@ def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
 
     def make(folder: Path, log: Path | None = None) -> None:
         teachers, options = SmallTeachers(log, seconds=0.02), TrajectoryOptions()
-        Trajectories(folder, teachers, options, ThreadExecutor(2), log=lambda line: None).make(
-            PromptFile(prompts)
-        )
+        Trajectories(folder, teachers, options, 2, log=lambda line: None).make(PromptFile(prompts))
 
     began = time.monotonic()
     make(alone)

@@ -17,7 +17,6 @@ from interleave_thinker.research.data.trajectories.engine import (
     TrajectoriesReport,
     TrajectoryOptions,
 )
-from interleave_thinker.research.data.trajectories.executors import ThreadExecutor
 from interleave_thinker.research.evaluation.benchmark_run import (
     BenchmarkOptions,
     BenchmarkRun,
@@ -69,7 +68,7 @@ def carry_out(
     """Run the items of a folder."""
     take_folder(out, setting)
     chosen = TrajectoryOptions.model_validate({"go_on": True, **options})
-    run = BenchmarkRun(out, teachers, setting.settings, chosen, ThreadExecutor(2), lambda line: None)
+    run = BenchmarkRun(out, teachers, setting.settings, chosen, 2, lambda line: None)
     return run.carry_out(items_of(open_benchmark(setting.benchmark), setting))
 
 

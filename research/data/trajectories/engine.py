@@ -16,8 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Generator as EventStream
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Literal, cast
 
@@ -53,7 +55,6 @@ from ....backend.story.loop.policy import hashed_seed
 from ....backend.story.loop.replay import load_trajectory
 from ....training.from_runs.run_folders import SAMPLE
 from ....training.rows.values import RowProblem, show_problems
-from .executors import Executor, Stop
 from .prompt_rows import Prompt, PromptFile, PromptRow, Shard
 
 REPORT = "report{}.json"
@@ -65,8 +66,8 @@ SHOWN_EVERY = 10.0
 """Seconds between two lines of progress."""
 MAX_REASONS = 8
 """Reasons of failures in the table."""
-ELSEWHERE, PLANNED, DISK = "elsewhere", "planned", "disk"
-"""Places of stopped prompts: another process works on it, only its plan was requested, the disk is full."""
+ELSEWHERE, DISK = "elsewhere", "disk"
+"""Places of stopped prompts: another process works on it, the disk is full."""
 GOOD = frozenset({StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only})
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 State = Literal["whole", "given up", "failed", "stopped"]
@@ -229,42 +230,53 @@ class Teachers:
 
 
 OpenTeachers = Callable[[], Teachers]
-"""Opens the models in a worker; can be pickled. Raises InterleaveError."""
+"""Opens the models. Raises InterleaveError."""
 
 
-@dataclass(frozen=True)
-class CarryOut:
-    """Opens the work of a worker: the output folder, the models and the settings.
+class Stop:
+    """Tells all threads of a call to start no more work."""
 
-    With `plans_only`, runs stop after the plan, and are resumed by the next call.
-    """
+    def __init__(self) -> None:
+        self.reason = ""
 
-    out: Path
-    teachers: OpenTeachers
-    settings: RunSettings
-    plans_only: bool = False
-
-    def __call__(self, stop: Stop) -> Callable[[Prompt], PromptOutcome]:
-        """Open the models, and return the function that carries out a prompt.
-
-        Raises:
-            InterleaveError: A model cannot be opened.
-        """
-        return _Worker(self, self.teachers(), stop).carry_out
+    def set(self, reason: str) -> None:
+        """Stop; the first reason is kept."""
+        self.reason = self.reason or reason
 
 
 class _Worker:
-    def __init__(self, work: CarryOut, teachers: Teachers, stop: Stop) -> None:
-        self._work, self._teachers, self._stop = work, teachers, stop
+    """Carries out prompts, in several threads."""
+
+    def __init__(self, out: Path, teachers: Teachers, settings: RunSettings, stop: Stop) -> None:
+        self._out, self._teachers, self._settings, self._stop = out, teachers, settings, stop
         # Such a generator can work on only one story at a time.
         self._alone = {
             name: threading.Lock() if drawer.follows_anchor else nullcontext()
             for name, drawer in teachers.generators
         }
 
+    def outcomes(self, prompts: Sequence[Prompt], parallel: int) -> Iterator[PromptOutcome]:
+        """Yield outcomes as they are ready; `parallel` prompts are begun at a time, and none after a stop."""
+        source, begun = iter(prompts), set[Future[PromptOutcome]]()
+        with ThreadPoolExecutor(parallel, thread_name_prefix="work") as pool:
+            try:
+                while True:
+                    room = 0 if self._stop.reason else parallel - len(begun)
+                    begun |= {pool.submit(self.carry_out, prompt) for prompt in islice(source, room)}
+                    if not begun:
+                        return
+                    ready = wait(begun, return_when=FIRST_COMPLETED).done
+                    begun -= ready
+                    for future in ready:
+                        yield future.result()
+            finally:
+                # The iterator was closed, or a thread raised: the others end at their next event.
+                if begun:
+                    self._stop.set("stopped")
+
     def carry_out(self, prompt: Prompt) -> PromptOutcome:
         """Run one prompt, from where its folder ends. Any error of a prompt is returned as its outcome."""
-        row, folder = prompt.row, self._work.out / prompt.row.folder
+        row, folder = prompt.row, self._out / prompt.row.folder
         if is_done(folder) and (found := read_outcome(folder)):
             return found
         if self._stop.reason or _in_use(folder):
@@ -296,8 +308,6 @@ class _Worker:
                         return outcome
                     if isinstance(event, PlanReady):
                         where = "critic"
-                        if self._work.plans_only:
-                            return noted(row, "stopped", where=PLANNED, generator=name)
                     if self._stop.reason:
                         break
         except (AnswerError, ChatError) as error:
@@ -309,7 +319,7 @@ class _Worker:
             if not path.is_file():
                 raise PictureError(f"The image {str(path)!r} no longer exists.")
         request = Request(text=prompt.row.user_input, images=tuple(map(Picture.open, prompt.images)))
-        teachers, settings = self._teachers, self._work.settings
+        teachers, settings = self._teachers, self._settings
         # The prompt's own number of steps takes precedence.
         own = {"step_count": prompt.steps} if prompt.steps else {}
         events = run(
@@ -388,12 +398,12 @@ class TrajectoriesReport:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Creates trajectories in the folder `out` with these models; `executor` runs them in parallel."""
+    """Creates trajectories in the folder `out` with these models, `parallel` at a time."""
 
     out: Path
     teachers: OpenTeachers
     options: TrajectoryOptions
-    executor: Executor
+    parallel: int = 1
     settings: RunSettings | None = None
     log: Log = print
 
@@ -435,10 +445,10 @@ class Trajectories:
 
     def _carry_out(self, todo: Sequence[Prompt], stop: Stop, left: Counter[str]) -> None:
         """Run the remaining prompts; `left` counts the stopped ones by place."""
-        work = CarryOut(self.out, self.teachers, self.settings or self.options.run_settings())
+        settings = self.settings or self.options.run_settings()
+        worker = _Worker(self.out, self.teachers(), settings, stop)
         in_a_row, finished, shown = 0, 0, time.monotonic()
-        for done in self.executor.map(work, todo, stop):
-            outcome = done.result or noted(done.item.row, "failed", done.lost, where="worker")
+        for outcome in worker.outcomes(todo, self.parallel):
             if outcome.state == "stopped":
                 left[outcome.where] += 1
                 if outcome.where == DISK:

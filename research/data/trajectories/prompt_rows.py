@@ -79,7 +79,7 @@ class Prompt:
         row: The row.
         images: Its images.
         steps: Number of steps that its plan must have; 0 for any.
-        cast: Gives the plan its cast; can be pickled.
+        cast: Gives the plan its cast.
     """
 
     row: PromptRow

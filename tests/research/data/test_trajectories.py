@@ -1,4 +1,4 @@
-"""`data trajectories` converts prompts to runs, with any interruption in between, in threads and on Ray."""
+"""`data trajectories` converts prompts to runs, with any interruption in between."""
 
 from __future__ import annotations
 
@@ -6,34 +6,24 @@ import errno
 import json
 import os
 import signal
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.ray_here import ON_RAY, ray_here
-from support.small_jobs import Deadly, Folders, Squares, Unopened
 from support.small_teachers import SmallTeachers, records, until, write_prompts
 
-from interleave_thinker.backend.core.errors import InterleaveError, JournalError, SettingsError
+from interleave_thinker.backend.core.errors import ChatError, JournalError, SettingsError
 from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.research.data.trajectories import engine as engine_of_runs
 from interleave_thinker.research.data.trajectories.engine import (
+    Teachers,
     Trajectories,
     TrajectoriesReport,
     TrajectoryOptions,
     read_outcome,
     seconds_of,
-)
-from interleave_thinker.research.data.trajectories.executors import (
-    Done,
-    Executor,
-    RayExecutor,
-    Stop,
-    ThreadExecutor,
 )
 from interleave_thinker.research.data.trajectories.prompt_rows import PromptFile, PromptRow, Shard
 
@@ -43,11 +33,10 @@ def make(
     out: Path,
     teachers: SmallTeachers = SmallTeachers(),  # noqa: B008 - frozen
     limit: int | None = None,
-    executor: Executor = ThreadExecutor(3),  # noqa: B008 - frozen
     **options: object,
 ) -> TrajectoriesReport:
     settings = TrajectoryOptions.model_validate(options)
-    engine = Trajectories(out, teachers, settings, executor, log=lambda line: None)
+    engine = Trajectories(out, teachers, settings, 3, log=lambda line: None)
     return engine.make(PromptFile(prompts, limit=limit))
 
 
@@ -206,9 +195,7 @@ def test_a_prompt_file_of_strangers(line: str, field: str, tmp_path: Path) -> No
     with prompts.open("a") as file:
         file.write(line + "\n")
     lines: list[str] = []
-    engine = Trajectories(
-        tmp_path / "runs", SmallTeachers(), TrajectoryOptions(), ThreadExecutor(1), log=lines.append
-    )
+    engine = Trajectories(tmp_path / "runs", SmallTeachers(), TrajectoryOptions(), log=lines.append)
     made = engine.make(PromptFile(prompts))
     assert made.left_out == 1 and made.totals.prompts == 2
     assert any(one.startswith(f"  line 3, {field}") for one in lines), lines
@@ -233,72 +220,10 @@ def test_folders_have_the_published_names() -> None:
     assert len(name("图" * 300).encode()) < 255
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with ray_here(tmp_path_factory.mktemp("package")):
-        yield
+def test_models_that_cannot_be_opened_end_the_call(prompts: Path, tmp_path: Path) -> None:
+    def unopened() -> Teachers:
+        raise ChatError("The model does not exist.")
 
-
-@pytest.fixture(params=["threads", pytest.param("ray", marks=ON_RAY)])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    if request.param == "threads":
-        return ThreadExecutor(4)
-    request.getfixturevalue("cluster")
-    return RayExecutor(workers=2, parallel=2)
-
-
-def squares(executor: Executor, work: Any, items: range) -> dict[int, Any]:
-    done = list(executor.map(work, items, Stop()))
-    assert len(done) == len(items)
-    return {one.item: one.result for one in done if not one.lost}
-
-
-def test_every_item_is_processed_once_and_errors_are_raised(executor: Executor) -> None:
-    assert squares(executor, Squares(), range(30)) == {n: n * n for n in range(30)}
-    with pytest.raises(InterleaveError, match="The model does not exist"):
-        list(executor.map(Unopened(), range(3), Stop()))
-
-
-def test_no_more_is_taken_than_is_under_way() -> None:
-    taken: list[int] = []
-
-    def items() -> Iterator[int]:
-        for number in range(40):
-            taken.append(number)
-            yield number
-
-    for seen, _ in enumerate(ThreadExecutor(4).map(Squares(), items(), Stop()), 1):
-        assert len(taken) <= seen + 4
-
-
-def test_closing_early_stops_the_executor(executor: Executor) -> None:
-    stop = Stop()
-    results: Iterator[Done[int, int]] = executor.map(Squares(), range(1000), stop)
-    next(results)
-    results.close()  # type: ignore[attr-defined]
-    assert stop.reason == "stopped"
-    assert not [one for one in threading.enumerate() if one.name.startswith("work")]
-
-
-@ON_RAY
-def test_a_lost_item_is_retried_and_a_fatal_one_returned(cluster: None, tmp_path: Path) -> None:
-    (tmp_path / "once").mkdir()
-    assert squares(RayExecutor(2, 1), Deadly(tmp_path / "once", 1), range(8)) == {n: n * n for n in range(8)}
-    (tmp_path / "always").mkdir()
-    assert squares(RayExecutor(1, 1), Deadly(tmp_path / "always", 99), range(2, 5)) == {2: 4, 4: 16}
-
-
-@ON_RAY
-def test_workers_use_the_commands_folder(
-    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert set(squares(RayExecutor(2, 1), Folders(), range(4)).values()) == {str(tmp_path)}
-
-
-@ON_RAY
-def test_threads_and_ray_give_the_same_files(cluster: None, prompts: Path, tmp_path: Path) -> None:
-    for name, executor in (("threads", ThreadExecutor(3)), ("ray", RayExecutor(2, 2))):
-        teachers = SmallTeachers(generators=2)
-        assert make(prompts, tmp_path / name, teachers, executor=executor).totals.to_do == 0
-    assert records(tmp_path / "threads") == records(tmp_path / "ray")
+    engine = Trajectories(tmp_path / "runs", unopened, TrajectoryOptions(), log=lambda line: None)
+    with pytest.raises(ChatError, match="The model does not exist"):
+        engine.make(PromptFile(prompts))

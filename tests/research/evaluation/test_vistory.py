@@ -45,7 +45,6 @@ from interleave_thinker.research.benchmarks.benchmark import (
 )
 from interleave_thinker.research.benchmarks.vistory import LANGUAGE, METHOD, MODE, STORIES, TIMESTAMP
 from interleave_thinker.research.data.trajectories.engine import Teachers, TrajectoryOptions
-from interleave_thinker.research.data.trajectories.executors import ThreadExecutor
 from interleave_thinker.research.evaluation.benchmark_run import BenchmarkRun, ShowingImages
 from interleave_thinker.research.evaluation.scores import opened, score
 from interleave_thinker.research.evaluation.submission import SUBMISSION
@@ -93,9 +92,8 @@ class OneAlone(FakeGenerator):
 
 def run(items: list[BenchmarkItem], out: Path, teachers: Callable[[], Teachers]) -> None:
     settings = RunSettings(max_attempts=1)
-    executor = ThreadExecutor(2)
     options = TrajectoryOptions(go_on=True)
-    made = BenchmarkRun(out, teachers, settings, options, executor, lambda line: None).carry_out(items)
+    made = BenchmarkRun(out, teachers, settings, options, 2, lambda line: None).carry_out(items)
     assert made.totals.failed == made.totals.to_do == 0
 
 
