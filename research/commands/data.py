@@ -308,8 +308,8 @@ def pack(
     folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],
     out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
     form: Annotated[
-        Literal["hf", "webdataset", "published"],
-        typer.Option("--as", help="Parquet for load_dataset, tar shards, or the published tree with --runs."),
+        Literal["hf", "published"],
+        typer.Option("--as", help="Parquet for load_dataset, or the published tree with --runs."),
     ] = "hf",
     runs: Annotated[list[Path] | None, typer.Option(help="Runs that the rows were made from.")] = None,
     guard: GuardIndex = None,

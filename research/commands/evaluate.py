@@ -23,6 +23,12 @@ def _log(line: str) -> None:
 def ablation(
     *,
     out: Annotated[Path, typer.Option(help="Output folder. Use an existing one to resume.")],
+    start: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with the checkpoints base and novice, such as tests/data/agents of a checkout."
+        ),
+    ],
     settings: AblationSettings,
 ) -> None:
     """Train planner and critic with one part left out at a time, and measure the effect of each part."""
@@ -30,7 +36,7 @@ def ablation(
     from ..tinyworld.ablation.report import ablate, as_markdown
 
     command_line = shlex.join(["interleave-thinker", *sys.argv[1:]])
-    typer.echo(as_markdown(ablate(out, settings, command_line, commit(), _log)))
+    typer.echo(as_markdown(ablate(out, start, settings, command_line, commit(), _log)))
 
 
 def scorer(

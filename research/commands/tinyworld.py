@@ -52,17 +52,13 @@ def make_planner_rl_rows(
     rows: WorldRows = 500,
     least: Annotated[int, typer.Option(min=1, max=20, help="Least number of steps of a story.")] = 1,
     most: Annotated[int, typer.Option(min=1, max=20, help="Greatest number of steps of a story.")] = 6,
-    wording: Annotated[
-        Literal["usual", "other"],
-        typer.Option(help="Phrases that the built-in planner was trained on (usual), or others."),
-    ] = "usual",
     seed: WorldSeed = 0,
     split: WorldSplit = "train",
 ) -> None:
     """Make planner-grpo rows of the tiny world: requests with exact plans, which need no judge."""
     from ..tinyworld.data.planner_rl import StoryKind, make_planner_rl
 
-    typer.echo(f"data: {make_planner_rl(out, rows, seed, StoryKind(least, most, wording), split)}")
+    typer.echo(f"data: {make_planner_rl(out, rows, seed, StoryKind(least, most), split)}")
 
 
 def make_critic_rows(

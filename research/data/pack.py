@@ -1,4 +1,4 @@
-"""Packs folders of rows for sharing: as Parquet or tar shards or as the published tree, with a dataset card.
+"""Packs folders of rows for sharing: as Parquet shards or as the published tree, with a dataset card.
 
 A row and the bytes of its images are packed as they are on disk, so that unpacking gives what was packed.
 The result appears only when complete, and replaces nothing. With a guard every row is checked once more,
@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,13 +44,11 @@ IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
 WHITE = "data/interleave/white.png"
 IMAGE_FIELDS = ("origin_image_path", "edited_image_path")
 MAX_NAME = 200
-Form = Literal["hf", "webdataset", "published"]
+Form = Literal["hf", "published"]
 CARD, DATA = "README.md", "data"
 HELD_OUT = "_held_out"
 NO_ROWS = {"report", "failed", "ledger"}
 SHARD_BYTES = 512 * 1024 * 1024
-SHARD_ROWS = 1000
-"""Rows of a tar shard."""
 TERMS = "check this service's terms: they may restrict training on its outputs"
 GAPS = (
     "- Verdicts and reasoning are the teacher's; corrections are in the rows and in the filter's report.",
@@ -203,33 +200,6 @@ def write_parquet(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: 
             raise SettingsError(f"A row of {file.path.name} lacks {schema.names[0]}.", "Fix the row.")
         path = folder / f"{file.name}-{file.split}-{place:05}.parquet"
         parquet.write_table(table, path, row_group_size=100)
-    return count
-
-
-def write_tars(file: RowFile, rows: Iterable[PackedRow], folder: Path, size: int = SHARD_ROWS) -> int:
-    """Write rows as `NAME-SPLIT-00000.tar` and following, as KEY.json, KEY.0.png; returns their number.
-
-    The same rows give the same bytes.
-
-    Raises:
-        SettingsError: A text is not valid.
-    """
-    require("webdataset")
-    from webdataset.writer import ShardWriter
-
-    pattern, count, rows = str(folder / f"{file.name}-{file.split}-%05d.tar"), 0, iter(rows)
-    first = next(rows, None)
-    if first is None:  # the writer begins a shard before the first row
-        return 0
-    with ShardWriter(pattern, size, verbose=0, encoder=False, mtime=0) as shards:
-        for count, packed in enumerate(chain([first], rows), 1):
-            try:
-                line = packed.line().encode()
-            except UnicodeEncodeError as error:
-                reason = f"A row of {file.path.name} contains a lone surrogate."
-                raise SettingsError(reason, "Remove the character.") from error
-            images = {f"{place}.png": image for place, image in enumerate(packed.images)}
-            shards.write({"__key__": f"{count - 1:09}", "json": line, **images})
     return count
 
 
@@ -391,8 +361,6 @@ class Packing:
                 if tree is not None:
                     count = tree.add_rows(file.path.name, ((one.row, one.images) for one in rows), file.is_rl)
                     pattern = f"{TREE}/{file.path.name}"
-                elif self.form == "webdataset":
-                    count, pattern = write_tars(file, rows, temporary / DATA), f"{stem}.tar"
                 else:
                     count, pattern = write_parquet(file, rows, temporary / DATA), f"{stem}.parquet"
                 self.log(f"{file.path.name}: {count} rows")

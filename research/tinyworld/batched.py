@@ -28,7 +28,7 @@ from ...backend.core.prompts.prompt_set import default_prompt_set, prompt_set_of
 from ...backend.core.seams.chat_model import ChatModel, Message, ReplySettings
 from ...backend.core.seams.generator import Generator
 from ...backend.core.types import Plan, Request, Verdict
-from ...backend.core.types.roles import CriticLike, PlannerLike
+from ...backend.core.types.roles import CriticLike
 from ...backend.models.chat import open_chat
 from ...backend.models.chat.local.base_model import load_processor
 from ...backend.models.checkpoints.checkpoint import load_whole
@@ -207,27 +207,6 @@ class SharedCritic(CriticLike):
     ) -> Verdict:
         """Judge an image in a batch with those of other tasks."""
         return self.together.ask("judge", (before, after, original_prompt, prompt_used))
-
-
-class SharedPlanner(PlannerLike):
-    """A planner for parallel tasks; `plan` questions are requests."""
-
-    def __init__(self, together: BatchedTasks, identity: str) -> None:
-        self.together = together
-        self._identity = identity
-
-    @property
-    def identity(self) -> str:
-        """Identity for cache keys."""
-        return self._identity
-
-    def plan(self, request: Request) -> Plan:
-        """Plan a request in a batch with those of other tasks.
-
-        Raises:
-            AnswerError: If the plan cannot be read.
-        """
-        return self.together.ask("plan", request)
 
 
 BATCH = 64

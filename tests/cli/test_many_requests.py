@@ -25,7 +25,7 @@ def test_from_prompts_to_packed_rows(tmp_path: Path, prompts: Path) -> None:
         made = call("data", stage, runs, "--out", tmp_path / stage, *more)
         assert made.exit_code == 0, made.output
     assert len(json.loads((tmp_path / "planner-rows" / "planner_sft.json").read_text())) == 2
-    packed = call("data", "pack", tmp_path / "filter", "--out", tmp_path / "packed", "--as", "webdataset")
+    packed = call("data", "pack", tmp_path / "filter", "--out", tmp_path / "packed")
     assert packed.exit_code == 0, packed.output
 
 

@@ -1,29 +1,24 @@
 """A judge without a model that answers every question of the official evaluators in the requested format.
 
 It accepts a share of all questions, or has known answers, so that figures can be compared with exact ones,
-and fails for a question that these do not cover. It looks at no image beyond its mean color. A format decides
-once for every single criterion (`about` names it within a list), so that the rate of the judge equals the
-rate in the evaluator's figures.
+and fails for a question that these do not cover. It looks at no image. A format decides once for every single
+criterion (`about` names it within a list), so that the rate of the judge equals the rate in the evaluator's
+figures.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from PIL import Image
-
 from interleave_thinker.backend.core.errors import ChatError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
 
-NEAR = 6
-"""Tolerance of a mean color, in steps of 255. JPEG compression changes it by two or three."""
 FIVE_POINTS = re.compile(r"\*\*5\*\*|\b5 points|1 to 5|1-5|[Ss]core 5")
 Decide = Callable[["JudgeQuestion"], bool]
 
@@ -81,33 +76,17 @@ def accepting(rate: float) -> FakeJudge:
 def knowing(known: Sequence[dict[str, Any]]) -> FakeJudge:
     """Return a judge with known answers.
 
-    A row has `met`, and tells its questions by a `text` that they contain, `about` of the single criterion,
-    the number of `pictures` and the mean `color` of the last one.
+    A row has `met`, and tells its questions by a `text` in them, or `about` of the single criterion.
     """
 
     def decide(question: JudgeQuestion) -> bool:
         for one in known:
-            if _fits(one, question):
+            about = one.get("about", "")
+            if one.get("text", "") in question.text and about in (question.about or question.text):
                 return one["met"]
         raise ChatError(f"No known answer covers the question {(question.about or question.text)[-100:]!r}.")
 
     return FakeJudge(decide, "known")
-
-
-def _fits(known: dict[str, Any], question: JudgeQuestion) -> bool:
-    about = known.get("about", "")
-    if known.get("text", "") not in question.text or about not in (question.about or question.text):
-        return False
-    if known.get("pictures") not in (None, len(question.pictures)):
-        return False
-    return "color" not in known or (
-        bool(question.pictures) and math.dist(known["color"], _mean_color(question.pictures[-1])) <= NEAR
-    )
-
-
-def _mean_color(picture: Picture) -> tuple[int, ...]:
-    pixels = picture.image.resize((1, 1), Image.Resampling.BOX)
-    return tuple(band.getextrema()[0] for band in pixels.split())  # type: ignore[misc]
 
 
 def _rubric(question: JudgeQuestion, decide: Decide) -> str:
@@ -157,23 +136,10 @@ def _coherence(question: JudgeQuestion, decide: Decide) -> str:
     )
 
 
-def _hidden_images(question: JudgeQuestion, decide: Decide) -> str:
-    numbers = re.findall(r"<Img_(\d+)>", question.text.rpartition("OUTPUT:")[2])
-    contents = {f"Content of Image {number}": f"Image {number}." for number in numbers}
-    return json.dumps({"Tasks": {"Create an Interleaved Text-Image Document": contents}})
-
-
-def _descriptions(question: JudgeQuestion, decide: Decide) -> str:
-    points = 10 * decide(replace(question, about="text fidelity"))
-    return json.dumps({"Consistency": {"overall_score": points, "Justification": ""}})
-
-
 FORMS: list[tuple[str, Callable[[JudgeQuestion, Decide], str]]] = [
     ("criteria_met", _rubric),
     ("[Checklist]:", _checklist),
     ("Image_Coherence", _coherence),
-    ("Create an Interleaved Text-Image Document", _hidden_images),
-    ("<Description_", _descriptions),
     ("Final Score", _final_score),
     ("Score: 0", _binary_score),
 ]

@@ -180,7 +180,7 @@ def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
         return [lambda: planner([], out, folder / top)]
     if top in ("rows", "planner"):
         data = [folder / top]
-        found: list[Callable[[], object]] = [_packing(form, data, out, []) for form in ("hf", "webdataset")]
+        found: list[Callable[[], object]] = [_packing("hf", data, out, [])]
         found.append(_packing("published", data, out, [folder / "runs"]))
         return found
     runs = [folder / top]

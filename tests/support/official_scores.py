@@ -1,4 +1,4 @@
-"""The five official evaluators, unchanged, on miniatures with known answers and expected figures.
+"""Official evaluators, unchanged, on miniatures with known answers and expected figures.
 
 The data is ours, in the format of each benchmark. It is run, collected and scored like a user would, with
 agents without a model and a fake judge that knows the answers. The expected figures are computed here from
@@ -36,13 +36,11 @@ from interleave_thinker.research.evaluation.submission import collect
 
 TOKEN = re.compile(r"\b[a-z]\d{2,4}\b")
 LEVELS = (32, 96, 160, 224)
-WEIGHTS = (0.40, 0.12, 0.12, 0.12, 0.12, 0.12)
-WISE_ENDS = (400, 520, 640, 760, 880, 1000)
 
 
 def color_of(token: str) -> tuple[int, int, int]:
     """Return a color for a token, far from those of all others."""
-    number = int(token[1:].rstrip("ct")) * 2 + token.endswith("t")
+    number = int(token[1:])
     return LEVELS[number % 4], LEVELS[number // 4 % 4], LEVELS[number // 16 % 4]
 
 
@@ -59,8 +57,6 @@ class TokenChat:
     ) -> Reply:
         text = "".join(part for part in messages[-1].content if isinstance(part, str))
         token = TOKEN.findall(text)[-1]
-        if token.startswith("m"):
-            token += "t" if "Show with a picture" in text else "c"
         red, green, blue = color_of(token)
         steps = tuple(
             Step(number=n, prompt=f"color {red} {green} {blue}", auxiliary_text=f"Step {n} of {token}.")
@@ -129,57 +125,6 @@ def ueval(folder: Path, rng: random.Random, checkout: Path) -> Miniature:
     return made
 
 
-def wise(folder: Path, rng: random.Random, checkout: Path) -> Miniature:
-    made = Miniature(folder / "merge.json", digits=2)
-    rows = []
-    for n in range(1, 1001):
-        met = rng.random() < 0.7
-        made.known.append({"text": f'"Draw thing w{n:04}"', "met": met})
-        made.values[str(n)] = {"right": float(met)}
-        rows.append(
-            {"Prompt": f"Draw thing w{n:04}", "Explanation": "It is that thing.", "prompt_id": n}
-            | {"Category": "ours", "Subcategory": "ours"}
-        )
-    made.data.write_text(json.dumps(rows))
-    means, first = [], 1
-    for last in WISE_ENDS:
-        means.append(fmean(made.values[str(n)]["right"] for n in range(first, last + 1)))
-        first = last + 1
-    made.expected["overall WiScore"] = sum(w * mean for w, mean in zip(WEIGHTS, means, strict=True))
-    return made
-
-
-def rise(folder: Path, rng: random.Random, checkout: Path) -> Miniature:
-    made = Miniature(folder / "data.json")
-    rows = []
-    for n in range(16):
-        token = f"r{n:02}"
-        kind = ("temporal", "causal", "spatial", "logical")[n % 4]
-        consistent, reasoned, plausible = (rng.random() < 0.75 for _ in range(3))
-        name = picture(folder / f"{token}.png")
-        rows.append(
-            {"index": f"{kind}_{n}", "category": f"{kind}_reasoning", "instruction": f"Edit {token}."}
-            | {"image": name, "reference": f"As {token}.", "subtask": "Ours"}
-        )
-        if kind == "logical":
-            rows[-1]["reference_txt"] = f"As {token}."
-        made.known += [
-            {"text": f"{token}.", "pictures": 2, "met": consistent},
-            {"text": f"{token}.", "pictures": 1, "met": reasoned},
-            {"pictures": 1, "color": color_of(token), "met": plausible},
-        ]
-        c, r, q = (5 if one else 1 for one in (consistent, reasoned, plausible))
-        score = 0.3 * c + 0.7 * r if kind == "logical" else 0.3 * c + 0.5 * r + 0.2 * q
-        if r == 1:
-            score = max(1.0, score * 0.5)
-        complete = c == r == 5 and (kind == "logical" or q == 5)
-        made.values[f"{kind}_{n}"] = {"accuracy": float(complete), "score": (score - 1) / 4}
-    made.data.write_text(json.dumps(rows))
-    made.expected["accuracy"] = fmean(one["accuracy"] for one in made.values.values())
-    made.expected["score"] = 100 * fmean(one["score"] for one in made.values.values())
-    return made
-
-
 def specv(folder: Path, rng: random.Random, checkout: Path) -> Miniature:
     root = folder / "checkout"
     made = Miniature(root / "eval_data" / "interleave", digits=2, checkout=root)
@@ -215,41 +160,7 @@ def specv(folder: Path, rng: random.Random, checkout: Path) -> Miniature:
     return made
 
 
-def comm(folder: Path, rng: random.Random, checkout: Path) -> Miniature:
-    made = Miniature(folder / "comm.json")
-    rows = []
-    names = {"style_consistency": "style consistency", "entity_consistency": "entity consistency"}
-    names |= {"trend_consistency": "trend consistency", "completeness": "completeness"}
-    names |= {"image quality": "image quality", "overall_consistency": ""}
-    for n in range(8):
-        token = f"m{n:02}"
-        steps = []
-        for at in range(4):
-            name = picture(folder / f"{token}_{at}.png")
-            words = {"type": "text", "content": f"Do part {at}."}
-            steps.append([words, {"type": "image", "image_path": name}])
-        rows.append({"data_id": token, "title": f"Thing {token}", "step_info": steps})
-        for task, mark in (("task3", "c"), ("task4", "t")):
-            values = made.values[f"{token}_{task}"] = {}
-            for name, metric in names.items():
-                met = rng.random() < 0.7
-                made.known.append({"text": f"of {token}{mark}.", "about": name, "met": met})
-                if metric:
-                    values[metric] = float(met)
-            met = rng.random() < 0.7
-            made.known.append({"about": "text fidelity", "color": color_of(f"{token}{mark}"), "met": met})
-            values["text fidelity"] = float(met)
-    made.data.write_text(json.dumps(rows))
-    official = {name: name for name in names if names[name] and " " not in name}
-    official |= {"Image_Quality": "image quality", "text fidelity to images": "text fidelity"}
-    for task in ("task3", "task4"):
-        ones = [values for name, values in made.values.items() if name.endswith(task)]
-        for name, metric in official.items():
-            made.expected[f"{task} {name}"] = 10 * fmean(one[names.get(metric) or metric] for one in ones)
-    return made
-
-
-MINIATURES = {"ueval": ueval, "wise": wise, "rise": rise, "specv": specv, "comm": comm}
+MINIATURES = {"ueval": ueval, "specv": specv}
 
 
 def run(name: str, folder: Path, made: Miniature) -> Path:

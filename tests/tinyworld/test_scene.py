@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.tinyworld.drawing import draw
 from interleave_thinker.tinyworld.scene import (
     BACKDROPS,
-    CELLS,
     COLORS,
     IDENTITIES,
     THINGS,
@@ -95,15 +92,11 @@ def test_a_ghost_of_two_things_is_unreadable() -> None:
 
 FAULTS = {
     "right": (PAGE.put(4, 0).put(6, BOAT), 0),
-    "nothing done": (PAGE, 2),
     "left behind": (PAGE.put(6, BOAT), 1),
     "lost": (PAGE.put(4, 0), 1),
     "wrong cell": (PAGE.put(4, 0).put(7, BOAT), 2),
     "wrong colour": (PAGE.put(4, 0).put(6, identity_of("blue", "boat")), 1),
-    "wrong thing": (PAGE.put(4, 0).put(6, identity_of("red", "fish")), 1),
     "another altered": (PAGE.put(4, 0).put(6, BOAT).put(2, identity_of("white", "sun")), 1),
-    "another removed": (PAGE.put(4, 0).put(6, BOAT).put(2, 0), 1),
-    "stray thing": (PAGE.put(4, 0).put(6, BOAT).put(8, SUN), 1),
     "wrong backdrop": (PAGE.put(4, 0).put(6, BOAT).with_backdrop(1), 1),
 }
 
@@ -143,12 +136,3 @@ def test_edits_apply_only_to_matching_objects() -> None:
     assert not applies(ChangeBackdrop(PAGE.backdrop), PAGE)
     assert applies(Move("sun", 0), PAGE) and not applies(Move("sun", 4), PAGE)
     assert Replace("sun", BOAT).apply(PAGE).cells[2] == BOAT
-
-
-def test_cells_are_distinguished_by_name() -> None:
-    assert len(set(CELLS)) == 9
-    rng = Random(0)
-    for _ in range(50):
-        cell = rng.randrange(9)
-        found = read_prompt(f"Add a red fish at the {CELLS[cell]}.")
-        assert found == (Add(identity_of("red", "fish"), cell), [])

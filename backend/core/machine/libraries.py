@@ -22,7 +22,7 @@ from ..errors import SettingsError
 TRAINERS = ("trl", "transformers", "accelerate", "datasets")
 """Libraries that every training needs."""
 EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm"}
-EXTRAS |= dict.fromkeys(("datasketch", "imagehash", "webdataset"), "research")
+EXTRAS |= dict.fromkeys(("datasketch", "imagehash"), "research")
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 BOUND = re.compile(
     r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)(?:; \(?python_version (<|>=) ["']3\.(\d+))?"""

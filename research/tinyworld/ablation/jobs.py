@@ -39,14 +39,12 @@ class LabJob:
     Attributes:
         folder: Folder of the job.
         needs: Folders of jobs that must finish before.
-        threads: Number of threads; more than one if all other jobs wait for this one.
     """
 
     folder: Path
     work: Callable[..., None]
     arguments: tuple[Any, ...] = ()
     needs: tuple[Path, ...] = ()
-    threads: int = 1
 
     @property
     def name(self) -> str:
@@ -81,7 +79,7 @@ def _perform(job: LabJob, sender: Connection) -> None:
     try:
         import torch
 
-        torch.set_num_threads(job.threads)
+        torch.set_num_threads(1)
         perform(job)
     except InterleaveError as error:
         sender.send(error)
@@ -102,10 +100,9 @@ def _end_with_parent() -> None:
 
 
 def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -> None:
-    """Run all jobs on `workers` threads in total, in the order of the list as far as possible.
+    """Run all jobs, `workers` at a time, in the order of the list as far as possible.
 
-    A job with more threads waits for the others to finish and then runs alone. If a job fails, the others are
-    ended; they continue when this is called again.
+    If a job fails, the others are ended; they continue when this is called again.
 
     Raises:
         InterleaveError: The error of the first failing job.
@@ -117,14 +114,10 @@ def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -
     done = {job.folder for job in jobs if job.done}
     running: dict[int, tuple[LabJob, Any, Connection]] = {}
     try:
-        os.environ.update(dict.fromkeys(added, str(workers)))
+        os.environ.update(dict.fromkeys(added, "1"))
         while waiting or running:
             ready = [job for job in waiting if done.issuperset(job.needs)]
-            free = workers - sum(job.threads for job, _, _ in running.values())
-            for job in ready:
-                if running and job.threads > free:
-                    break
-                free -= job.threads
+            for job in ready[: workers - len(running)]:
                 waiting.remove(job)
                 receiver, sender = context.Pipe(duplex=False)
                 process = context.Process(target=_perform, args=(job, sender), daemon=True)
@@ -185,8 +178,7 @@ ROWS = {
     "alone": TableRow("generator alone, the request's own words", None, 18.2, False),
     "untrained": TableRow("+ untrained planner and critic", "alone", 48.1),
     "planner_sft": TableRow("planner SFT, critic of rendered pages only", "untrained", 60.5),
-    "agent_plans": TableRow("one agent for both, writing whole plans", "sft", 54.5),
-    "agent_steps": TableRow("one agent for both, next steps while looking", "sft", 54.5, False),
+    "one_agent": TableRow("one agent for both", "sft", 54.5),
     "unfiltered": TableRow("planner SFT, critic SFT on unfiltered data", "sft", 62.8),
     "sft": TableRow("full SFT", "planner_sft", 64.5),
     "rl_no_step": TableRow("RL without step reward", "sft", 65.2),
@@ -214,89 +206,54 @@ def seed_folder(out: Path, seed: int) -> Path:
     return out / f"seed_{seed}"
 
 
-def all_jobs(out: Path, settings: AblationSettings) -> list[LabJob]:
-    """Return every job of every seed."""
-    base, novice = out / "shared" / "base", out / "shared" / "novice"
-    every = settings.workers
-    jobs = [
-        LabJob(base, training.base, (settings,), threads=every),
-        LabJob(novice, training.novice, (settings, base), (base,), every),
+def all_jobs(out: Path, start: Path, settings: AblationSettings) -> list[LabJob]:
+    """Return every job of every seed; all start from the checkpoints `base` and `novice` in `start`."""
+    return [
+        job for seed in settings.all_seeds for job in _of_seed(seed_folder(out, seed), start, settings, seed)
     ]
-    if settings.start is not None:
-        jobs = [LabJob(one, training.given, (settings.start / one.name,)) for one in (base, novice)]
-    for seed in settings.all_seeds:
-        jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)
-    return jobs
 
 
-def _of_seed(
-    folder: Path, shared: tuple[Path, Path], settings: AblationSettings, seed: int
-) -> Sequence[LabJob]:
-    base, novice = shared
-    planner, critic, agent = folder / "planner", folder / "critic", folder / "one_agent"
+def _of_seed(folder: Path, start: Path, settings: AblationSettings, seed: int) -> Sequence[LabJob]:
+    novice, asked = start / "novice", (settings, seed)
+    planner, critic, agent = folder / "planner", folder / "critic", folder / "agent"
     plain, pages = folder / "critic_unfiltered", folder / "pages"
     plans, agent_plans = folder / "plans", folder / "agent_plans"
-    critics = {"planner_sft": novice, "unfiltered": plain, "sft": critic}
+    final = training.final
     jobs = [
-        LabJob(critic, training.critic, (settings, seed, novice, True), (novice,)),
-        LabJob(pages, training.pages, (settings, seed)),
-        LabJob(planner, training.planner, (settings, seed, novice), (novice,)),
-        LabJob(plans, measures.plan_stories, (settings, seed, training.final(planner)), (planner,)),
+        LabJob(critic, training.critic, (*asked, novice, True)),
+        LabJob(pages, training.pages, asked),
+        LabJob(planner, training.planner, (*asked, novice)),
+        LabJob(plans, measures.plan_stories, (*asked, final(planner)), (planner,)),
     ]
     for name, remaining in REINFORCED.items():
-        critics[name] = folder / name
-        work = (settings, seed, critic, pages, remaining)
+        work = (*asked, final(critic), pages, remaining)
         jobs.append(LabJob(folder / name, training.reinforced, work, (critic, pages)))
     jobs += [
-        LabJob(plain, training.critic, (settings, seed, novice, False), (novice,)),
-        LabJob(
-            agent,
-            training.one_agent,
-            (settings, seed, novice, planner, critic),
-            (novice, planner, critic),
-        ),
-        LabJob(agent_plans, measures.plan_stories, (settings, seed, training.final(agent)), (agent,)),
+        LabJob(plain, training.critic, (*asked, novice, False)),
+        LabJob(agent, training.one_agent, (*asked, novice, planner, critic), (planner, critic)),
+        LabJob(agent_plans, measures.plan_stories, (*asked, final(agent)), (agent,)),
     ]
-    told = {name: (plans, made) for name, made in critics.items()}
-    told |= {
-        "agent_plans": (agent_plans, agent),
-        "oracle_planner": (None, folder / "rl"),
-        "oracle_critic": (plans, None),
-    }
-    jobs += [_story_job(folder, name, (settings, seed), *parts) for name, parts in told.items()]
-    one = training.final(agent)
+    trained = {"unfiltered": plain, "sft": critic, **{name: folder / name for name in REINFORCED}}
+    told: dict[str, tuple[Path | None, Path | None]] = {name: (plans, one) for name, one in trained.items()}
+    told |= {"one_agent": (agent_plans, agent), "oracle_planner": (None, folder / "rl")}
+    for name, (planned, judged) in told.items():
+        tries = measures.ALL_ATTEMPTS if name in ROWS_WITH_ALL_ATTEMPTS else (measures.ATTEMPTS,)
+        work = (*asked, planned, final(judged) if judged else None, tries)
+        needs = tuple(one for one in (pages, planned, judged) if one is not None)
+        jobs.append(LabJob(measured(folder, name), measures.measure_agents, work, needs))
+    tries = (measures.ATTEMPTS,)
+    needs = (pages, plans)
     return [
         *jobs,
         LabJob(
-            measured(folder, "agent_steps"), measures.measure_step_by_step, (settings, seed, one), (agent,)
+            measured(folder, "planner_sft"), measures.measure_agents, (*asked, plans, novice, tries), needs
         ),
-        LabJob(measured(folder, "alone"), measures.measure_alone, (settings, seed)),
         LabJob(
-            measured(folder, "untrained"),
-            measures.measure_untrained,
-            (settings, seed, training.final(base)),
-            (base,),
+            measured(folder, "oracle_critic"), measures.measure_agents, (*asked, plans, None, tries), needs
         ),
+        LabJob(measured(folder, "alone"), measures.measure_alone, asked),
+        LabJob(measured(folder, "untrained"), measures.measure_untrained, (*asked, start / "base")),
     ]
-
-
-def _story_job(
-    folder: Path, name: str, asked: tuple[AblationSettings, int], plans: Path | None, critic: Path | None
-) -> LabJob:
-    """Return a job that runs stories.
-
-    Args:
-        folder: Folder of the seed.
-        name: Name of the measurement.
-        asked: Settings and seed.
-        plans: Planning job; `None` uses the stories' own plans.
-        critic: Training job of the critic; `None` uses the oracle.
-    """
-    tries = measures.ALL_ATTEMPTS if name in ROWS_WITH_ALL_ATTEMPTS else (measures.ATTEMPTS,)
-    checkpoint = training.final(critic) if critic is not None else None
-    needs = [folder / "pages", *(part for part in (plans, critic) if part is not None)]
-    work = (*asked, plans, checkpoint, tries)
-    return LabJob(measured(folder, name), measures.measure_agents, work, tuple(needs))
 
 
 def measured(folder: Path, name: str) -> Path:

@@ -3,7 +3,7 @@
 Outcomes are stored individually and not as shares, so that rows can be compared on the same stories, images
 and seeds. All rows of a seed run the same stories. Every attempt has a new seed, which is the default for
 users. The generator repeats its mistakes with every seed until the prompt is explicit, so prompts are what is
-measured. Stories run in parallel (runs/batched_tasks.py) through the regular loop.
+measured. Stories run in parallel (batched.py) through the regular loop.
 """
 
 from __future__ import annotations
@@ -13,18 +13,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from pydantic import BaseModel
 
 from ....backend.core.errors import AnswerError, TrainingError
 from ....backend.core.files.atomic import write_text
-from ....backend.core.pictures import Picture
-from ....backend.core.types import Plan, RunSettings, Step, Verdict
-from ....backend.story.journal.store import InMemoryStore
+from ....backend.core.types import Plan, Step, Verdict
 from ....tinyworld.generator import TinyWorldGenerator
 from ....tinyworld.oracle import drawn_of, verdict_of
-from ....tinyworld.scorer import faults, read_image
 from ....training.rows.rl import CriticRlRow, read_rl_rows
 from ....training.statistics import share
 from ..batched import (
@@ -33,13 +29,11 @@ from ..batched import (
     Judging,
     SharedCritic,
     SharedGenerator,
-    SharedPlanner,
     drawing,
 )
 from ..data.critic_rows import RL_FILE
-from ..stories import StoryOutcome, lost, request_of, run_story
+from ..stories import StoryOutcome, request_of, run_story
 from ..world.requests import TinyStory, random_story
-from . import single_agent
 from .settings import AblationSettings
 from .training import JUDGED, agent_in, open_generator
 
@@ -158,36 +152,6 @@ def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent
     _keep(folder, RowOutcomes(told=run_stories_together(stories, plans, base.judge, (ATTEMPTS,))))
 
 
-def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """Measure the single agent that plans while it looks at the images."""
-    one = agent_in(agent, settings)
-    together = _batched_tasks(one.judge, {"plan": one.plan})
-    planner, critic = SharedPlanner(together, "agent"), SharedCritic(together, "agent")
-    generator = SharedGenerator(together, "tinyworld")
-
-    def run_one(number: int, story: TinyStory) -> StoryOutcome:
-        run = RunSettings(max_attempts=ATTEMPTS, seed=number)
-        try:
-            pages, draws = single_agent.run_step_by_step(
-                request_of(story), planner, critic, generator, run, InMemoryStore()
-            )
-        except AnswerError:
-            return lost(story)
-        return _page_by_page(pages, story, draws)
-
-    stories = stories_of(settings, seed)
-    outcomes = together.run([partial(run_one, *numbered) for numbered in enumerate(stories)])
-    _keep(folder, RowOutcomes(told={ATTEMPTS: outcomes}))
-
-
-def _page_by_page(pages: Sequence[Picture] | None, story: TinyStory, draws: int) -> StoryOutcome:
-    """Compare the images of an agent without a plan with the story's correct images, in order."""
-    pages = pages or ()
-    right = [not faults(scene, read_image(page)) for scene, page in zip(story.pages, pages, strict=False)]
-    right += [False] * (len(story.pages) - len(right))
-    return StoryOutcome(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
-
-
 def run_stories_together(
     stories: Sequence[TinyStory],
     plans: Sequence[Plan | None],
@@ -216,10 +180,9 @@ def run_stories_together(
     return {attempts: [one[attempts] for one in outcomes] for attempts in counts}
 
 
-def _batched_tasks(judge: JudgeFunction, more: dict[str, Any] | None = None) -> BatchedTasks:
+def _batched_tasks(judge: JudgeFunction) -> BatchedTasks:
     generator = TinyWorldGenerator(open_generator(), "tinyworld")
-
-    return BatchedTasks({"draw": drawing(generator), "judge": judge, **(more or {})})
+    return BatchedTasks({"draw": drawing(generator), "judge": judge})
 
 
 def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:

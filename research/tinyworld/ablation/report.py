@@ -37,7 +37,7 @@ from ....training.trainer.resume import claim_run
 from .jobs import PUBLISHED_ATTEMPTS, ROWS, all_jobs, measured, run_jobs, seed_folder
 from .measures import ALL_ATTEMPTS, ATTEMPTS, RowOutcomes, exact_plans, stored
 from .settings import AblationSettings
-from .training import check_start, final
+from .training import check_start
 
 EXACT = {"planner": "plans", "one agent": "agent_plans"}
 """The agents that wrote whole plans, and the job that counted them."""
@@ -120,7 +120,12 @@ Rows = Mapping[str, Sequence[RowOutcomes]]
 
 
 def ablate(
-    out: Path, settings: AblationSettings, command: str, commit: str, log: Callable[[str], None]
+    out: Path,
+    start: Path,
+    settings: AblationSettings,
+    command: str,
+    commit: str,
+    log: Callable[[str], None],
 ) -> Findings:
     """Train and measure all rows below `out`, and write `ablation.json` and `ablation.md`.
 
@@ -128,6 +133,7 @@ def ablate(
 
     Args:
         out: Folder of the ablation.
+        start: Folder with the checkpoints `base` and `novice`, from which all seeds start.
         settings: Its settings.
         command: Command to store in the report.
         commit: Commit to store in the report.
@@ -137,9 +143,8 @@ def ablate(
         TrainingError: If the folder has other settings, or another process is using it.
     """
     require(*TRAINERS)
-    if settings.start is not None:
-        check_start(settings.start)
-    claim(out, settings)
+    check_start(start)
+    claim(out, start, settings)
     lock = SystemLock(out / "running.lock")
     if not lock.take():
         raise TrainingError(
@@ -147,37 +152,31 @@ def ablate(
             "Wait for it or stop it, then run the same command again to continue.",
         )
     try:
-        run_jobs(all_jobs(out, settings), settings.workers, log)
+        run_jobs(all_jobs(out, start, settings), settings.workers, log)
     finally:
         lock.release()
-    found = findings_in(out, settings, command, commit)
+    found = findings_in(out, settings, command, commit, start_digests(start))
     for ending, text in {"json": found.model_dump_json(indent=2) + "\n", "md": as_markdown(found)}.items():
         write_text(out / f"ablation.{ending}", text, TrainingError, "The ablation's report")
     return found
 
 
-def claim(out: Path, settings: AblationSettings) -> None:
+def claim(out: Path, start: Path, settings: AblationSettings) -> None:
     """Reserve a folder for these settings and this start, with any number of seeds and processes.
 
     Raises:
         TrainingError: If it belongs to another run.
     """
-    kept = settings.model_dump(exclude={"seeds", "first_seed", "workers", "start"})
-    if settings.start is not None:
-        kept["start"] = _digests(settings.start / "base", settings.start / "novice")
-    claim_run(out, {"stage": "ablation", **kept})
+    kept = settings.model_dump(exclude={"seeds", "first_seed", "workers"})
+    claim_run(out, {"stage": "ablation", **kept, "start": start_digests(start)})
 
 
-def start_of(out: Path) -> str:
-    """Return the digests of the checkpoints that the seeds below `out` start from, separated by a space."""
-    return _digests(final(out / "shared" / "base"), final(out / "shared" / "novice"))
+def start_digests(start: Path) -> str:
+    """Return the digests of the checkpoints that all seeds start from, separated by a space."""
+    return " ".join(checkpoint_digest(start / name) for name in ("base", "novice"))
 
 
-def _digests(base: Path, novice: Path) -> str:
-    return f"{checkpoint_digest(base)} {checkpoint_digest(novice)}"
-
-
-def findings_in(out: Path, settings: AblationSettings, command: str, commit: str) -> Findings:
+def findings_in(out: Path, settings: AblationSettings, command: str, commit: str, start: str) -> Findings:
     """Compute the table from the results of the finished jobs below `out`."""
     folders = [seed_folder(out, seed) for seed in settings.all_seeds]
     rows = {
@@ -196,8 +195,8 @@ def findings_in(out: Path, settings: AblationSettings, command: str, commit: str
         exact_plans={name: [exact_plans(folder / job) for folder in folders] for name, job in EXACT.items()},
         command=command,
         commit=commit,
-        start=start_of(out),
-        settings=settings.model_copy(update={"start": None}),
+        start=start,
+        settings=settings,
         outcomes=outcomes,
     )
 

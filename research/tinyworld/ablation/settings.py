@@ -1,14 +1,11 @@
 """Settings of the ablation: sizes that let the whole table finish in an afternoon on two processor cores.
 
-All seeds share two checkpoints that stand for a vision-language model: one that can read and see, and one
-that has also judged rendered images and planned single sentences. Everything else is made for each seed:
-data, agents, reinforcement learning, stories. Critics must have something left to learn, so they get few
-rows, and the shared critic stops training once it is correct on the share `novice_right` of generated images.
+All seeds share two checkpoints that stand for a vision-language model (`--start`). Everything else is made
+for each seed: data, agents, reinforcement learning, stories. Critics must have something left to learn, so
+they get few rows.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -35,42 +32,8 @@ class AblationSettings(BaseModel):
     untrained_stories: int = Field(
         default=40, ge=1, description="Stories for untrained agents. They are slow, and nearly all fail."
     )
-    described: int = Field(
-        default=24000, ge=16, description="Image pairs from which all agents learn to see."
-    )
-    copied: int = Field(
-        default=16000, ge=16, description="Short word lists that all agents then learn to repeat."
-    )
-    repeated: int = Field(
-        default=12000,
-        ge=16,
-        description="Requests per round that they then learn to repeat, with longer lists and images.",
-    )
-    base_rounds: int = Field(default=6, ge=1, le=100, description="Maximum number of such rounds.")
-    base_right: float = Field(
-        default=0.95,
-        ge=0,
-        le=1,
-        description="Stop the rounds once this share of new requests is repeated word for word.",
-    )
-    novice_rows: int = Field(
-        default=4000, ge=16, description="Rows per round of verdicts on rendered images and single sentences."
-    )
-    novice_rounds: int = Field(default=24, ge=1, le=100, description="Maximum number of such rounds.")
-    novice_right: float = Field(
-        default=0.8,
-        ge=0,
-        le=1,
-        description="Stop the rounds once this share of verdicts on generated images is correct.",
-    )
-    novice_pages: int = Field(default=200, ge=2, description="Generated images for this check.")
     planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
     critic_rows: int = Field(default=1200, ge=16, description="Judged images that each critic is trained on.")
-    next_steps: int = Field(
-        default=10000,
-        ge=16,
-        description="Next steps that the single agent learns in addition to planner and critic rows.",
-    )
     rl_rows: int = Field(default=384, ge=16, description="Judged images for reinforcement learning.")
     rollouts: int = Field(
         default=24, ge=1, description="Rollouts of 16 x 8 answers; each is used for four optimizer steps."
@@ -86,10 +49,6 @@ class AblationSettings(BaseModel):
     )
     verdict_tokens: int = Field(default=224, ge=16, description="Maximum tokens of a critic's answer.")
     plan_tokens: int = Field(default=640, ge=16, description="Maximum tokens of a planner's answer.")
-    start: Path | None = Field(
-        default=None,
-        description="Folder with the starting checkpoints `base` and `novice`. Default: train them first.",
-    )
     workers: int = Field(
         default=2,
         ge=1,

@@ -1,7 +1,6 @@
 """Rows for reinforcement learning of the tiny planner, and the exact judge of its plans.
 
-Each row has a request with a reference plan. A story is created as usual (world/requests.py) and rephrased
-from its plan, so plan and images are the usual ones.
+Each row has a request with a reference plan (world/requests.py).
 
 The judge simulates the tiny world. A step is correct if it leaves the scene that the reference's step leaves,
 so another phrasing of the same edit is correct. Each step is tested on the scene before the reference's step
@@ -16,26 +15,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from ....backend.core.errors import SettingsError
 from ....backend.core.pictures import Picture
 from ....backend.core.types import MAX_STEPS, Plan, Step
 from ....tinyworld.drawing import draw
 from ....tinyworld.scene import (
-    BACKDROPS,
-    CELLS,
-    Add,
-    ChangeBackdrop,
-    Edit,
-    Move,
-    Recolor,
-    Remove,
-    Replace,
     Scene,
     StartScene,
     applies,
-    name_of,
 )
 from ....tinyworld.scorer import read_image
 from ....tinyworld.wording import read_prompt
@@ -43,77 +32,6 @@ from ....training.reward.plan_judges import PlanJudge, PlanScore
 from ....training.rows.rl import PlannerRlRow, StepRange, write_rl_lines
 from ..world.requests import Split, TinyStory, random_story
 from .critic_rows import ImageFolder
-
-Wording = Literal["usual", "other"]
-
-_OTHER_PHRASES = {
-    "start": (
-        "the page is {page} at first, and on it there is {things}",
-        "we open on {page} with {things}",
-    ),
-    "add": (
-        "a {new} shows up at the {cell}",
-        "bring in a {new} at the {cell}",
-        "at the {cell} there is a {new} now",
-    ),
-    "remove": ("the {thing} has to go", "wipe out the {thing}", "the {thing} leaves the page"),
-    "recolor": ("the {thing} is {color} now", "colour the {thing} {color}"),
-    "move": ("shift the {thing} to the {cell}", "the {thing} walks to the {cell}"),
-    "replace": ("trade the {thing} for a {new}", "in place of the {thing} comes a {new}"),
-    "backdrop": ("the whole page is {page} from here on", "we change over to {page}"),
-    "lead": ("Later, ", "Soon, ", "And now, ", ""),
-    "note": ("Put a line under each one.", "Every picture has a caption."),
-}
-
-
-def reworded_story(rng: Random, split: Split, steps: int, wording: Wording) -> TinyStory:
-    """Return a story of `steps` steps with images, in the given split and phrasing."""
-    while True:
-        story = random_story(rng, split, steps)
-        if wording == "usual":
-            return story
-        told = TinyStory(_reworded_text(rng, story), story.plan, story.before, story.pages)
-        if told.split == split:
-            return told
-
-
-def _reworded_text(rng: Random, story: TinyStory) -> str:
-    phrases = _OTHER_PHRASES
-    sentences = []
-    for step in story.plan.steps:
-        found = read_prompt(step.prompt or "")
-        assert found is not None
-        kind, words = _words(found[0])
-        phrase = rng.choice(phrases[kind]).format(**words)
-        lead = rng.choice(phrases["lead"]) if sentences else ""
-        sentences.append(_sentence(lead + phrase))
-    if any(step.auxiliary_text for step in story.plan.steps):
-        sentences.append(rng.choice(phrases["note"]))
-    return " ".join(sentences)
-
-
-def _words(act: Edit | StartScene) -> tuple[str, dict[str, str]]:
-    """Return the kind of a step and the values for its phrases."""
-    match act:
-        case StartScene(scene):
-            things = [f"a {name_of(scene.cells[cell])} at the {CELLS[cell]}" for cell in act.order]
-            return "start", {"page": BACKDROPS[scene.backdrop], "things": " and ".join(things)}
-        case Add(identity, cell):
-            return "add", {"new": name_of(identity), "cell": CELLS[cell]}
-        case Remove(thing):
-            return "remove", {"thing": thing}
-        case Recolor(thing, color):
-            return "recolor", {"thing": thing, "color": color}
-        case Move(thing, cell):
-            return "move", {"thing": thing, "cell": CELLS[cell]}
-        case Replace(thing, identity):
-            return "replace", {"thing": thing, "new": name_of(identity)}
-        case ChangeBackdrop(backdrop):
-            return "backdrop", {"page": BACKDROPS[backdrop]}
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
 
 
 class SimulatedWorld(PlanJudge):
@@ -228,11 +146,10 @@ MAX_REQUEST_STEPS = 20
 
 @dataclass(frozen=True)
 class StoryKind:
-    """A kind of story: `least` to `most` steps with images, equally frequent, in one phrasing."""
+    """A kind of story: `least` to `most` steps with images, equally frequent."""
 
     least: int = 1
     most: int = 6
-    wording: Wording = "usual"
 
     def __post_init__(self) -> None:
         """Check the numbers of steps."""
@@ -244,9 +161,9 @@ class StoryKind:
 
     def stories(self, seed: str, split: Split) -> Iterator[TinyStory]:
         """Yield stories forever; the same seed gives the same stories."""
-        rng = Random(f"{seed}/{self.least}-{self.most}/{self.wording}")
+        rng = Random(f"{seed}/{self.least}-{self.most}/usual")
         while True:
-            yield reworded_story(rng, split, rng.randint(self.least, self.most), self.wording)
+            yield random_story(rng, split, rng.randint(self.least, self.most))
 
 
 def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split: Split = "train") -> Path:

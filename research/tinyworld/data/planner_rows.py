@@ -22,12 +22,6 @@ from .critic_rows import PROMPT_SET, ImageFolder, row_of
 
 BUCKETS = 50
 """Number of batches within which rows are sorted by length."""
-REPEAT = "Repeat: "
-FEWEST_WORDS = 3
-WORDS_FROM = 3000
-"""Number of requests that provide words for the lists."""
-GOING_ON = 0.75
-"""Share of single sentences that edit an image; the rest ask for a first one."""
 
 
 def prompt_of(story: TinyStory) -> str:
@@ -61,49 +55,6 @@ def make(folder: Path, count: int, seed: int) -> list[SftRow]:
     rows = []
     for _ in range(count):
         rows.append(_row(random_story(rng, "train"), pages))
-    return rows
-
-
-def make_sentences(folder: Path, count: int, seed: int) -> list[SftRow]:
-    """Build `count` rows of single sentences, three quarters of them edits of an image.
-
-    They teach reading without showing a complete story.
-    """
-    rng = Random(f"sentences/{seed}")
-    pages = ImageFolder(folder / "pages")
-    rows = []
-    while len(rows) < count:
-        goes_on = rng.random() < GOING_ON
-        story = random_story(rng, "train", steps=1)
-        while (story.before is not None) != goes_on:
-            story = random_story(rng, "train", steps=1)
-        rows.append(_row(story, pages))
-    return rows
-
-
-def make_copies(count: int, seed: int, longest: int) -> list[SftRow]:
-    """Build `count` word lists to repeat, with 3 to `longest` words of requests in random order.
-
-    No word can be predicted from the one before, so only copying helps.
-    """
-    rng = Random(f"copies/{seed}")
-    words = sorted({word for _ in range(WORDS_FROM) for word in random_story(rng, "train").text.split()})
-    texts = [" ".join(rng.choices(words, k=rng.randint(FEWEST_WORDS, longest))) for _ in range(count)]
-    return [row_of(f"{REPEAT}{text}", text, []) for text in texts]
-
-
-def make_repeats(folder: Path, count: int, seed: int) -> list[SftRow]:
-    """Build `count` requests to repeat word for word, with their input images.
-
-    They teach reading without showing a plan.
-    """
-    rng = Random(f"repeats/{seed}")
-    pages = ImageFolder(folder / "pages")
-    rows = []
-    for _ in range(count):
-        story = random_story(rng, "train")
-        images = _images(story, pages)
-        rows.append(row_of(f"{'Page: <image> ' if images else ''}{REPEAT}{story.text}", story.text, images))
     return rows
 
 

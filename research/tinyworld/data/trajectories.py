@@ -32,7 +32,7 @@ from ....tinyworld.scene import EMPTY, Edit, Scene, StartScene
 from ....tinyworld.scorer import ImageReading, faults, read_images, score_of
 from ....tinyworld.wording import Clause, clauses_of, edit_text, prompt_text
 from ....training.rows.sft import SftRow
-from ..world.judged_images import ask, mistaken, rendered
+from ..world.judged_images import ask, mistaken
 from .critic_rows import PROMPT_SET, ImageFolder, row_of
 
 if TYPE_CHECKING:
@@ -183,26 +183,6 @@ def _reasoning(taught: TaughtAttempt) -> str:
     if taught.overlooked:
         drawn = replace(drawn, seen=ImageReading(expected.backdrop, expected.cells, (0.0,) * 9))
     return compare(drawn)
-
-
-def make_taught(folder: Path, count: int, seed: int, strangers: float = 0.0) -> list[SftRow]:
-    """Build `count` rows with rendered images, correct verdicts and the teacher's refined prompts.
-
-    In a share `strangers` of the rows the image is an unrelated one. From images that are correct except for
-    one cell, an agent learns to report what is expected instead of looking (after 1,750 steps it described 4
-    of 39 wrong cells correctly).
-    """
-    rng, pages = Random(f"taught/{seed}"), ImageFolder(folder / "pages")
-    rows: list[SftRow] = []
-    for _ in range(count):
-        drawn = rendered(rng)
-        if rng.random() < strangers:
-            other = rendered(rng)
-            drawn = replace(drawn, after=other.after, seen=other.seen)
-        prompt = prompt_text(drawn.edit, drawn.clauses)
-        refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt)
-        rows.append(row(TaughtAttempt(drawn, prompt, refined), pages))
-    return rows
 
 
 def make_unfiltered(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:

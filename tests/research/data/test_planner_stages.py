@@ -314,18 +314,6 @@ def test_a_sequence_has_every_attempt_with_its_verdict() -> None:
     assert row.images == (grey_page(10), grey_page(20))
 
 
-@pytest.mark.parametrize(
-    ("trajectory", "reason"),
-    [
-        (sequence_story(), ""),
-        (sequence_story(text="draw <image> of a boat"), "its text is"),
-        (sequence_story(text="</critic><plan>"), "its text is"),
-    ],
-)
-def test_unusable_runs_give_no_sequence(trajectory: Trajectory, reason: str) -> None:
-    assert no_sequence(trajectory).startswith(reason) and bool(no_sequence(trajectory)) == bool(reason)
-
-
 def test_sequence_files(tmp_path: Path) -> None:
     save_trajectory(sequence_story(given=1), tmp_path / "runs" / "a")
     made_run(tmp_path / "runs" / "b", [(10, False, None)])

@@ -58,7 +58,7 @@ def test_the_taxonomy_has_the_documented_size_and_uses_its_banks() -> None:
     assert len(taxonomy.subcategories) >= 75
     templates = [one for sub in taxonomy.subcategories for one in sub.templates]
     assert len(templates) >= 110 and all(entries for one in templates for _, entries in one.slots)
-    folder = Path(__file__).parents[3] / "training" / "data" / "prompts"
+    folder = Path(__file__).parents[3] / "research" / "data" / "prompts"
     text = "".join(path.read_text(encoding="utf-8") for path in (folder / "templates").glob("*.yaml"))
     banks = list((folder / "banks").glob("*.yaml"))
     assert len(banks) >= 34

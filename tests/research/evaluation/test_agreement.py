@@ -6,12 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.cli_calls import call
 from support.made_runs import grey_page, made_run
 
-from interleave_thinker.backend.core.errors import ChatError, JournalError, ScorerError, SettingsError
+from interleave_thinker.backend.core.errors import ChatError, JournalError, ScorerError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Score
 from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
@@ -20,7 +19,6 @@ from interleave_thinker.research.evaluation.agreement import (
     Scored,
     annotated_images,
     as_lines,
-    critic_scores,
     measure,
     scored,
 )
@@ -117,19 +115,6 @@ def test_perfect_and_useless_scorers() -> None:
     assert (first.low or 1) < 0.5 < (first.high or 0)
 
 
-def test_intervals_follow_runs_and_not_images() -> None:
-    """Images that are copies of each other within a run must not make the interval narrower."""
-    random = np.random.default_rng(1)
-    scores = [float(one) for one in random.uniform(0, 10, 24)]
-    verdicts = [score + random.normal(0, 4) > 5 for score in scores]
-    single = measure(images_of(verdicts, 24), [("one", with_scores(*scores))]).scorers[0]
-    copied = measure(images_of(verdicts * 10, 24), [("one", with_scores(*scores * 10))]).scorers[0]
-    assert None not in (single.low, single.high, copied.low, copied.high)
-    assert (copied.high or 0) - (copied.low or 0) == pytest.approx(
-        (single.high or 0) - (single.low or 0), 0.1
-    )
-
-
 def test_runs_without_rejected_images_are_not_measured(tmp_path: Path) -> None:
     annotated_run(tmp_path / "a", (200, 210, 220), (True, True, True))
     done = call("evaluate", "scorer", tmp_path, "--scorer", "tinyworld")
@@ -156,19 +141,3 @@ def test_command_measures_scorers_and_the_critic_of_the_runs(tmp_path: Path) -> 
     assert found["images"] == 24 and f"| {plain} | 24 | 0 | 1.000 (" in done.output
     again = call(*args, "--cache", tmp_path / "cache.sqlite")
     assert again.exit_code == 0, "the scores are cached, or the script would be used up"
-
-
-def test_an_unknown_scorer_is_an_error_before_the_first_image_is_scored(tmp_path: Path) -> None:
-    annotated_run(tmp_path / "runs", (200, 210, 20, 30), (True, True, False, False))
-    (tmp_path / "script.json").write_text(json.dumps(["[9, 9]"] * 8))
-    judge = f"judge:scripted:{tmp_path / 'script.json'}"
-    done = call("evaluate", "scorer", tmp_path / "runs", "--scorer", judge, "--scorer", "none-such:M")
-    assert done.exit_code == 2 and "none-such" in done.output
-    assert "scoring" not in done.output
-
-
-def test_critic_without_a_verdict_has_no_score() -> None:
-    images = images_of([True, False], 1)
-    assert critic_scores(images).scores == [None, None]
-    with pytest.raises(SettingsError):
-        annotated_images([Path("/nonexistent")])

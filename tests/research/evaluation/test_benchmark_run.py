@@ -11,13 +11,12 @@ import pytest
 from support.benchmark_runs import carry_out
 from support.benchmark_runs import miniature_setting as setting_of
 from support.cli_calls import Scripts, call
-from support.small_agents import STORY, Counting
+from support.small_agents import STORY
 from support.small_benchmarks import MINIATURES
 from support.small_teachers import SmallChat, SmallTeachers
 
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import GeneratorError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.types import Plan, Step
 from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.research.benchmarks import open_benchmark
@@ -180,24 +179,6 @@ def test_ueval_texts_are_joined_according_to_the_preset(preset: str, tmp_path: P
     assert entry["text_answer"] == (numbered if preset == "ours" else "Bake it. Cool it.\nEat it.")
 
 
-def test_a_step_without_image_is_reported(tmp_path: Path) -> None:
-    out, setting = tmp_path / "out", setting_of("specv", tmp_path, limit=1)
-    carry_out(out, setting, FailingOnce())
-    lines: list[str] = []
-    collect(out, log=lines.append)
-    assert [one.undrawn for one in read_collected(out)] == [1]
-    assert "could not be generated, judged without it: 1" in lines[0]
-
-
-class NoSecondPage(Counting):
-    """Always fails at one step of three."""
-
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        if "page 2" in prompt:
-            raise GeneratorError("broken")
-        return super().draw(prompt, source, seed)
-
-
 TOLD = Plan(
     steps=(
         Step(number=1, prompt="page 1", instruction="Bake.", auxiliary_text="Bake it."),
@@ -220,14 +201,6 @@ class Telling(SmallTeachers):
 
     def __call__(self) -> Teachers:
         return replace(super().__call__(), planner=Planner(ToldChat("planner")))
-
-
-@dataclass(frozen=True)
-class FailingOnce(SmallTeachers):
-    """Has no critic, and the second step has no image."""
-
-    def __call__(self) -> Teachers:
-        return replace(super().__call__(), critic=None, generators=(("fake", NoSecondPage()),))
 
 
 def test_a_table_of_several_folders_shows_what_differs(tmp_path: Path) -> None:

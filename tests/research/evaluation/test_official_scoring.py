@@ -1,8 +1,7 @@
 """Scoring by evaluators in child processes: small ones with the structure of the official ones, and these.
 
-INTERLEAVE_EVALUATORS names a folder with checkouts called UEval, RISEBench, SpecV, CoMM and WISE (whose
-thousand items are only run with `-m stress`). INTERLEAVE_EVALUATORS_PYTHON is a Python with their
-requirements.
+INTERLEAVE_EVALUATORS names a folder with checkouts called UEval and SpecV. INTERLEAVE_EVALUATORS_PYTHON is a
+Python with their requirements.
 """
 
 from __future__ import annotations
@@ -153,18 +152,6 @@ def test_an_evaluator_runs_unchanged_and_is_cached(
     assert "judging" in log and seen["key"] not in log + lines
 
 
-def test_relative_paths_start_at_the_current_folder(
-    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkout(tmp_path / "wise")
-    monkeypatch.chdir(tmp_path)
-    python = os.path.relpath(sys.executable)
-    found, _ = scored(Path("out"), OfficialScoring(Path("wise"), python), Words())
-    assert found.unscored == 0
-    environment = json.loads((out / "official" / "results" / "seen.json").read_text())["environment"]
-    assert environment["HOME"] == environment["TMPDIR"] == str(out / "official" / "home")
-
-
 def test_child_processes_of_a_job_end_with_it(tmp_path: Path) -> None:
     """The number of a process that has ended can belong to another one later."""
     leaves = "import subprocess\nprint(subprocess.Popen(['sleep', '600']).pid, file=open('../left', 'w'))\n"
@@ -193,7 +180,6 @@ raise SystemExit("it runs on")
     ("mood", "chat", "kind", "words"),
     [
         ("raise RuntimeError('no images today')", Words(), EvaluatorError, "status 1: .*no images today"),
-        ("os.kill(os.getpid(), 9)", Words(), EvaluatorError, "signal SIGKILL: judging"),
         ("time.sleep(600)", Words(), EvaluatorError, "has not asked a question for 1 s"),
         ("pass", Words(ChatError("It is down.")), JudgeUnavailable, "The judge failed: It is down"),
         (
@@ -412,13 +398,13 @@ def test_comm_is_judged_item_by_item_without_its_heavy_metrics(
 
 FOLDER = os.environ.get("INTERLEAVE_EVALUATORS", "")
 PYTHON = os.environ.get("INTERLEAVE_EVALUATORS_PYTHON", sys.executable)
-CHECKOUTS = {"ueval": "UEval", "rise": "RISEBench", "specv": "SpecV", "comm": "CoMM"}
+CHECKOUTS = {"ueval": "UEval", "specv": "SpecV"}
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", [*CHECKOUTS, pytest.param("wise", marks=pytest.mark.stress)])
+@pytest.mark.parametrize("name", CHECKOUTS)
 def test_an_official_evaluator_reports_the_known_figures(name: str) -> None:
-    folder = CHECKOUTS.get(name, "WISE")
+    folder = CHECKOUTS[name]
     checkout = Path(FOLDER) / folder
     if not FOLDER or not checkout.is_dir():
         pytest.skip(f"needs a checkout: INTERLEAVE_EVALUATORS=FOLDER with {folder}")

@@ -10,8 +10,7 @@ import pytest
 from support.ablation_outcomes import write_seeds
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
-from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest
-from interleave_thinker.research.tinyworld.ablation import report, training
+from interleave_thinker.research.tinyworld.ablation import training
 from interleave_thinker.research.tinyworld.ablation.jobs import ROWS, all_jobs, measured, perform, seed_folder
 from interleave_thinker.research.tinyworld.ablation.report import (
     ablate,
@@ -19,11 +18,9 @@ from interleave_thinker.research.tinyworld.ablation.report import (
     claim,
     compare,
     findings_in,
-    start_of,
 )
 from interleave_thinker.research.tinyworld.ablation.settings import AblationSettings
 from interleave_thinker.research.tinyworld.ablation.training import agent_in
-from interleave_thinker.research.tinyworld.data.planner_rows import make_repeats
 from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.tinyworld.wording import prompt_text
 
@@ -32,16 +29,8 @@ MINIATURE = AblationSettings(
     seeds=1,
     stories=2,
     untrained_stories=1,
-    copied=16,
-    repeated=16,
-    described=32,
-    novice_rows=32,
-    base_rounds=1,
-    novice_rounds=1,
-    novice_pages=4,
     planner_rows=16,
     critic_rows=16,
-    next_steps=16,
     rl_rows=16,
     rollouts=1,
     checked=4,
@@ -54,52 +43,30 @@ MINIATURE = AblationSettings(
 
 def test_every_job_needs_only_jobs_before_it(tmp_path: Path) -> None:
     before: set[Path] = set()
-    for job in all_jobs(tmp_path, AblationSettings(seeds=2)):
+    for job in all_jobs(tmp_path, AGENTS, AblationSettings(seeds=2)):
         assert job.folder not in before and before.issuperset(job.needs), job.name
         before.add(job.folder)
     assert all(measured(seed_folder(tmp_path, seed), name) in before for name in ROWS for seed in range(2))
 
 
 def test_a_folder_can_only_be_extended_by_seeds(tmp_path: Path) -> None:
-    claim(tmp_path, MINIATURE)
-    more = MINIATURE.model_copy(update={"seeds": 2, "workers": 2})
-    claim(tmp_path, more)
+    out, start = tmp_path / "out", tmp_path / "start"
+    for name in ("base", "novice"):
+        copytree(AGENTS / name, start / name)
+    claim(out, start, MINIATURE)
+    claim(out, start, MINIATURE.model_copy(update={"seeds": 2, "workers": 2}))
     with pytest.raises(TrainingError):
-        claim(tmp_path, more.model_copy(update={"rollouts": 2}))
-    # No job of the first seed depends on the number of seeds.
-    first = [job for job in all_jobs(tmp_path, MINIATURE) if job.folder.parent == seed_folder(tmp_path, 0)]
-    same = [job for job in all_jobs(tmp_path, more) if job.folder.parent == seed_folder(tmp_path, 0)]
-    assert [(job.folder, job.work, job.needs) for job in first] == [
-        (job.folder, job.work, job.needs) for job in same
-    ]
-
-
-def test_a_given_start_is_used_unchanged(tmp_path: Path) -> None:
-    made = tmp_path / "made"
-    for name, agent in (("base", "planner"), ("novice", "critic")):
-        copytree(AGENTS / agent, made / name)
-    settings = MINIATURE.model_copy(update={"start": made})
-    out = tmp_path / "out"
-    for job in all_jobs(out, settings)[:2]:
-        perform(job)
-    assert start_of(out) == " ".join(checkpoint_digest(made / name) for name in ("base", "novice"))
-    claim(out, settings)
-    (made / "novice" / "model.safetensors").write_bytes(
-        (AGENTS / "planner" / "model.safetensors").read_bytes()
-    )
+        claim(out, start, MINIATURE.model_copy(update={"rollouts": 2}))
+    copytree(AGENTS / "critic", start / "novice", dirs_exist_ok=True)
     with pytest.raises(TrainingError):
-        claim(out, settings)
+        claim(out, start, MINIATURE)
 
 
-def test_the_saved_start_agents_repeat_requests_and_judge(tmp_path: Path) -> None:
+def test_the_saved_start_can_judge(tmp_path: Path) -> None:
     training.check_start(AGENTS)
-    asked = make_repeats(tmp_path, 20, training.ASKED_SEED + 1)
-    base, novice = (agent_in(AGENTS / name, AblationSettings()) for name in ("base", "novice"))
-    # Measured: 0.98 of 100. A base that was not trained to copy repeated none.
-    assert training.repeated(base, asked, tmp_path) >= 17
     rng = Random(1)
     pages = [rendered(rng) for _ in range(40)]
-    said = novice.verdicts(
+    said = agent_in(AGENTS / "novice", AblationSettings()).verdicts(
         [(one.before, one.after, prompt_text(one.edit), prompt_text(one.edit, one.clauses)) for one in pages]
     )
     right = [verdict and verdict.success == one.success for verdict, one in zip(said, pages, strict=True)]
@@ -109,9 +76,8 @@ def test_the_saved_start_agents_repeat_requests_and_judge(tmp_path: Path) -> Non
 def test_a_start_without_a_novice_is_rejected_before_training(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
     copytree(AGENTS / "planner", tmp_path / "made" / "base")
-    settings = MINIATURE.model_copy(update={"start": tmp_path / "made"})
     with pytest.raises(SettingsError, match="novice"):
-        ablate(tmp_path / "out", settings, "", "", lambda line: None)
+        ablate(tmp_path / "out", tmp_path / "made", MINIATURE, "", "", lambda line: None)
     assert not (tmp_path / "out").exists()
 
 
@@ -120,13 +86,12 @@ def test_a_start_without_a_novice_is_rejected_before_training(tmp_path: Path) ->
 @pytest.mark.usefixtures("importable")
 def test_a_miniature_run_has_every_row_and_can_be_resumed(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
-    jobs = all_jobs(tmp_path, MINIATURE)
-    for job in jobs:
+    for job in all_jobs(tmp_path, AGENTS, MINIATURE):
         perform(job)
     # Stopped in one job; another process repeats that job and nothing else.
     (measured(seed_folder(tmp_path, 0), "alone") / "done.json").unlink()
     log: list[str] = []
-    found = ablate(tmp_path, MINIATURE, "the command", "0" * 12, log.append)
+    found = ablate(tmp_path, AGENTS, MINIATURE, "the command", "0" * 12, log.append)
     assert [line.split()[0].rstrip(":") for line in log] == ["seed_0/measured_alone"] * 2
     assert [row.name for row in found.rows] == list(ROWS)
     assert all(row.accuracy for row in found.rows if row.name in ("planner_sft", "sft", "rl"))
@@ -134,14 +99,13 @@ def test_a_miniature_run_has_every_row_and_can_be_resumed(tmp_path: Path) -> Non
     assert len(rollout.read_text().splitlines()) == 128
     assert all((tmp_path / f"ablation.{ending}").stat().st_size > 500 for ending in ("json", "md"))
     with pytest.raises(TrainingError):
-        ablate(tmp_path, MINIATURE.model_copy(update={"stories": 3}), "", "", log.append)
+        ablate(tmp_path, AGENTS, MINIATURE.model_copy(update={"stories": 3}), "", "", log.append)
 
 
-def test_the_table_shows_the_outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_shows_the_outcomes(tmp_path: Path) -> None:
     settings = AblationSettings(seeds=3)
     write_seeds(tmp_path, settings)
-    monkeypatch.setattr(report, "start_of", lambda out: "base novice")
-    found = findings_in(tmp_path, settings, "the command", "0123456789abcdef")
+    found = findings_in(tmp_path, settings, "the command", "0123456789abcdef", "base novice")
     rows = {row.name: row for row in found.rows}
     assert list(rows) == list(ROWS) and rows["rl"].stories[3].n == 300
     against = rows["rl"].against_baseline

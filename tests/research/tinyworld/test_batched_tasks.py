@@ -12,7 +12,7 @@ from interleave_thinker.backend.core.errors import AnswerError, GeneratorError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Verdict
 from interleave_thinker.backend.core.types.roles import CriticLike
-from interleave_thinker.research.tinyworld.ablation.measures import oracle_verdicts, plan_from_phrases
+from interleave_thinker.research.tinyworld.ablation.measures import oracle_verdicts
 from interleave_thinker.research.tinyworld.batched import BatchedTasks, Judging, SharedCritic, SharedGenerator
 from interleave_thinker.research.tinyworld.stories import lost, run_story
 from interleave_thinker.research.tinyworld.world.requests import random_story
@@ -105,10 +105,3 @@ def test_errors_are_raised_in_the_asking_task() -> None:
 
     with pytest.raises(KeyError):
         together.run([breaks, asks])
-
-
-def test_without_agents_the_generator_gets_the_requests_phrases() -> None:
-    for story in (random_story(Random(number), "evaluate") for number in range(40)):
-        plan = plan_from_phrases(story)
-        assert len(plan.steps) == len(story.pages)
-        assert all(step.prompt and step.prompt.lower() in story.text.lower() for step in plan.steps)
