@@ -65,12 +65,12 @@ def test_a_folder_can_only_be_extended_by_seeds(tmp_path: Path) -> None:
 def test_the_saved_start_can_judge(tmp_path: Path) -> None:
     training.check_start(AGENTS)
     rng = Random(1)
-    pages = [rendered(rng) for _ in range(40)]
+    pages = [rendered(rng) for _ in range(12)]
     said = agent_in(AGENTS / "novice", AblationSettings()).verdicts(
         [(one.before, one.after, prompt_text(one.edit), prompt_text(one.edit, one.clauses)) for one in pages]
     )
     right = [verdict and verdict.success == one.success for verdict, one in zip(said, pages, strict=True)]
-    assert sum(map(bool, right)) >= 30
+    assert sum(map(bool, right)) >= 8
 
 
 def test_a_start_without_a_novice_is_rejected_before_training(tmp_path: Path) -> None:
