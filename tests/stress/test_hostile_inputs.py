@@ -24,20 +24,8 @@ if str(Path(__file__).resolve().parents[2]) not in sys.path:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from interleave_thinker.backend.story.journal.copy import save_trajectory
-from tests.host.pack.hostile_inputs import (
-    CRITIC_REPLIES,
-    PLAN_TEXTS,
-    PLANNER_REPLIES,
-    Hostile,
-    agent,
-    by_hand,
-    judging,
-    planning,
-    widgets,
-)
-from tests.host.pack.hostile_requests import fault_of_answer, requests
-from tests.host.pack.hostile_runs import OURS, a_run, drive
-from tests.host.pack.hostile_sockets import sockets
+from tests.host.pack.hostile_graphs import Hostile, plan_texts, replies, requests, sockets, widgets
+from tests.host.pack.hostile_runs import OURS, a_run, drive, fault_of_answer
 from tests.host.server.comfy_server import ComfyServer
 
 pytestmark = [
@@ -53,13 +41,7 @@ SLICE = 200
 def cases_of(host: ComfyServer, story: str, service: str) -> list[Hostile]:
     """Return all graphs."""
     info = host.get("/object_info")
-    made = [*widgets(info, story, service), *sockets(info, story, service)]
-    made += [Hostile("plan", f"{text!r:.60}", by_hand(text)) for text in PLAN_TEXTS]
-    for text in PLANNER_REPLIES:
-        made.append(Hostile("reply", f"planner {text!r:.60}", planning(agent(json.dumps([text] * 3)))))
-    for text in CRITIC_REPLIES:
-        made.append(Hostile("reply", f"judge {text!r:.60}", judging(agent(json.dumps([text] * 4)))))
-    return made
+    return [*widgets(info, story, service), *sockets(info, story, service), *plan_texts(), *replies()]
 
 
 def foreign_tracebacks(log: str) -> list[str]:

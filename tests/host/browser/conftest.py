@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from ..server.comfy_server import ComfyServer
-from .page import front_end, setting
+from .page import WORKFLOW_READY, front_end, setting
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 ONLY_THIS_MACHINE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
@@ -43,11 +44,22 @@ def locale(host: ComfyServer, request: pytest.FixtureRequest) -> Iterator[str]:
     setting(host, "Comfy.Locale", "en")
 
 
+def name_of(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"\W+", "-", request.node.name).strip("-")
+
+
 @pytest.fixture
-def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
+def page(browser: Any, host: ComfyServer, request: pytest.FixtureRequest) -> Iterator[Any]:
     """The loaded front end."""
-    with front_end(browser, host) as page:
+    with front_end(browser, host, name_of(request)) as page:
         yield page
+
+
+@pytest.fixture
+def french(locale: str, page: Any) -> Any:
+    """The front end in French, once its first graph is there: anything on the canvas before that is lost."""
+    page.wait_for_function(WORKFLOW_READY)
+    return page
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +73,7 @@ def same_page(browser: Any, host: ComfyServer) -> Iterator[Any]:
 def canvas(request: pytest.FixtureRequest, browser: Any, host: ComfyServer) -> Iterator[tuple[Any, str]]:
     """The page in one of the front end's two ways to show nodes, as wide as a laptop's."""
     setting(host, "Comfy.VueNodes.Enabled", request.param == "vue")
-    with front_end(browser, host) as page:
+    with front_end(browser, host, name_of(request)) as page:
         page.set_viewport_size({"width": 1600, "height": 1000})
         yield page, request.param
     setting(host, "Comfy.VueNodes.Enabled", False)

@@ -24,7 +24,7 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.output.exporters import export_by_name
 
 from ..server.comfy_server import ROOT, ComfyServer
-from .klein import Graph
+from .stories import Graph
 
 BUILT_IN = ("tiny_world_story", "plan_by_hand", "judge_only", "feedback_round_trip")
 TWINS = Path(__file__).parent / "api"

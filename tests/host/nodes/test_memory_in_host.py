@@ -9,7 +9,7 @@ import pytest
 from support.host_home import HostHome
 
 from ..graphs.examples import CHECKPOINTS, need_checkpoints
-from ..graphs.klein import Graph, node, story
+from ..graphs.stories import Graph, changed, node, shown, story
 from ..server.comfy_server import ComfyServer
 from ..server.rigs import results_of
 
@@ -95,15 +95,10 @@ def test_a_server_on_the_gpu_ends_when_its_memory_is_needed(rig: dict[str, Any])
 
 def agent_graph(request: str) -> Graph:
     """Planner and critic from one checkpoint, loaded by a node each; two loops have a step judged."""
-    graph = story(request, ["a house"], (64, 64), max_attempts=2)
-    graph["critic"] = node("InterleaveLoadAgent", agent=AGENT)
+    graph = story(request, ["a house"], critic=node("InterleaveLoadAgent", agent=AGENT), max_attempts=2)
     graph["other"] = node("InterleaveLoadAgent", agent=AGENT, strictness="strict")
-    graph["second"] = node(
-        "InterleaveCriticLoop", **{**graph["loop"]["inputs"], "seed": 5, "critic": ["other", 0]}
-    )
-    graph["loop"]["inputs"]["critic"] = ["critic", 0]
-    graph["again"] = node("PreviewAny", source=["second", 3])
-    return graph
+    graph["second"] = graph["loop"]
+    return changed(graph, "second", seed=5, critic="@other") | {"again": shown("second", 3)}
 
 
 def test_a_run_loads_its_agent_once_and_the_hosts_button_frees_it(host: ComfyServer) -> None:
@@ -111,11 +106,11 @@ def test_a_run_loads_its_agent_once_and_the_hosts_button_frees_it(host: ComfySer
     folder = host.base / "models" / "interleave_agents" / AGENT
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.symlink_to(CHECKPOINTS / "critic", target_is_directory=True)
-    before = host.log_path.read_text(errors="replace").count(LOADED)
+    before = host.log().count(LOADED)
     host.run(agent_graph("loaded once"))
     host.run(agent_graph("and again"))
-    assert host.log_path.read_text(errors="replace").count(LOADED) == before + 1
-    assert host.post("/free", {"unload_models": True, "free_memory": True}).status_code == 200
+    assert host.log().count(LOADED) == before + 1
+    host.free()
     time.sleep(5)  # the host looks at the button between prompts
     host.run(agent_graph("once more"))
-    assert host.log_path.read_text(errors="replace").count(LOADED) == before + 2
+    assert host.log().count(LOADED) == before + 2

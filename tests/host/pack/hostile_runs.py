@@ -1,4 +1,4 @@
-"""Queues hostile graphs in the real host, each followed by a good prompt, and reports the failures."""
+"""Sends hostile graphs and requests to the real host, each graph followed by a good one; reports failures."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 
-from ..graphs.klein import Graph, loaders
-from ..server.comfy_server import ROOT, ComfyServer
-from .hostile_inputs import MARK, Hostile, by_hand
+from ..graphs.stories import Graph, edited, loaders
+from ..server.comfy_server import ROOT, ROUTE, ComfyServer
+from .hostile_graphs import MARK, Asked, Hostile
 
 OURS = "interleave_thinker."
 """Part of the full name of every error class of the pack, and of no other."""
@@ -32,8 +32,8 @@ numbers = itertools.count(1)
 def drive(host: ComfyServer, cases: list[Hostile]) -> Counter[str]:
     """Queue every case with a good prompt behind it, and return how they ended.
 
-    Fails for all that ended badly. Every prompt contains the loaders, connected or not, so that the host keeps what they
-    loaded.
+    Fails for all that ended badly. Every prompt contains the loaders, connected or not, so that the host
+    keeps what they loaded.
     """
     before = written_files(host)
     queued: list[tuple[Hostile, str | None, str]] = []
@@ -45,7 +45,7 @@ def drive(host: ComfyServer, cases: list[Hostile]) -> Counter[str]:
             if refusal is not None:
                 ends["refused"] += 1
                 faults += [f"{case.name}: {fault}" for fault in [fault_of_refusal(refusal)] if fault]
-            good_refusal, good = queue(client, loaders() | by_hand(f"1. good {next(numbers)}"))
+            good_refusal, good = queue(client, loaders() | edited(f"1. good {next(numbers)}"))
             assert good is not None, f"after {case.name}: {good_refusal}"
             queued.append((case, started, good))
         deadline = time.monotonic() + SECONDS + len(cases)
@@ -102,7 +102,7 @@ def fault_of_refusal(refusal: dict[str, Any]) -> str:
 
 
 def fault_of_end(status: dict[str, Any]) -> str:
-    """Return what is wrong with how a prompt ended; empty for success and for a one-line error of the pack."""
+    """Return what is wrong with how a prompt ended; empty for success and one line of the pack."""
     if status["status_str"] == "success":
         return ""
     error = next(body for kind, body in status["messages"] if kind == "execution_error")
@@ -123,7 +123,7 @@ def unclear(message: str) -> str:
 
 
 def written_files(host: ComfyServer) -> set[tuple[str, int]]:
-    """Return every file (with its size) that the host must not touch in and around the base directory, and all escapes."""
+    """Return every file, with its size, that the host must not touch, and all escapes."""
     found: set[tuple[str, int]] = set()
     for folder, folders, files in os.walk(host.base.parent):
         folders[:] = [name for name in folders if name not in OWN_FOLDERS]
@@ -142,3 +142,22 @@ def a_run(host: ComfyServer) -> tuple[str, str]:
     if not folder.exists():
         save_trajectory(make_trajectory(3, request="Hostile"), folder)
     return folder.name, next((folder / "pictures").iterdir()).stem
+
+
+def fault_of_answer(client: httpx.Client, asked: Asked) -> str:
+    """Return what is wrong with the response; empty for a normal one or a one-line error."""
+    path = f"{ROUTE}/{asked.route}"
+    if asked.query is not None:
+        answer = client.get(path, params=asked.query)
+    else:
+        answer = client.post(path, content=asked.body, headers={"Content-Type": "application/json"})
+    if answer.status_code == 200:
+        return "" if isinstance(answer.json(), dict) else "an answer that is not an object"
+    of_the_host = answer.status_code == 400 and "json" not in answer.headers["content-type"]
+    if answer.status_code in (413, 414) or of_the_host:
+        # The server itself finds the request too long.
+        return "" if len(answer.text) < 2000 and "Traceback" not in answer.text else "a long refusal"
+    if answer.status_code not in (400, 404):
+        return f"status {answer.status_code}: {answer.text[:200]}"
+    words = answer.json().get("error", "")
+    return "" if words and words.isprintable() and len(words) < 2000 else f"unclear: {words[:200]!r}"

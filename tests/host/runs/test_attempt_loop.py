@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 from support.host_home import HostHome
 
-from ..graphs.attempt_pairs import CACHES, count, pair, with_body, without
-from ..graphs.klein import Graph, node
-from ..graphs.replies import verdict
+from ..graphs.attempt_pairs import CACHES, count, next_pair, pair, previewed
+from ..graphs.stories import Graph, changed, node, storyboard, verdict
 from ..server.rigs import answers_of
 
 EXPECTED = {
@@ -44,152 +43,118 @@ def scenarios() -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {}
     for cache in CACHES:
         for preview in ("", " previewed"):
-            name = f"{cache}{preview}"
-            show = bool(preview)
-            made[f"{name} at 1"] = scenario(cache, *[pair(f"{name} one", 1, preview=show)] * 2)
-            made[f"{name} at 3"] = scenario(cache, *[pair(f"{name} three", 3, preview=show)] * 2)
-            few = pair(f"{name} never", None, 3, preview=show)
-            made[f"{name} never"] = scenario(cache, few, few, pair(f"{name} never", None, 5, preview=show))
-    return made | {
-        "after a restart": scenario("classic", pair("classic three", 3)),
-        "small lru": {"cache": "lru", "size": 3, "prompts": [pair("tiny", None, 3), pair("tiny", None, 5)]},
-        "changed": scenario("classic", twice("changed"), with_body(twice("changed"), "tint", strength=0.25)),
-        "always new": scenario("classic", *[always_new(pair("always new", 2))] * 2),
-        "chain": scenario("classic", chain(5), chain(5), chain(4)),
-        "chain none": scenario("none", chain(5, "other ")),
-        "all steps": scenario("classic", *[all_steps("all")] * 2),
-        "all steps none": scenario("none", all_steps("each")),
-        "paused": scenario("classic", *[waiting("paused")] * 2),
-        "paused none": scenario("none", *[waiting("paused none")] * 2),
-        "no critic": scenario("classic", alone(pair("no critic", None))),
-        "last": scenario("classic", with_body(pair("keep last", None, 3), "close", keep="last")),
-        "strict": scenario("classic", with_body(pair("strict", 1), "close", accept_at=0.95)),
-        "batches": scenario("classic", *[batch_of("batches", 3, 2)] * 2, batch_of("batches", 3, 4)),
-        "one batch": scenario("none", *[batch_of("one batch", 4, 1)] * 2),
-        "candidates": scenario("classic", with_body(best_of("candidates", 3), "close", candidates=3,
-                                                    max_attempts=3)),
-        "list": scenario("classic", *[listed("list", 3)] * 2),
-        "list previewed": scenario("classic", listed("list previewed", 2, preview=True)),
-        "list none": scenario("none", listed("list none", 2)),
-        "list paused": scenario("classic", with_body(listed("list paused", 2), "close", pause="every step")),
-        "list of images": scenario("classic", list_of_images("list of images")),
-    } | {f"wrong {name}": scenario("classic", graph) for name, (graph, _) in WRONG.items()}  # fmt: skip
+            name, show = f"{cache}{preview}", previewed if preview else dict
+            one, three = pair(f"{name} one", 1), pair(f"{name} three", 3)
+            few, more = (pair(f"{name} never", None, attempts) for attempts in (3, 5))
+            made[f"{name} at 1"] = scenario(cache, *[show(one)] * 2)
+            made[f"{name} at 3"] = scenario(cache, *[show(three)] * 2)
+            made[f"{name} never"] = scenario(cache, show(few), show(few), show(more))
+    twice = pair("changed", replies=[verdict(False, "better"), verdict(True)] * 2)
+    waiting, waiting_none = (pair(words, 2, pause="every step") for words in ("paused", "paused none"))
+    new = pair("always new", 2)
+    new["tint"] = {**new["tint"], "class_type": "InterleaveTestAlwaysNew"}
+    three, last = best_of("candidates", 3, 3, candidates=3), pair("keep last", None, 3, keep="last")
+    split = node("InterleaveTestSplit", image="@tint")
+    return (
+        made
+        | {
+            "after a restart": scenario("classic", pair("classic three", 3)),
+            "small lru": scenario("lru", pair("tiny", None, 3), pair("tiny", None, 5)) | {"size": 3},
+            "changed": scenario("classic", twice, changed(twice, "tint", strength=0.25)),
+            "always new": scenario("classic", new, new),
+            "chain": scenario("classic", chain(5), chain(5), chain(4)),
+            "chain none": scenario("none", chain(5, "other ")),
+            "all steps": scenario("classic", *[all_steps("all")] * 2),
+            "all steps none": scenario("none", all_steps("each")),
+            "paused": scenario("classic", waiting, waiting),
+            "paused none": scenario("none", waiting_none, waiting_none),
+            "no critic": scenario("classic", changed(pair("no critic"), "close", critic=None)),
+            "last": scenario("classic", last),
+            "strict": scenario("classic", pair("strict", 1, accept_at=0.95)),
+            "batches": scenario("classic", *[batch_of("batches", 3, 2)] * 2, batch_of("batches", 3, 4)),
+            "one batch": scenario("none", *[batch_of("one batch", 4, 1)] * 2),
+            "candidates": scenario("classic", three),
+            "list": scenario("classic", *[listed("list", 3)] * 2),
+            "list previewed": scenario("classic", previewed(listed("list previewed", 2))),
+            "list none": scenario("none", listed("list none", 2)),
+            "list paused": scenario("classic", listed("list paused", 2, pause="every step")),
+            "list of images": scenario(
+                "classic", pair("list of images", 1, image="@split") | {"split": split}
+            ),
+        }
+        | {f"wrong {name}": scenario("classic", graph) for name, (graph, _) in WRONG.items()}
+    )
 
 
 def scenario(cache: str, *prompts: Graph) -> dict[str, Any]:
     return {"cache": cache, "prompts": prompts}
 
 
-def twice(words: str) -> Graph:
-    """Accept attempt 2, and again if the critic is called once more."""
-    return pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
-
-
-def always_new(graph: Graph) -> Graph:
-    return {**graph, "tint": {**graph["tint"], "class_type": "InterleaveTestAlwaysNew"}}
-
-
-def alone(graph: Graph) -> Graph:
-    return without(graph, "close", "critic")
-
-
-def waiting(words: str) -> Graph:
-    """Accept attempt 2, and wait for the user."""
-    return with_body(pair(words, 2), "close", pause="every step")
-
-
-def editing(graph: Graph) -> Graph:
-    """The body edits the source image."""
-    return with_body(graph, "paint", source=["open", 3])
-
-
-def planned(request: str) -> dict[str, Any]:
-    return node("InterleaveTestPlan", request=request, prompts="a house\n# words\nadd a tree", images="@page")
-
-
 PAGE = node("EmptyImage", width=64, height=64, batch_size=1, color=0xFFFFFF)
+
+
+def of_plan(request: str, **inputs: Any) -> Graph:
+    """Return a pair for a plan, whose body edits the source image."""
+    prompts = "a house\n# words\nadd a tree"
+    plan = node("InterleaveTestPlan", request=request, prompts=prompts, images="@page")
+    graph = pair("", plan=["plan", 0], paint={"source": ["open", 3]}, **inputs)
+    return graph | {"page": PAGE, "plan": plan}
 
 
 def chain(last: int, words: str = "") -> Graph:
     """Accept step 1 at attempt 2; step 3 continues from it and is never accepted in `last` attempts."""
-    first = editing(pair("", 2, plan=["plan", 0], step=1))
-    second = {f"{name}2": one for name, one in editing(pair("", None, last)).items()}
-    renamed = {
-        name: {
-            **one,
-            "inputs": {
-                key: [f"{value[0]}2", value[1]] if isinstance(value, list) else value
-                for key, value in one["inputs"].items()
-            },
-        }
-        for name, one in second.items()
-    }
-    renamed["open2"] = node("InterleaveTryOpen", prompt="", step=3, seed=7, story=["close", 5])
-    board = node(
-        "InterleaveStoryboard", trajectory=["close2", 5], show="chosen", columns=0, cell=64, captions=True
-    )
-    return {**first, **renamed, "page": PAGE, "plan": planned(f"{words}chain"), "board": board}
+    first = of_plan(f"{words}chain", accepted_at=2, step=1)
+    second = next_pair(pair("", None, last, paint={"source": ["open", 3]}), step=3)
+    return first | second | {"board": storyboard("close2", 5, cell=64)}
 
 
 def all_steps(words: str) -> Graph:
     """Return one pair for the whole plan: step 1 is accepted at attempt 2, step 3 at attempt 1."""
     replies = [verdict(False, "a large house"), verdict(True), verdict(True)]
-    graph = editing(pair("", None, replies=replies, plan=["plan", 0]))
-    return {**graph, "page": PAGE, "plan": planned(f"{words} steps")}
+    return of_plan(f"{words} steps", replies=replies)
 
 
-def best_of(words: str, size: int, **more: Any) -> Graph:
+def best_of(words: str, size: int, attempts: int, **inputs: Any) -> Graph:
     """Return a graph that accepts none: of every `size` images, the second is the most probable."""
     replies = [verdict(False, f"better {one}", 0.4 if one % size == 1 else 0.1) for one in range(4 * size)]
-    return pair(words, None, replies=replies, **more)
+    return pair(words, None, attempts, replies, **inputs)
 
 
 def batch_of(words: str, size: int, attempts: int) -> Graph:
     """Return a graph whose body returns a batch of different images, `attempts` in total."""
-    return with_body(best_of(words, size, max_attempts=attempts), "paint", batch=size, vary=True)
+    return best_of(words, size, attempts, paint={"batch": size, "vary": True})
 
 
-def listed(words: str, attempts: int, preview: bool = False) -> Graph:
+def listed(words: str, attempts: int, **inputs: Any) -> Graph:
     """Attempt Start has a list of two prompts: one story is accepted at attempt 2, the other never."""
     replies = [verdict(False, "better 1"), verdict(True)]
     replies += [verdict(False, f"other {number}") for number in range(attempts)]
-    graph = pair(["prompts", 0], None, attempts, preview=preview, replies=replies)
+    graph = pair(["prompts", 0], None, attempts, replies, **inputs)
     return {**graph, "prompts": node("InterleaveTestList", words=f"{words} one\n{words} two")}
 
 
-def list_of_images(words: str) -> Graph:
-    """Return a graph whose body makes a list of images for one attempt."""
-    graph = with_body(pair(words, 1), "close", image=["split", 0])
-    return {**graph, "split": node("InterleaveTestSplit", image="@tint")}
+BOAT = pair("a boat", 1)
+
+
+def with_big(graph: Graph, value: int) -> Graph:
+    return {**graph, "big": node("PrimitiveInt", value=value)}
 
 
 WRONG: dict[str, tuple[Graph, str]] = {
     "prompt": (pair("a" * 200_000, 1), "200000 characters"),
-    "seed": ({**pair("a boat", 1, seed=["big", 0]), "big": node("PrimitiveInt", value=2**60)},
-    "0 to 281474976710656"),
-    "attempts": (
-        {**with_body(pair("a boat", 1), "close", max_attempts=["big", 0]), "big": node("PrimitiveInt",
-        value=0)},
-        "max_attempts",
-    ),
+    "seed": (with_big(pair("a boat", 1, seed=["big", 0]), 2**60), "0 to 281474976710656"),
+    "attempts": (with_big(changed(BOAT, "close", max_attempts=["big", 0]), 0), "max_attempts"),
     "nothing": (pair(" ", 1), "The prompt is empty"),
-    "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Clear the prompt"),
-    "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "a step 9"),
-    "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "text only"),
-    "source": (editing(pair("a boat", 1)), "no image to edit"),
-    "batch": (with_body(pair("a boat", 1), "paint", batch=17), "has 17 images"),
-    "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every attempt would be the same"),
-    "no open": (without(pair("a boat", 1), "close", "opened"), "opened"),
-    "two closes": (
-        {**pair("a boat", 1), "close2": node("InterleaveTryClose", image="@paint", opened="@open",
-        critic="@agent",
-                                             max_attempts=2, accept_at=0.0, keep="best")},
-        "Two Attempt End",
-    ),
+    "both": (changed(of_plan("x"), "open", prompt="a boat"), "Clear the prompt"),
+    "step": (of_plan("x", step=9), "a step 9"),
+    "text": (of_plan("x", step=2), "text only"),
+    "source": (changed(BOAT, "paint", source=["open", 3]), "no image to edit"),
+    "batch": (changed(BOAT, "paint", batch=17), "has 17 images"),
+    "same": (changed(BOAT, "paint", prompt="x", seed=1), "every attempt would be the same"),
+    "no open": (changed(BOAT, "close", opened=None), "opened"),
+    "two closes": ({**BOAT, "close2": BOAT["close"]}, "Two Attempt End"),
     "two opens": (
-        {**with_body(pair("a boat", 1), "paint", seed=["open2", 2]),
-         "open2": node("InterleaveTryOpen", prompt="b", step=0, seed=1)},
-        "two Attempt Start",
+        changed(BOAT, "paint", seed=["open2", 2]) | {"open2": BOAT["open"]}, "two Attempt Start"
     ),
 }  # fmt: skip
 
@@ -206,22 +171,13 @@ def text(answer: dict[str, Any], name: str) -> str:
 @pytest.mark.parametrize("case", EXPECTED)
 @pytest.mark.parametrize("cache", CACHES)
 def test_only_new_attempts_run(ran: Answers, cache: str, case: str) -> None:
-    expected = EXPECTED_WITHOUT_CACHE if cache == "none" else EXPECTED
-    answers = ran[f"{cache} {case}"]
+    without = cache == "none"
+    answers, previewed = ran[f"{cache} {case}"], ran[f"{cache} previewed {case}"]
     assert [answer["error"] for answer in answers] == [""] * len(answers)
-    assert [count(answer) for answer in answers] == expected[case]
-
-
-@pytest.mark.parametrize("case", EXPECTED)
-@pytest.mark.parametrize("cache", CACHES)
-def test_a_preview_in_the_body_shows_every_attempt(ran: Answers, cache: str, case: str) -> None:
-    answers = ran[f"{cache} previewed {case}"]
-    expected = PREVIEWED_WITHOUT_CACHE if cache == "none" else EXPECTED
-    assert [count(answer) for answer in answers] == expected[case]
-    attempts = {"at 1": 1, "at 3": 3, "never": 3}[case]
-    assert answers[0]["shown_at"].count("preview") == attempts
-    if case == "never":
-        assert answers[2]["shown_at"].count("preview") >= 2
+    assert [count(answer) for answer in answers] == (EXPECTED_WITHOUT_CACHE if without else EXPECTED)[case]
+    expected = (PREVIEWED_WITHOUT_CACHE if without else EXPECTED)[case]
+    assert [count(answer) for answer in previewed] == expected
+    assert previewed[0]["shown_at"].count("preview") == {"at 1": 1, "at 3": 3, "never": 3}[case]
 
 
 def test_results_are_the_same_with_every_cache_and_queued_again(ran: Answers) -> None:

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from support.host_home import HostHome
 
-from ..graphs.attempt_pairs import CACHES
-from ..graphs.klein import Graph, node
-from ..graphs.passing_runs import attempts, loop, overflowing
-from ..graphs.replies import verdict
+from ..graphs.attempt_pairs import CACHES, loop, overflowing, two_attempts
+from ..graphs.stories import node, renamed, verdict
 from ..server.rigs import answers_of
 
 Answers = dict[str, list[dict[str, Any]]]
@@ -22,40 +20,26 @@ REFUSED = [verdict(False, "", 0.2)] * 6
 """Replies for three steps with two judged attempts each."""
 
 
-def elsewhere(graph: Graph) -> Graph:
-    """The same graph, its loop inside a subgraph: its id is another one."""
-
-    def moved(value: Any) -> Any:
-        return ["7:loop", value[1]] if isinstance(value, list) and value[0] == "loop" else value
-
-    return {
-        ("7:loop" if name == "loop" else name): {
-            **one,
-            "inputs": {key: moved(value) for key, value in one["inputs"].items()},
-        }
-        for name, one in graph.items()
-    }
-
-
 def scenarios() -> dict[str, dict[str, Any]]:
     made = {}
     for cache in CACHES:
         memory = loop(f"memory {cache}", failures=2)
         judge = loop(f"judge {cache}", replies=REFUSED, away=1, max_attempts=2, candidates=2, keep="last")
-        pair = attempts(f"attempts {cache}", away=1)
+        pair = two_attempts(f"attempts {cache}", away=1)
         made |= {
             f"memory {cache}": {"cache": cache, "prompts": [memory] * 4},
             f"judge {cache}": {"cache": cache, "prompts": [judge] * 3},
             f"attempts {cache}": {"cache": cache, "prompts": [pair] * 3},
         }
     other, moved = loop("another"), loop("moved", failures=2)
+    inside = renamed(moved, "loop", before="7:", after="")  # as in a subgraph
     again = loop("in between", failures=2)
     slow = loop("budget", seconds=2.5, time_budget=2.0)
     story = overflowing("", 2, max_attempts=2, plan=["plan", 0])
     story["plan"] = node("InterleaveTestPlan", request="a step overflows", prompts="a house\na tree")
     return made | {
         "in between": {"cache": "lru", "prompts": [again, other, again, other, again]},
-        "moved": {"cache": "lru", "prompts": [moved, elsewhere(moved), elsewhere(moved)]},
+        "moved": {"cache": "lru", "prompts": [moved, inside, inside]},
         "budget": {"cache": "classic", "prompts": [slow] * 4},
         "step overflows": {"cache": "classic", "prompts": [story]},
         "overflow": {"cache": "classic", "prompts": [overflowing("overflow", 1)] * 2},
@@ -79,30 +63,23 @@ def made(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith(("draw", "paint", "ask"))]
 
 
+MISSING = {
+    "memory": (["draw a house"], ["draw a tree", "draw a tree at night"]),
+    "judge": (["draw a house", "draw a tree", "draw a tree at night"] * 2 + ["ask"] * 5, ["ask"]),
+    "attempts": (["paint", "paint", "ask"], ["ask"]),
+}
+"""What runs with full memory, or while the critic's server is away, and what with the next prompt."""
+
+
 @pytest.mark.parametrize("cache", CACHES)
-def test_when_memory_is_free_again_the_missing_steps_are_generated(answers: Answers, cache: str) -> None:
-    first, second, *others = ran(answers, f"memory {cache}")
-    assert made(first) == ["draw a house"]
-    assert made(second) == ["draw a tree", "draw a tree at night"]
-    assert second.count("tint") == 3, "nodes that depend on the run execute again"
+@pytest.mark.parametrize("kind", MISSING)
+def test_what_is_missing_is_made_by_the_next_prompt(answers: Answers, kind: str, cache: str) -> None:
+    first, second, *others = ran(answers, f"{kind} {cache}")
+    lines = [line.split()[0] if kind == "attempts" else line for line in made(first)]
+    assert sorted(lines) == sorted(MISSING[kind][0]) and made(second) == MISSING[kind][1]
+    assert "tint" in second, "nodes that depend on the run execute again"
     for later in others:
         assert made(later) == [] and (cache == "none" or later == []), "a complete run is a cache hit"
-
-
-@pytest.mark.parametrize("cache", CACHES)
-def test_a_missing_verdict_is_requested_once_the_server_is_back(answers: Answers, cache: str) -> None:
-    first, second, third = ran(answers, f"judge {cache}")
-    assert len(made(first)) == 6 + 5, made(first)
-    assert made(second) == ["ask"] and "tint" in second
-    assert made(third) == [] and (cache == "none" or third == [])
-
-
-@pytest.mark.parametrize("cache", CACHES)
-def test_a_pair_is_judged_when_the_server_is_back(answers: Answers, cache: str) -> None:
-    first, second, third = ran(answers, f"attempts {cache}")
-    assert [line.split()[0] for line in made(first)] == ["paint", "paint", "ask"]
-    assert made(second) == ["ask"] and "tint" in second
-    assert made(third) == [] and (cache == "none" or third == [])
 
 
 def test_the_cache_does_not_return_an_incomplete_result(answers: Answers) -> None:

@@ -15,6 +15,8 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from support.host_home import HostHome
 ROOT = Path(__file__).resolve().parents[3]
 SHIM_PACK = Path(__file__).parents[1] / "shim_pack"
 PACK = "interleave-thinker"
+ROUTE = "/interleave-thinker"
 BOOT_SECONDS = 300.0
 NO_SCAN = "--disable-assets-autoscan"
 EXTRA_PATHS = "extra_model_paths.yaml"
@@ -150,11 +153,36 @@ class ComfyServer:
 
     def log_tail(self, lines: int = 60) -> str:
         """The last lines that the server wrote."""
-        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(self.log().splitlines()[-lines:])
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, **query: Any) -> Any:
         """GET a JSON document of the server."""
-        return self._http.get(self.url + path).raise_for_status().json()
+        return self.answer(path, **query).raise_for_status().json()
+
+    def answer(self, path: str, **query: Any) -> httpx.Response:
+        """GET anything from the server."""
+        return self._http.get(self.url + path, params=query or None)
+
+    def ask(self, name: str, **query: Any) -> Any:
+        """GET one of the pack's routes."""
+        return self.get(f"{ROUTE}/{name}", **query)
+
+    def tell(self, name: str, **body: Any) -> httpx.Response:
+        """POST to one of the pack's routes."""
+        return self.post(f"{ROUTE}/{name}", body)
+
+    def inputs_of(self, kind: str) -> dict[str, Any]:
+        """The declarations of a node's inputs by name."""
+        declared = self.get(f"/object_info/{kind}")[kind]["input"]
+        return {**declared.get("required", {}), **declared.get("optional", {})}
+
+    def log(self) -> str:
+        """Everything that the server wrote."""
+        return self.log_path.read_text(errors="replace")
+
+    def free(self) -> None:
+        """Press the host's button that unloads models and frees its caches."""
+        self.post("/free", {"unload_models": True, "free_memory": True}).raise_for_status()
 
     def post(self, path: str, body: Any = None) -> httpx.Response:
         """POST JSON to the server."""
@@ -198,8 +226,7 @@ class ComfyServer:
 
     def download(self, path: str, query: dict[str, str] | None = None) -> Image.Image:
         """An image that the server serves."""
-        answer = self._http.get(self.url + path, params=query).raise_for_status()
-        return Image.open(io.BytesIO(answer.content))
+        return Image.open(io.BytesIO(self.answer(path, **(query or {})).raise_for_status().content))
 
     def put_input(self, image: Image.Image, name: str) -> str:
         """Make an image selectable in LoadImage; returns its name."""
@@ -207,6 +234,16 @@ class ComfyServer:
         folder.mkdir(exist_ok=True)
         image.save(folder / name)
         return name
+
+
+@contextmanager
+def running(server: ComfyServer) -> Iterator[ComfyServer]:
+    """Start a server, and stop it at the end."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 def free_port() -> int:

@@ -32,6 +32,20 @@ class Heard:
     size: int
 
 
+def shows(message: Heard, kind: str) -> bool:
+    """Whether this is a message of the live view of this kind."""
+    return message.kind == "interleave-thinker" and message.data["shown"]["kind"] == kind
+
+
+def newest(messages: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The newest of every key, by the rule that a front end follows."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for message in sorted(messages, key=lambda one: one["seq"]):
+        shown = message["shown"]
+        found[shown["kind"], shown.get("step"), shown.get("attempt")] = shown
+    return found
+
+
 class Listener:
     """Collects what the server sends to a client id until it is closed."""
 
@@ -67,7 +81,8 @@ class Listener:
         raise AssertionError(f"not heard within {seconds} s; last: {self.heard[-3:]}")
 
     def shown(self) -> list[Heard]:
-        """The live view's own messages."""
+        """The live view's own messages, once the prompt has succeeded."""
+        self.wait_for(lambda message: message.kind == "execution_success")
         return [message for message in self.heard if message.kind == "interleave-thinker"]
 
     def _say(self, message: Any) -> None:

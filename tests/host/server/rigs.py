@@ -1,7 +1,8 @@
-"""Starts the rigs: programs that run in the host's own Python without its server, and print their results."""
+"""Starts programs in the host's own Python without its server, and finds the templates installed with it."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.host_home import HostHome
 
 from .comfy_server import PACK, ROOT, SHIM_PACK
@@ -57,3 +59,22 @@ def answers_of(
     assert target.exists(), f"{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
     (folder / "rig.log").write_text(done.stdout + done.stderr)
     return dict(zip(scenarios, json.loads(target.read_text()), strict=True))
+
+
+def template(home: HostHome, name: str) -> dict[str, Any]:
+    """A template of the host's template packages."""
+    found = [path for path in map(Path, _template_folders(home.python)) if (path / f"{name}.json").exists()]
+    if not found:
+        pytest.skip(f"The host has no template {name}.")
+    return json.loads((found[0] / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _template_folders(python: Path) -> list[str]:
+    code = (
+        "from importlib.util import find_spec\n"
+        "for kind in ('media_image', 'media_other', 'json'):\n"
+        "    if found := find_spec(f'comfyui_workflow_templates_{kind}'):\n"
+        "        print(found.submodule_search_locations[0] + '/templates')"
+    )
+    return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.split()

@@ -8,22 +8,20 @@ every klein test fails with a size mismatch.
 
 from __future__ import annotations
 
-from .counted import COUNTED
-from .odd_values import ODD_NODES
-from .passing_failures import PASSING
-from .read_nodes import read_nodes
-from .stand_ins import NODE_CLASS_MAPPINGS
-from .tiny_control import CONTROL_NODES
-from .tiny_families import FAMILY_NODES, show_encoders_less
+from . import odd_values, stand_ins
+from .declared import NODE_CLASS_MAPPINGS
+from .read_nodes import STAND_INS
+from .tiny_families import show_encoders_less
 from .tiny_files import load_stand_ins, write_stand_ins
 from .tiny_weights import accept_tiny_weights, write_tiny_weights
 
-__all__ = ["NODE_CLASS_MAPPINGS"]
+__all__ = ["NODE_CLASS_MAPPINGS", "odd_values", "stand_ins"]
 
 import nodes
 
-NODE_CLASS_MAPPINGS.update(read_nodes(nodes.NODE_CLASS_MAPPINGS))
-NODE_CLASS_MAPPINGS.update(COUNTED | FAMILY_NODES | CONTROL_NODES | ODD_NODES | PASSING)
+NODE_CLASS_MAPPINGS.update(
+    {name: node for name, node in STAND_INS.items() if name not in nodes.NODE_CLASS_MAPPINGS}
+)
 accept_tiny_weights()
 show_encoders_less()
 write_tiny_weights()

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .stand_ins import CATEGORY
+from .declared import declared
 
 NUMBER = float("nan")
 
@@ -94,19 +94,7 @@ ODD: dict[str, Any] = {
 }  # fmt: skip
 
 
-class OddValue:
+@declared("InterleaveTestOddValue", "*", needs={"name": (["given", *ODD],)}, may={"given": ("*",)})
+def odd_value(name: str, given: Any = None) -> tuple[Any]:
     """Returns a value of ODD by name, or the given value, on an output of any type."""
-
-    CATEGORY = CATEGORY
-    FUNCTION = "value"
-    RETURN_TYPES = ("*",)
-
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {"required": {"name": (["given", *ODD],)}, "optional": {"given": ("*",)}}
-
-    def value(self, name: str, given: Any = None) -> tuple[Any]:
-        return (given if name == "given" else ODD[name](),)
-
-
-ODD_NODES: dict[str, type] = {"InterleaveTestOddValue": OddValue}
+    return (given if name == "given" else ODD[name](),)

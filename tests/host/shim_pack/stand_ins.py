@@ -1,117 +1,71 @@
-"""Nodes for tests alone: a plan without a planner, and an agent that gives scripted replies."""
+"""Nodes for tests: given plans, scripted agents, and nodes that count, fail for a while or wait."""
 
 from __future__ import annotations
 
-import sys
+import copy
+import json
 import time
-from collections.abc import Callable
-from importlib import import_module
-from types import ModuleType
+from collections import Counter
 from typing import Any
 
-CATEGORY = "InterleaveThinker tests"
+import comfy.model_management
+import torch
+
+from .declared import TEXT, declared, note, number, pack, scripted_agent
+from .tiny_control import AnyKind, control_net
+from .tiny_families import FAMILIES, UNET, make_family
+
+NAME = ("STRING", {"default": ""})
+FLAG = ("BOOLEAN", {"default": False})
 
 
-def pack(module: str) -> ModuleType:
-    """A module of the pack under test, which the host has imported under a name of its own."""
-    root = next(name for name in sys.modules if name.endswith("interleave-thinker"))
-    return import_module(f"{root}.{module}")
-
-
-def scripted_agent(
-    replies: str, seconds_per_word: float = 0.0, before: Callable[[], object] = lambda: None
-) -> tuple[Any]:
-    """Return the output of a node: an agent with the replies of a JSON list, which calls `before` first."""
-    scripted = pack("backend.models.chat.scripted")
-
-    class Chat(scripted.ScriptedChat):
-        def reply(self, messages: Any, settings: Any, on_token: Any = None) -> Any:
-            def slowly(text: str) -> None:
-                time.sleep(seconds_per_word)
-                if on_token is not None:
-                    on_token(text)
-
-            before()
-            return super().reply(messages, settings, slowly)
-
-    chat = Chat(scripted.REPLIES.validate_json(replies))
-    return (pack("nodes.agents.managed_chat").ManagedChat(chat),)
-
-
-class GivenPlan:
+@declared(
+    "InterleaveTestPlan",
+    "INTERLEAVE_PLAN",
+    needs={"request": TEXT, "prompts": TEXT},
+    may={"images": ("IMAGE",)},
+)
+def given_plan(request: str, prompts: str, images: Any = None) -> tuple[Any]:
     """A request with a plan of these prompts, one a line; a line beginning with "#" is a step of text."""
-
-    CATEGORY = CATEGORY
-    FUNCTION = "plan"
-    RETURN_TYPES = ("INTERLEAVE_PLAN",)
-
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        text = ("STRING", {"multiline": True, "default": ""})
-        return {"required": {"request": text, "prompts": text}, "optional": {"images": ("IMAGE",)}}
-
-    def plan(self, request: str, prompts: str, images: Any = None) -> tuple[Any]:
-        types = pack("backend.core.types")
-        steps = [
-            types.Step(number=number, auxiliary_text=line[1:].strip())
-            if line.startswith("#")
-            else types.Step(
-                number=number, name=f"Step {number}", prompt=line, auxiliary_text=f"Text {number}"
-            )
-            for number, line in enumerate(prompts.splitlines(), 1)
-        ]
-        pictures = () if images is None else pack("nodes.inputs.images").to_pictures(images)
-        return (
-            pack("nodes.inputs.sockets").PlannedRequest(
-                request=types.Request(text=request, images=pictures), plan=types.Plan(steps=tuple(steps))
-            ),
-        )
+    types = pack("backend.core.types")
+    steps = [
+        types.Step(number=at, auxiliary_text=line[1:].strip())
+        if line.startswith("#")
+        else types.Step(number=at, name=f"Step {at}", prompt=line, auxiliary_text=f"Text {at}")
+        for at, line in enumerate(prompts.splitlines(), 1)
+    ]
+    pictures = () if images is None else pack("nodes.inputs.images").to_pictures(images)
+    request, plan = types.Request(text=request, images=pictures), types.Plan(steps=tuple(steps))
+    return (pack("nodes.inputs.sockets").PlannedRequest(request=request, plan=plan),)
 
 
-class ScriptedAgent:
-    """An agent with the replies of a JSON list (texts, or objects with text and probability).
+@declared(
+    "InterleaveTestAgent", "INTERLEAVE_AGENT", needs={"replies": TEXT}, may={"seconds_per_word": number(0.0)}
+)
+def agent(replies: str, seconds_per_word: float = 0.0) -> tuple[Any]:
+    """An agent with the replies of a JSON list (texts, or objects with text and probability)."""
+    return scripted_agent(replies, seconds_per_word)
 
-    It can pause at each word.
-    """
 
-    CATEGORY = CATEGORY
-    FUNCTION = "agent"
-    RETURN_TYPES = ("INTERLEAVE_AGENT",)
+@declared(
+    "InterleaveTestSlowAgent",
+    "INTERLEAVE_AGENT",
+    needs={"seconds_a_word": number(0.05), "words": number(400)},
+)
+def slow_agent(seconds_a_word: float, words: int) -> tuple[Any]:
+    """An agent that pauses after every word of one rejecting reply."""
+    answer = '<answer>{"previous_step_success": false, "refine_prompt": "better"}</answer>'
+    replies = [f"<think>{'word ' * words}</think>{answer}"] * 9
+    return scripted_agent(json.dumps(replies), seconds_a_word, lambda: note("ask"))
 
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {
-            "required": {"replies": ("STRING", {"multiline": True, "default": "[]"})},
-            "optional": {"seconds_per_word": ("FLOAT", {"default": 0.0})},
-        }
 
-    def agent(self, replies: str, seconds_per_word: float = 0.0) -> tuple[Any]:
-        return scripted_agent(replies, seconds_per_word)
+KINDS = ["sees", "blind", "cannot", "slow", "cut"]
 
 
 class WritingClip:
     """A text encoder that generates text, like those of newer hosts; its reply repeats the question."""
 
-    CATEGORY = CATEGORY
-    FUNCTION = "clip"
-    RETURN_TYPES = ("CLIP",)
-
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {
-            "required": {
-                "reply": ("STRING", {"multiline": True}),
-                "kind": (["sees", "blind", "cannot", "slow", "cut"],),
-            },
-            "optional": {"clip": ("CLIP",)},
-        }
-
-    def clip(self, reply: str, kind: str, clip: Any = None) -> tuple[Any]:
-        return (_Clip(clip, reply, kind),)
-
-
-class _Clip:
-    def __init__(self, clip: Any, reply: str, kind: str) -> None:
+    def __init__(self, reply: str, kind: str, clip: Any) -> None:
         self.patcher, self._reply, self._kind = clip.patcher, reply, kind
         self.tokenizer = type("Tokenizer", (), {})()
         self.tokenizer.llama_template = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
@@ -127,8 +81,6 @@ class _Clip:
         return {"qwen3vl": [[(1, 1.0), *([] if self._kind == "blind" else shown)]]}
 
     def generate(self, tokens: Any, do_sample: bool, max_length: int, **options: Any) -> Any:
-        import comfy.model_management
-
         for _ in range(200 if self._kind == "slow" else 0):
             comfy.model_management.throw_exception_if_processing_interrupted()
             time.sleep(0.1)
@@ -138,8 +90,161 @@ class _Clip:
         return self._reply
 
 
-NODE_CLASS_MAPPINGS: dict[str, type] = {
-    "InterleaveTestPlan": GivenPlan,
-    "InterleaveTestAgent": ScriptedAgent,
-    "InterleaveTestClip": WritingClip,
-}
+@declared("InterleaveTestClip", "CLIP", needs={"reply": TEXT, "kind": (KINDS,)}, may={"clip": ("CLIP",)})
+def writing_clip(reply: str, kind: str, clip: Any = None) -> tuple[Any]:
+    """A text encoder that sees, is blind, cannot write, is slow, or is cut off."""
+    return (WritingClip(reply, kind, clip),)
+
+
+# Nodes that write down when they run: a checkpoint loader, a sampler and nodes after it
+
+
+@declared("InterleaveTestLoader", "TEST_MODEL", needs={"name": NAME})
+def load(name: str) -> tuple[Any]:
+    """Simulates a checkpoint loader."""
+    note("load")
+    return ({"name": name},)
+
+
+PAINTED = {"prompt": ("STRING", {"forceInput": True}), "seed": ("INT", {"forceInput": True})}
+PAINTING = {"source": ("IMAGE",), "batch": number(1), "seconds": number(0.0), "vary": FLAG}
+
+
+@declared("InterleaveTestPaint", "IMAGE", needs={"model": ("TEST_MODEL",), **PAINTED}, may=PAINTING)
+def paint(model: Any, prompt: str, seed: int, source: Any = None, batch: int = 1, **more: Any) -> tuple[Any]:
+    """Simulates a sampler: generates an image from a model, a prompt, a seed and an image."""
+    note(f"paint {prompt} {seed}")
+    until = time.monotonic() + more.get("seconds", 0.0)
+    while time.monotonic() < until:
+        comfy.model_management.throw_exception_if_processing_interrupted()
+        time.sleep(0.02)
+    images = pack("nodes.inputs.images")
+    picture = None if source is None else images.to_pictures(source)[0]
+    painter = pack("backend.models.generators.fake").FakeGenerator(64)
+    seeds = [seed + at if more.get("vary") else seed for at in range(batch)]
+    drawn = [painter.draw(f"{model['name']} {prompt}", picture, one) for one in seeds]
+    return (torch.cat([images.to_batch(one.image) for one in drawn]),)
+
+
+TINTED = {"image": ("IMAGE",), "strength": number(0.5)}
+CHANGED = {"AlwaysNew": float("nan"), "Watching": "as it was"}
+"""Answers to the host's question whether a node has changed."""
+
+
+@declared("InterleaveTestTint", "IMAGE", needs=TINTED)
+def tint(image: Any, strength: float) -> tuple[Any]:
+    """Simulates a node after the sampler."""
+    note("tint")
+    return (image * strength,)
+
+
+for _name, _answer in CHANGED.items():
+    _asked = classmethod(lambda cls, answer=_answer, **inputs: answer)
+    declared(f"InterleaveTest{_name}", "IMAGE", needs=TINTED, IS_CHANGED=_asked)(tint)
+
+
+@declared("InterleaveTestList", "STRING", needs={"words": TEXT}, OUTPUT_IS_LIST=(True,))
+def text_list(words: str) -> tuple[Any]:
+    """Returns a list of texts, one per line, like any node with a list output."""
+    return (words.splitlines(),)
+
+
+@declared("InterleaveTestSplit", "IMAGE", needs={"image": ("IMAGE",)}, OUTPUT_IS_LIST=(True,))
+def split(image: Any) -> tuple[Any]:
+    """Gives the same image twice, as a list."""
+    return ([image, image],)
+
+
+# Nodes that fail for a while. Failures are counted by name in the process, so they pass however often the
+# host creates the node's object.
+
+_failed = Counter[str]()
+FAILING = {"name": NAME, "failures": number(0)}
+
+
+def _fails(name: str, failures: int) -> bool:
+    """Whether the thing of this name has failures left; takes one of them."""
+    if _failed[name] >= failures:
+        return False
+    _failed[name] += 1
+    return True
+
+
+@declared(
+    "InterleaveTestPassingGenerator",
+    "INTERLEAVE_GENERATOR",
+    needs={**FAILING, "word": NAME, "seconds": number(0.0)},
+)
+def passing_generator(name: str, word: str, failures: int, seconds: float) -> tuple[Any]:
+    """A generator that fails the first `failures` times for prompts with the word `word`."""
+    fake, errors = pack("backend.models.generators.fake"), pack("backend.core.errors")
+
+    class Passing(fake.FakeGenerator):
+        def draw(self, prompt: str, source: Any, seed: int) -> Any:
+            time.sleep(seconds)
+            if word in prompt and _fails(name, failures):
+                raise errors.GeneratorError("Out of memory.", "Close other programs.")
+            note(f"draw {prompt}")
+            return super().draw(prompt, source, seed)
+
+    return (Passing(64),)
+
+
+@declared("InterleaveTestPassingAgent", "INTERLEAVE_AGENT", needs={**FAILING, "replies": TEXT})
+def passing_agent(name: str, replies: str, failures: int) -> tuple[Any]:
+    """An agent that gives the replies of a JSON list in turn, once its server has failed `failures` times."""
+
+    def before() -> None:
+        if _fails(name, failures):
+            raise pack("backend.core.errors").ChatError("The server does not answer.", "Start it.")
+        note("ask")
+
+    return scripted_agent(replies, before=before)
+
+
+@declared("InterleaveTestPassingOverflow", "IMAGE", needs={**TINTED, **FAILING})
+def passing_overflow(image: Any, strength: float, name: str, failures: int) -> tuple[Any]:
+    """A node after the sampler whose images are not finite for the first `failures` times."""
+    return tint(image, float("inf") if _fails(name, failures) else strength)
+
+
+# Models
+
+
+@declared("InterleaveTestFamily", "MODEL", "CLIP", "VAE", needs={"family": (list(FAMILIES),)})
+def family(family: str) -> tuple[Any, Any, Any]:
+    """MODEL, CLIP and VAE of a family."""
+    return make_family(family)
+
+
+@declared("InterleaveTestFailingModel", "MODEL", needs={"model": ("MODEL",), "words": NAME})
+def failing_model(model: Any, words: str) -> tuple[Any]:
+    """A MODEL that runs out of memory, or fails with these words, when it samples."""
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(words) if words else torch.OutOfMemoryError("CUDA out of memory.")
+
+    patched = model.clone()
+    patched.set_model_unet_function_wrapper(fail)
+    return (patched,)
+
+
+@declared("InterleaveTestRenamedModel", "MODEL", needs={"model": ("MODEL",), "kind": NAME})
+def renamed_model(model: Any, kind: str) -> tuple[Any]:
+    """A MODEL whose class has this name, as one would have that this host does not know yet."""
+    patched = model.clone()
+    patched.model = copy.copy(model.model)
+    patched.model.__class__ = type(kind, (type(model.model),), {})
+    return (patched,)
+
+
+@declared("InterleaveTestControlNet", "CONTROL_NET", needs={"seed": number(8)})
+def tiny_control_net(seed: int) -> tuple[Any]:
+    """A ControlNet for Stable Diffusion 1; created for every run, like by a loader."""
+    return (control_net(UNET, seed),)
+
+
+@declared("InterleaveTestAnything", AnyKind("*"), needs={"kind": (["text", "nan"],)})
+def anything(kind: str) -> tuple[Any]:
+    """An output that fits every socket, as some packs have: a text, or sigmas of NaN."""
+    return ("a text" if kind == "text" else torch.full((3,), float("nan")),)

@@ -1,17 +1,18 @@
-"""A node with MODEL, CLIP and VAE of one model family: the host's classes at tiny sizes, random weights.
+"""MODEL, CLIP and VAE of one model family: the host's classes at tiny sizes, random weights.
 
 It is for families whose encoders the host cannot load at another size. Classes, conditioning and sampling are
 the host's; only the weights, which loaders would read from gigabytes of files, are made up, the same every
-time.
+time. A host without a class has no such family.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,15 +22,9 @@ import comfy.model_management
 import comfy.model_patcher
 import comfy.sd
 import comfy.supported_models
-import comfy.text_encoders.flux
-import comfy.text_encoders.omnigen2
-import comfy.text_encoders.qwen_image
 import comfy.text_encoders.qwen_vl
-import comfy.text_encoders.z_image
 import torch
-from comfy import sd1_clip, sdxl_clip
 
-from .newer_families import newer_families
 from .tiny_weights import random_weights
 
 WIDTH = 8
@@ -80,21 +75,64 @@ WAN22 = {
     "out_dim": 16, "num_heads": 1, "num_layers": 1, "text_dim": WIDTH,
 }  # fmt: skip
 """Wan 2.2's models for images have no CLIP vision, so the host takes them for text to video, by `in_dim`."""
+VISION3 = {"hidden_size": 64, "intermediate_size": 64, "depth": 2, "deepstack_visual_indexes": [0, 1]}
+BOOGU = {
+    "image_model": "boogu", "patch_size": 2, "in_channels": 16, "hidden_size": 120, "num_layers": 1,
+    "num_double_stream_layers": 1, "num_refiner_layers": 1, "num_attention_heads": 1, "num_kv_heads": 1,
+    "multiple_of": 32, "instruction_feat_dim": WIDTH,
+}  # fmt: skip
+JOY = {
+    "image_model": "joyimage", "hidden_size": 128, "num_attention_heads": 1, "text_dim": WIDTH,
+    "num_layers": 1,
+}  # fmt: skip
+MAGE = {
+    "image_model": "mage_flow", "in_channels": 128, "num_layers": 1, "num_attention_heads": 1,
+    "joint_attention_dim": WIDTH,
+}  # fmt: skip
+LONGCAT = {
+    "image_model": "flux", "in_channels": 16, "out_channels": 16, "vec_in_dim": None, "context_in_dim": WIDTH,
+    "hidden_size": 128, "mlp_ratio": 4.0, "num_heads": 1, "depth": 1, "depth_single_blocks": 1,
+    "axes_dim": [16, 56, 56], "theta": 10000, "patch_size": 2, "qkv_bias": True, "txt_ids_dims": [1, 2],
+    "guidance_embed": False,
+}  # fmt: skip
+KREA2 = {
+    "image_model": "krea2", "features": 128, "tdim": 64, "txtdim": WIDTH, "heads": 1, "kvheads": 1,
+    "layers": 1, "txtlayers": 12, "txtheads": 1, "txtkvheads": 1, "channels": 16, "patch": 2,
+}  # fmt: skip
+IDEOGRAM4 = {
+    "image_model": "ideogram4", "in_channels": 128, "num_layers": 1, "num_attention_heads": 1,
+    "attention_head_dim": 128, "intermediate_size": 64, "adaln_dim": 32, "llm_features_dim": 13 * WIDTH,
+}  # fmt: skip
+ERNIE = {
+    "image_model": "ernie", "hidden_size": 128, "num_attention_heads": 1, "num_layers": 1,
+    "ffn_hidden_size": 128, "text_in_dim": WIDTH,
+}  # fmt: skip
+HIDREAM_O1 = {
+    "image_model": "hidream_o1",
+    "text_config_overrides": {
+        "hidden_size": 128, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1,
+        "num_key_value_heads": 1, "head_dim": 128,
+    },
+    "vision_config_overrides": {
+        "hidden_size": 64, "num_heads": 2, "intermediate_size": 64, "depth": 1,
+        "deepstack_visual_indexes": (),
+    },
+}  # fmt: skip
+WAN = {
+    "image_model": "wan2.1", "model_type": "t2v", "dim": 128, "ffn_dim": 64, "freq_dim": 32, "in_dim": 16,
+    "out_dim": 16, "num_heads": 1, "num_layers": 1, "text_dim": WIDTH,
+}  # fmt: skip
 WITHOUT_WEIGHTS = {"disable_unet_model_creation": True}
-SHARP = {
-    "modulation": 3.0,
-    "_mod.": 3.0,
-    "norm_q": 2.0,
-    "norm_k": 2.0,
-    "key_norm": 2.0,
-    "query_norm": 2.0,
-    "adaLN": 3.0,
-}
+SHARP = dict.fromkeys(("modulation", "_mod", "adaln", "adaLN", "tproj"), 3.0)
+SHARP |= dict.fromkeys(("norm_q", "norm_k", "key_norm", "query_norm"), 2.0)
+SHARP |= {"final_layer2": 0.2, "embed_tokens": 8.0}
+"""Names of layers and how much sharper they are than plain noise: prompt and images must show."""
 
 
 def model(kind: str, config: dict[str, Any]) -> Any:
-    """A MODEL of one of the host's supported models."""
+    """A MODEL of one of the host's supported models, whose fixed sizes give way to these."""
     settings = getattr(comfy.supported_models, kind)(config)
+    settings.unet_config.update(config)
     settings.set_inference_dtype(torch.float32, None)
     settings.custom_operations = None
     made = settings.get_model({}, "")
@@ -104,33 +142,75 @@ def model(kind: str, config: dict[str, Any]) -> Any:
     return comfy.model_patcher.ModelPatcher(made, *devices)
 
 
-def clip(encoder: Callable[..., Any], tokenizer: type, sizes: dict[str, dict[str, Any]]) -> Any:
+@contextmanager
+def small_eyes() -> Iterator[None]:
+    """Vision towers are built at tiny sizes, which the host fixes in code or in tables."""
+    qwen25, qwen3 = comfy.text_encoders.qwen_vl, sys.modules.get("comfy.text_encoders.qwen3vl")
+    tower = qwen25.Qwen2VLVisionTransformer
+    qwen25.Qwen2VLVisionTransformer = lambda **options: tower(**{**options, **VISION})
+    if qwen3 is not None:
+        sizes, common = qwen3.QWEN3VL_VISION, qwen3.QWEN3VL_VISION_COMMON
+        qwen3.QWEN3VL_VISION = dict.fromkeys(sizes, VISION3)
+        qwen3.QWEN3VL_VISION_COMMON = {**common, "num_heads": 2}
+    try:
+        yield
+    finally:
+        qwen25.Qwen2VLVisionTransformer = tower
+        if qwen3 is not None:
+            qwen3.QWEN3VL_VISION, qwen3.QWEN3VL_VISION_COMMON = sizes, common
+
+
+def clip(encoder: Any, tokenizer: type, **sizes: dict[str, Any]) -> Any:
     """A CLIP whose parts have these sizes."""
     target = SimpleNamespace(params={}, clip=encoder, tokenizer=tokenizer)
     options = {f"{name}_model_config": values for name, values in sizes.items()}
-    made = comfy.sd.CLIP(target, model_options={**options, "dtype": torch.float32})
-    made.cond_stage_model.load_state_dict(random_weights(made.cond_stage_model, seed=5))
+    with small_eyes():
+        made = comfy.sd.CLIP(target, model_options={**options, "dtype": torch.float32})
+    stage = made.cond_stage_model
+    if any(True for _ in stage.parameters()):
+        stage.load_state_dict(random_weights(stage, seed=5))
     return made
 
 
-def qwen_vl_clip() -> Any:
-    """The encoder of Qwen-Image with its eyes."""
-    encoder = comfy.text_encoders.qwen_image
-    return with_eyes(encoder.te(), encoder.QwenImageTokenizer)
+def encoder(module: str, tokenizer: str, part: str, layers: int = 4, make: str = "te", **options: Any) -> Any:
+    """Return a function that makes a CLIP of one of the host's text encoders, imported when it is made."""
+
+    def made() -> Any:
+        home = import_module(f"comfy.text_encoders.{module}")
+        kind = getattr(home, make)
+        kind = kind if isinstance(kind, type) else kind(**options)
+        sizes = {part: {**QWEN, "num_hidden_layers": layers}} if part else {}
+        return clip(kind, getattr(home, tokenizer), **sizes)
+
+    return made
 
 
-def with_eyes(encoder: Callable[..., Any], tokenizer: type) -> Any:
-    """A CLIP with Qwen2.5-VL's language model and eyes."""
-    eyes = comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer
+def sd_clip(module: str, model: str, tokenizer: str, *parts: str) -> Any:
+    """The same for the encoders of Stable Diffusion."""
 
-    def small(**options: Any) -> Any:
-        return eyes(**{**options, **VISION})
+    def made() -> Any:
+        home = import_module(f"comfy.{module}")
+        return clip(getattr(home, model), getattr(home, tokenizer), **dict.fromkeys(parts, CLIP_SIZES))
 
-    comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer = small
-    try:
-        return clip(encoder, tokenizer, {"qwen25_7b": {**QWEN, "num_hidden_layers": 3}})
-    finally:
-        comfy.text_encoders.qwen_vl.Qwen2VLVisionTransformer = eyes
+    return made
+
+
+def ernie_clip() -> Any:
+    """Return ERNIE's text encoder with Qwen's tokenizer, since its own is part of the checkpoint."""
+    import comfy.text_encoders.ernie as ernie
+    import comfy.text_encoders.qwen3vl as qwen3vl
+    from comfy import sd1_clip
+
+    class Tokenizer(sd1_clip.SD1Tokenizer):
+        def __init__(self, embedding_directory: Any = None, tokenizer_data: Any = None) -> None:
+            super().__init__(
+                embedding_directory=embedding_directory,
+                tokenizer_data=tokenizer_data or {},
+                name="ministral3_3b",
+                tokenizer=lambda *a, **k: qwen3vl.Qwen3VLSDTokenizer(*a, **k, embedding_key="ministral3_3b"),
+            )
+
+    return clip(ernie.te(), Tokenizer, ministral3_3b={**QWEN, "num_hidden_layers": 4})
 
 
 def vae(channels: int, flux2: bool = False) -> Any:
@@ -141,9 +221,8 @@ def vae(channels: int, flux2: bool = False) -> Any:
         **({"batch_norm_latent": True} if flux2 else {}),
     }  # fmt: skip
     coder = comfy.ldm.models.autoencoder.AutoencoderKL(ddconfig=config, embed_dim=channels)
-    made = comfy.sd.VAE(
-        sd=random_weights(coder, seed=6), config={"params": {"ddconfig": config, "embed_dim": channels}}
-    )
+    params = {"params": {"ddconfig": config, "embed_dim": channels}}
+    made = comfy.sd.VAE(sd=random_weights(coder, seed=6), config=params)
     made.latent_channels = channels * (4 if flux2 else 1)
     made.downscale_ratio = made.upscale_ratio = 16 if flux2 else 8
     return made
@@ -158,60 +237,65 @@ def wan_vae() -> Any:
     return comfy.sd.VAE(sd=random_weights(coder, seed=7))
 
 
-def klein_clip() -> Any:
-    encoder = comfy.text_encoders.flux
-    sizes = {"qwen3_4b": {**QWEN, "num_hidden_layers": 28}}
-    return clip(encoder.klein_te(model_type="qwen3_4b"), encoder.KleinTokenizer, sizes)
+def pixel_vae() -> Any:
+    return comfy.sd.VAE(sd={"pixel_space_vae": torch.tensor(1.0)})
 
 
-def z_image_clip() -> Any:
-    encoder = comfy.text_encoders.z_image
-    return clip(encoder.te(), encoder.ZImageTokenizer, {"qwen3_4b": {**QWEN, "num_hidden_layers": 3}})
+def flux_vae() -> Any:
+    return vae(16)
 
 
-def omnigen2_clip() -> Any:
-    encoder = comfy.text_encoders.omnigen2
-    return clip(encoder.te(), encoder.Omnigen2Tokenizer, {"qwen25_3b": {**QWEN, "num_hidden_layers": 3}})
+def flux2_vae() -> Any:
+    return vae(32, True)
 
 
-def sd1_clip_pair() -> Any:
-    return clip(sd1_clip.SD1ClipModel, sd1_clip.SD1Tokenizer, {"clip_l": CLIP_SIZES})
+def sd_vae() -> Any:
+    return vae(4)
 
 
-def sdxl_clip_pair() -> Any:
-    sizes = {"clip_l": CLIP_SIZES, "clip_g": CLIP_SIZES}
-    return clip(sdxl_clip.SDXLClipModel, sdxl_clip.SDXLTokenizer, sizes)
-
-
+klein_clip = encoder("flux", "KleinTokenizer", "qwen3_4b", 28, "klein_te", model_type="qwen3_4b")
+qwen_clip = encoder("qwen_image", "QwenImageTokenizer", "qwen25_7b", 3)
+z_image_clip = encoder("z_image", "ZImageTokenizer", "qwen3_4b", 3)
+longcat_clip = encoder("longcat_image", "LongCatImageTokenizer", "qwen25_7b", 3)
+hidream_clip = encoder("hidream_o1", "HiDreamO1Tokenizer", "", make="HiDreamO1TE")
+sdxl_clip = sd_clip("sdxl_clip", "SDXLClipModel", "SDXLTokenizer", "clip_l", "clip_g")
+joy_clip = encoder("joyimage", "JoyImageTokenizer", "qwen3vl_8b")
+OMNI = {**Z_IMAGE, "siglip_feat_dim": 16}
+BY_STEP = {**QWEN_IMAGE, "default_ref_method": "index_timestep_zero"}
+TAPPED = 36
+"""Layers of a text encoder whose deep layers are read."""
+Parts = tuple[str, str, dict[str, Any], Callable[[], Any], Callable[[], Any]]
+KNOWN: list[Parts] = [
+    ("flux1", "Flux", {**FLUX1, "guidance_embed": True}, klein_clip, flux_vae),
+    ("flux2 dev", "Flux2", {**FLUX2, "guidance_embed": True}, klein_clip, flux2_vae),
+    ("qwen image", "QwenImage", QWEN_IMAGE, qwen_clip, wan_vae),
+    ("qwen image 2511", "QwenImage", BY_STEP, qwen_clip, wan_vae),
+    ("omnigen2", "Omnigen2", OMNIGEN2, encoder("omnigen2", "Omnigen2Tokenizer", "qwen25_3b", 3), flux_vae),
+    ("z-image", "ZImage", Z_IMAGE, z_image_clip, flux_vae),
+    ("z-image omni", "ZImage", OMNI, z_image_clip, flux_vae),
+    ("sd15", "SD15", UNET, sd_clip("sd1_clip", "SD1ClipModel", "SD1Tokenizer", "clip_l"), sd_vae),
+    ("sdxl", "SDXL", SDXL_UNET, sdxl_clip, sd_vae),
+    ("wan video", "WAN21_T2V", WITHOUT_WEIGHTS, z_image_clip, wan_vae),
+    ("wan 2.2 i2v", "WAN21_T2V", WAN22, z_image_clip, wan_vae),
+    ("boogu", "Boogu", BOOGU, encoder("boogu", "BooguTokenizer", "qwen3vl_8b"), flux_vae),
+    ("joyimage", "JoyImage", JOY, joy_clip, wan_vae),
+    ("mage flow", "MageFlow", MAGE, encoder("mage_flow", "MageFlowTokenizer", "qwen3vl_4b"), flux2_vae),
+    ("longcat", "LongCatImage", LONGCAT, longcat_clip, flux_vae),
+    ("krea2", "Krea2", KREA2, encoder("krea2", "Krea2Tokenizer", "qwen3vl_4b", TAPPED), wan_vae),
+    (
+        "ideogram4", "Ideogram4", IDEOGRAM4,
+        encoder("ideogram4", "Ideogram4Qwen3VLTokenizer", "qwen3vl_8b", TAPPED, "te_qwen3vl"), flux2_vae,
+    ),
+    ("ernie", "ErnieImage", ERNIE, ernie_clip, flux2_vae),
+    ("bernini", "WAN21_T2V", WAN, joy_clip, wan_vae),
+    ("hidream o1", "HiDreamO1", HIDREAM_O1, hidream_clip, pixel_vae),
+]  # fmt: skip
+NEEDED = {"bernini": "Boogu"}
+"""A class of the same hosts as a family's text encoder."""
 FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any]]] = {
-    "flux1": (lambda: model("Flux", {**FLUX1, "guidance_embed": True}), klein_clip, lambda: vae(16)),
-    "flux2 dev": (
-        lambda: model("Flux2", {**FLUX2, "guidance_embed": True}),
-        klein_clip,
-        lambda: vae(32, True),
-    ),
-    "qwen image": (lambda: model("QwenImage", QWEN_IMAGE), qwen_vl_clip, wan_vae),
-    "qwen image 2511": (
-        lambda: model("QwenImage", {**QWEN_IMAGE, "default_ref_method": "index_timestep_zero"}),
-        qwen_vl_clip,
-        wan_vae,
-    ),
-    "omnigen2": (lambda: model("Omnigen2", OMNIGEN2), omnigen2_clip, lambda: vae(16)),
-    "z-image": (lambda: model("ZImage", Z_IMAGE), z_image_clip, lambda: vae(16)),
-    "z-image omni": (
-        lambda: model("ZImage", {**Z_IMAGE, "siglip_feat_dim": 16}),
-        z_image_clip,
-        lambda: vae(16),
-    ),
-    "sd15": (lambda: model("SD15", UNET), sd1_clip_pair, lambda: vae(4)),
-    "sdxl": (
-        lambda: model("SDXL", SDXL_UNET),
-        sdxl_clip_pair,
-        lambda: vae(4),
-    ),
-    "wan video": (lambda: model("WAN21_T2V", WITHOUT_WEIGHTS), z_image_clip, wan_vae),
-    "wan 2.2 i2v": (lambda: model("WAN21_T2V", WAN22), z_image_clip, wan_vae),
-    **newer_families(lambda: vae(16), lambda: vae(32, True), wan_vae, with_eyes),
+    name: (functools.partial(model, kind, config), text, vae)
+    for name, kind, config, text, vae in KNOWN
+    if hasattr(comfy.supported_models, NEEDED.get(name, kind))
 }
 
 
@@ -234,63 +318,3 @@ def make_family(name: str) -> tuple[Any, Any, Any]:
     with torch.inference_mode(False):
         build_model, build_clip, build_vae = FAMILIES[name]
         return build_model(), build_clip(), build_vae()
-
-
-class TinyFamily:
-    """MODEL, CLIP and VAE of a family."""
-
-    CATEGORY = "InterleaveThinker tests"
-    FUNCTION = "load"
-    RETURN_TYPES = ("MODEL", "CLIP", "VAE")
-
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {"required": {"family": (list(FAMILIES),)}}
-
-    def load(self, family: str) -> tuple[Any, Any, Any]:
-        return make_family(family)
-
-
-class FailingModel:
-    """A MODEL that runs out of memory, or fails with these words, when it samples."""
-
-    CATEGORY = "InterleaveThinker tests"
-    FUNCTION = "patch"
-    RETURN_TYPES = ("MODEL",)
-
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {"required": {"model": ("MODEL",), "words": ("STRING", {"default": ""})}}
-
-    def patch(self, model: Any, words: str) -> tuple[Any]:
-        def fail(*args: Any, **kwargs: Any) -> Any:
-            raise RuntimeError(words) if words else torch.OutOfMemoryError("CUDA out of memory.")
-
-        patched = model.clone()
-        patched.set_model_unet_function_wrapper(fail)
-        return (patched,)
-
-
-class RenamedModel:
-    """A MODEL whose class has this name, as one would have that this host does not know yet."""
-
-    CATEGORY = "InterleaveThinker tests"
-    FUNCTION = "patch"
-    RETURN_TYPES = ("MODEL",)
-
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {"required": {"model": ("MODEL",), "kind": ("STRING", {"default": ""})}}
-
-    def patch(self, model: Any, kind: str) -> tuple[Any]:
-        patched = model.clone()
-        patched.model = copy.copy(model.model)
-        patched.model.__class__ = type(kind, (type(model.model),), {})
-        return (patched,)
-
-
-FAMILY_NODES: dict[str, type] = {
-    "InterleaveTestRenamedModel": RenamedModel,
-    "InterleaveTestFamily": TinyFamily,
-    "InterleaveTestFailingModel": FailingModel,
-}

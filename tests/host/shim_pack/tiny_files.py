@@ -6,6 +6,7 @@ family; any other file goes through the host's original loader.
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ import nodes
 
 from .tiny_control import control_net
 from .tiny_families import FAMILIES, SDXL_UNET
-from .writing_encoder import writing
 
 MODEL, CLIP, VAE = range(3)
 MAX_BYTES = 100
@@ -38,6 +38,32 @@ STAND_INS = {
     "text_encoders/umt5_xxl_fp8_e4m3fn_scaled.safetensors": "wan 2.2 i2v",
     "vae/wan_2.1_vae.safetensors": "wan 2.2 i2v",
 }
+
+STEPS = [
+    {"step_number": 1, "step_name": "Boat", "prompt": "a paper boat", "auxiliary_text": "It is folded."},
+    {"step_number": 2, "step_name": "River", "prompt": "it reaches the river", "auxiliary_text": "It sails."},
+]
+PLAN = f"<think>two steps</think><answer>{json.dumps({'execution_plan': STEPS})}</answer>"
+VERDICT = '<think>looked</think><answer>{"previous_step_success": true, "refine_prompt": ""}</answer>'
+
+
+def writing(clip: Any) -> Any:
+    """The CLIP; it answers with a verdict where it is shown images, else with a plan."""
+
+    def generate(tokens: Any, **options: Any) -> str:
+        return VERDICT if sees(tokens) else PLAN
+
+    clip.generate, clip.decode = generate, str
+    return clip
+
+
+def sees(tokens: Any) -> bool:
+    """Return whether the tokens of a text contain an image."""
+    if isinstance(tokens, dict):
+        return tokens.get("type") == "image" or any(map(sees, tokens.values()))
+    return isinstance(tokens, list | tuple) and any(map(sees, tokens))
+
+
 STAND_IN_MODELS = {**FAMILIES, "sdxl control": (lambda: control_net(SDXL_UNET),)}
 if "mage flow" in FAMILIES:
     unet, clip, vae = FAMILIES["mage flow"]
