@@ -2,9 +2,9 @@
 
 They are written out node for node as the host's templates have them, with the sizes made small, so that the
 tests need no front end to convert a template. `drawing/test_official_templates.py` compares them with the
-installed templates. FLUX.2 klein is loaded from files; the loaders of the other families are one test node with tiny
-weights (`shim_pack/tiny_families.py`). Nodes that patch the MODEL are left out, since they stand before
-either graph. Nodes that a host lacks are stand-ins of the same signature (`shim_pack/read_nodes.py`).
+installed templates. FLUX.2 klein is loaded from files; the loaders of the other families are one test node
+with tiny weights (`shim_pack/tiny_families.py`). Nodes that patch the MODEL are left out, since they stand
+before either graph. Nodes that a host lacks are stand-ins of the same signature (`shim_pack/read_nodes.py`).
 """
 
 from __future__ import annotations
