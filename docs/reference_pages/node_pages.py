@@ -1,7 +1,10 @@
 """The pages of the ComfyUI nodes, of the image models that they can use, and of the workflow templates.
 
-They come from the nodes' schemas with the texts of `locales/en`, from what each family's module in
-`nodes/sampling/families` declares, and from the graphs in `workflows/`.
+They come from the nodes' schemas with the texts of `locales/en`, from what `nodes/sampling/families`
+declares, and from the graphs in `workflows/`. What is only documented about a model family is in
+`model_families.json`: license, type for the CLIP loader, files of the official workflow by Hugging Face
+repository, the maker's prompt enhancer, the ComfyUI versions in which the tests compare its pixels (none:
+read, not run), the result for text to image, edits and references, and a note.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ the id that workflows and API calls use; the name before it is the label in the 
 *advanced* are hidden until you open the node's advanced inputs. Sockets accept a connection, all other
 inputs are widgets.
 """
+FACTS = Path(__file__).parent / "model_families.json"
 HOSTS = ("0.14.1", "0.33.0")
 MODELS_INTRODUCTION = """
 The families that the **Step Generator** can generate with. [Which image models
@@ -153,8 +157,10 @@ def models_page() -> str:
     """Return the page of the image models."""
     from interleave_thinker.nodes.sampling.families.registry import FAMILIES
 
+    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    known = [(one, facts[one.name]) for one in FAMILIES]
     states = ("Family", "Edit method", "Detected", *HOSTS, "Text to image", "Edit", "Several references")
-    images = (_images(one) for one in FAMILIES if one.most_images > 1 or one.enhancer)
+    images = (_images(*one) for one in known if one[0].most_images > 1 or "enhancer" in one[1])
     settings = (
         (
             text(one.name),
@@ -168,7 +174,13 @@ def models_page() -> str:
         for given in one.recommended
     )
     files = (
-        (text(one.name), text(one.license), code(one.clip_type), _by_source(one.files)) for one in FAMILIES
+        (
+            text(name),
+            text(one.get("license", "see the model card")),
+            code(one.get("clip_type", "")),
+            "; ".join(f"{source}: {listed(paths)}" for source, paths in one.get("files", {}).items()),
+        )
+        for name, one in facts.items()
     )
     return page(
         "Image models",
@@ -176,7 +188,7 @@ def models_page() -> str:
         MODELS_INTRODUCTION,
         "## State and edit method",
         STATES,
-        table(states, map(_state, FAMILIES)),
+        table(states, (_state(*one) for one in known)),
         "## Images and prompts",
         NUMBERS,
         table(("Family", "Maximum images", "Image 2 in prompts", "Sides", "Enhancer"), images),
@@ -186,18 +198,18 @@ def models_page() -> str:
         FILES,
         table(("Family", "License", "Loader type", "Files"), files),
         "## Notes",
-        "\n".join(f"- **{text(one.name)}**: {text(one.note)}" for one in FAMILIES if one.note),
+        "\n".join(f"- **{text(name)}**: {text(one['note'])}" for name, one in facts.items() if "note" in one),
     )
 
 
-def _state(one: Any) -> tuple[str, ...]:
-    done = (one.compared.text, one.compared.edit, one.compared.references)
-    absent = "missing" if one.ran_in else "not run"
-    hosts = ["run" if host in one.ran_in else absent for host in HOSTS]
-    if "read" in done:
+def _state(one: Any, known: Mapping[str, Any]) -> tuple[str, ...]:
+    ran_in = known.get("ran_in", ())
+    absent = "missing" if ran_in else "not run"
+    hosts = ["run" if host in ran_in else absent for host in HOSTS]
+    if "read" in known["compared"]:
         hosts = ["read, not run"] * len(HOSTS)
     method = ("own graph", "") if one.method is None else (code(one.method), _detected(one))
-    return (text(one.name), *method, *hosts, *done)
+    return (text(one.name), *method, *hosts, *known["compared"])
 
 
 def _detected(one: Any) -> str:
@@ -212,18 +224,11 @@ def _detected(one: Any) -> str:
     return code(AUTO) if same or one.certain is not None else CHOSEN
 
 
-def _images(one: Any) -> tuple[str, ...]:
+def _images(one: Any, known: Mapping[str, Any]) -> tuple[str, ...]:
     row = one.row
     mark = code(row.mark.format(1 + row.first_mark)) if row is not None and row.mark else "as written"
     sides = str(row.grid if row is not None else 16)
-    return text(one.name), str(one.most_images), mark, sides, text(one.enhancer)
-
-
-def _by_source(files: Any) -> str:
-    sources: dict[str, list[str]] = {}
-    for path, source in files:
-        sources.setdefault(source, []).append(path)
-    return "; ".join(f"{source}: {listed(paths)}" for source, paths in sources.items())
+    return text(one.name), str(one.most_images), mark, sides, text(known.get("enhancer"))
 
 
 def templates_page(root: Path) -> str:

@@ -1,6 +1,6 @@
 """All texts about a node: ten complete languages, help pages, icon, requirements.
 
-Only the host knows what the nodes declare; `tests/host/pack/test_words_in_host.py` compares it with the
+Only the host knows what the nodes declare; `tests/host/pack/test_pack.py` compares it with the
 English texts.
 """
 

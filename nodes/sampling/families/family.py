@@ -1,9 +1,8 @@
 """Description of a model family: how it is recognized, how it edits, and what its maker recommends.
 
-Each file of this folder has the families of one maker, or of one kind. The reference page of models, the
-choices of the Step Generator and the generated tests are made from them. An encode node of the host is
-described by how to call it and how the official workflow sizes the images; a model class without one is not
-guessed: its own workflow can go between Attempt Start and Attempt End.
+The choices of the Step Generator, the reference page of models and the generated tests are made from them. An
+encode node of the host is described by how to call it and how the official workflow sizes the images; a model
+class without one is not guessed: its own workflow can go between Attempt Start and Attempt End.
 """
 
 from __future__ import annotations
@@ -100,12 +99,6 @@ ENCODE = "encode node"
 SHARED_METHODS = (REFERENCE, NOISE, ENCODE)
 """Edit methods that belong to no family in particular. Another method is the name of its family."""
 
-Check = Literal["identical", "as documented", "read", "no template", "no comparison", "image to image", "-"]
-"""How a task was compared with the host's own graph: pixels are identical to the official template; to a
-graph wired as the node's documentation says, since there is no template; the nodes were read, not run; the
-family generates, but there is no template; it was not compared; it is done by image to image; it is not
-possible."""
-
 
 @dataclass(frozen=True)
 class Recommended:
@@ -120,23 +113,12 @@ class Recommended:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """How each task was compared with the host's own graph."""
-
-    text: Check
-    edit: Check
-    references: Check = "-"
-
-
-@dataclass(frozen=True)
 class Family:
     """One model family, or one of its members with an edit method of its own."""
 
     name: str
     method: str | None
     """Its edit method. `None`: it needs its own graph between Attempt Start and Attempt End."""
-    compared: Compared
-    license: str = "see the model card"
     models: tuple[str, ...] = ()
     """Names of the host's model classes. Empty: the class is not known, so the user chooses the method."""
     certain: Callable[[ModelTraits], bool] | None = None
@@ -155,16 +137,7 @@ class Family:
     """Maximum number of images including the edited one, for families without an encode node."""
     vae_is_checked: bool = True
     """Whether the VAE must have the latents of the model class."""
-    clip_type: str = ""
-    """Type for the CLIP loader."""
-    files: tuple[tuple[str, str], ...] = ()
-    """Files of the official workflow: path below `models`, Hugging Face repository."""
     recommended: tuple[Recommended, ...] = ()
-    enhancer: str = ""
-    """The maker's prompt enhancer, "" for none."""
-    ran_in: tuple[str, ...] = ()
-    """ComfyUI versions in which the tests compare its pixels. Empty: read, not run."""
-    note: str = ""
 
     @property
     def most_images(self) -> int:

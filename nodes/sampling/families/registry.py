@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from ....backend.core.errors import SettingsError
 from ...inputs.named_models import ModelTraits
-from . import editing, flux, krea, minimax, qwen, text_to_image, wan, z_image
 from .family import AUTO, ENCODE, NOISE, REFERENCE, SHARED_METHODS, EncodeNode, Family
+from .known_families import FAMILIES
 
 FIRST_CHOICES = (
     AUTO,
@@ -25,17 +25,6 @@ FIRST_CHOICES = (
     ENCODE,
 )
 """Choices that are first in the list, in the order that they were added. They have translated labels."""
-FAMILIES: tuple[Family, ...] = tuple(
-    sorted(
-        (
-            one
-            for maker in (editing, flux, krea, minimax, qwen, text_to_image, wan, z_image)
-            for one in maker.FAMILIES
-        ),
-        key=lambda family: family.name.casefold(),
-    )
-)
-"""All families, ordered by name."""
 FURTHER_CHOICES = tuple(
     sorted({one.method for one in FAMILIES if one.method is not None} - {*FIRST_CHOICES, *SHARED_METHODS})
 )
