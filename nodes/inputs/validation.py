@@ -79,10 +79,11 @@ def only_text(node: str, **values: object) -> None:
 
 
 FROM_THE_AGENT = "from the agent"
-STRICTNESS: dict[str, float | None] = {FROM_THE_AGENT: None, "lenient": 0.3, "normal": 0.5, "strict": 0.8}
+LEVELS = {"lenient": 0.3, "normal": 0.5, "strict": 0.8}
+STRICTNESS: dict[str, float | None] = {FROM_THE_AGENT: None, **LEVELS}
 """Acceptance threshold (0..1) of each choice of an agent's node; `None` is the critic's own verdict."""
 OWN_VERDICT, CUSTOM = "critic's own verdict", "custom"
-CHOICES: dict[str, float | None] = {OWN_VERDICT: None, "lenient": 0.3, "normal": 0.5, "strict": 0.8}
+CHOICES: dict[str, float | None] = {OWN_VERDICT: None, **LEVELS}
 """Acceptance threshold (0..1) of each choice of a node that judges, `CUSTOM` aside."""
 
 

@@ -1,45 +1,58 @@
-"""Parts of the agent nodes without ComfyUI: names, precisions, strictness, keys, adapters, libraries."""
+"""What a workflow may name, and what is refused: agents, pipelines, precisions, keys, libraries."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-import threading
-import time
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from support.chat_server import chat_server
 from support.fake_llama_server import MODEL, write_agent
-from support.tiny_checkpoint import PLAIN, build_adapter, build_checkpoint, question
+from support.tiny_checkpoint import build_checkpoint
 
-from interleave_thinker.backend.core.errors import Cancelled, ChatError, SettingsError
+from interleave_thinker.backend.core.errors import ChatError, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.core.remote import api_keys as keys
-from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
+from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.nodes.inputs import named_models, validation
 
 ROOT = Path(__file__).resolve().parents[2]
-ASK = [Message(role="user", content=("A boat?",))]
-MISSING = metadata.PackageNotFoundError
 
 
-# Names
-
-
-def folder_of(root: Path, name: str, kind: str = "qwen3_vl") -> Path:
-    folder = root / name
+def agent(folder: Path, kind: str = "qwen3_vl", marker: str = "config.json") -> Path:
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    (folder / marker).write_text(json.dumps({"model_type": kind}))
     return folder
 
 
+def test_agents_are_found_in_every_root_and_the_first_has_priority(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    wanted = agent(first / "Qwen3-VL-4B")
+    agent(second / "Qwen3-VL-4B")
+    deep = agent(second / "organisation" / "critic-8b", "qwen3_vl_moe")
+    agent(second / "llama", "llama")
+    agent(second / "style", marker="adapter_config.json")
+    (agent(second / "broken") / "config.json").write_text("{")
+    roots = [first, second, tmp_path / "missing"]
+    assert named_models.agent_names(roots) == [
+        "tiny world planner", "tiny world critic", "Qwen3-VL-4B", "organisation/critic-8b",
+    ]  # fmt: skip
+    assert named_models.agent_spec("Qwen3-VL-4B", roots) == f"transformers:{wanted}"
+    assert named_models.agent_spec("organisation/critic-8b", roots) == f"transformers:{deep}"
+    assert named_models.agent_spec("tiny world critic", roots) == "tinyworld:critic"
+    assert named_models.adapter_names(roots) == ["none", "style"]
+    assert named_models.adapter_folder("none", roots) is None
+    before = named_models.weights_stamp("Qwen3-VL-4B", roots)
+    assert before == named_models.weights_stamp("Qwen3-VL-4B", roots)
+    (wanted / "model.safetensors").write_bytes(b"new")
+    assert named_models.weights_stamp("Qwen3-VL-4B", roots) != before
+
+
 def test_a_hub_name_has_priority_and_is_not_downloaded_by_default(tmp_path: Path) -> None:
-    folder_of(tmp_path, "mine")
-    folder_of(tmp_path, "Qwen/Qwen3-VL-4B")
+    agent(tmp_path / "mine")
+    agent(tmp_path / "Qwen/Qwen3-VL-4B")
     assert named_models.named_agent("mine", "", False, [tmp_path]) == "mine"
     assert named_models.named_agent("mine", " Qwen/Qwen3-VL-4B ", False, [tmp_path]) == "Qwen/Qwen3-VL-4B"
     with pytest.raises(SettingsError, match="Switch on 'download'"):
@@ -49,39 +62,39 @@ def test_a_hub_name_has_priority_and_is_not_downloaded_by_default(tmp_path: Path
         named_models.named_agent("mine", "../..", True, [tmp_path])
 
 
-def test_a_missing_agent_or_adapter_names_the_folder_and_its_contents(tmp_path: Path) -> None:
-    for find, kind in ((named_models.agent_spec, "agent"), (named_models.adapter_folder, "adapter")):
-        with pytest.raises(SettingsError, match=f"The {kind} 'gone' was not found") as error:
-            find("gone", [tmp_path / "here", tmp_path / "there"])
-        assert repr(str(tmp_path / "here")) in str(error.value)
-        assert repr(str(tmp_path / "there")) in str(error.value)
-
-
-def test_a_missing_hub_agent_raises_with_the_download_command(tmp_path: Path) -> None:
-    for name, hub_id in (
+@pytest.mark.parametrize(
+    ("name", "hub_id"),
+    [
         ("Qwen3-VL-4B-Instruct", "Qwen/Qwen3-VL-4B-Instruct"),
         ("Somebody/My-VL.2", "Somebody/My-VL.2"),
-    ):
-        with pytest.raises(SettingsError) as error:
-            named_models.agent_spec(name, [tmp_path / "models here"])
-        assert f"hf download {hub_id} --local-dir '{tmp_path / 'models here' / name}'." in str(error.value)
-    for name in ("my own", "../../etc", "Qwen3-VL-4B; rm -rf", "a/b/c", "a/$(b)", "Qwen/..", "-o/x"):
-        with pytest.raises(SettingsError) as error:
-            named_models.agent_spec(name, [tmp_path])
-        assert "hf download" not in str(error.value)
+        *((name, "") for name in ("my own", "../../etc", "/etc", "", "Qwen3-VL-4B; rm -rf", "a/b/c", "-o/x")),
+        *((name, "") for name in ("a/$(b)", "Qwen/..", "../elsewhere/mine")),
+    ],
+)
+def test_a_missing_agent_or_adapter_names_the_folders_and_the_command(
+    name: str, hub_id: str, tmp_path: Path
+) -> None:
+    agent(tmp_path / "elsewhere" / "mine")
+    roots = [tmp_path / "models here", tmp_path / "there"]
+    for find, kind in ((named_models.agent_spec, "agent"), (named_models.adapter_folder, "adapter")):
+        with pytest.raises(SettingsError, match=f"The {kind} .* was not found") as error:
+            find(name, roots)
+        assert all(repr(str(root)) in str(error.value) for root in roots)
+        command = f"hf download {hub_id} --local-dir '{roots[0] / name}'."
+        assert (command in str(error.value)) == (bool(hub_id) and kind == "agent")
+        assert hub_id or "hf download" not in str(error.value)
 
 
 def test_a_prompt_set_is_chosen_among_the_existing_ones(tmp_path: Path) -> None:
     ours = default_prompt_set()
     other = ours.model_copy(update={"critic": "other words"})
     ours.save(tmp_path / "published")
-    other.save(folder_of(tmp_path, "mine") / "prompt_set")
+    other.save(agent(tmp_path / "mine") / "prompt_set")
     ours.save(tmp_path.parent / f"{tmp_path.name}-outside")
     names = named_models.prompt_set_names([tmp_path])
     assert names == [validation.FROM_THE_AGENT, "mine", "mine/prompt_set", "published"]
-    assert named_models.prompt_set_named(validation.FROM_THE_AGENT, [tmp_path]) is None
-    assert named_models.prompt_set_named("published", [tmp_path]) == ours
-    assert named_models.prompt_set_named("mine", [tmp_path]) == other
+    found = [named_models.prompt_set_named(name, [tmp_path]) for name in (names[0], "published", "mine")]
+    assert found == [None, ours, other]
     for gone in (f"../{tmp_path.name}-outside", str(tmp_path / "published"), "", "gone"):
         with pytest.raises(SettingsError, match=r"The prompt set .* was not found"):
             named_models.prompt_set_named(gone, [tmp_path])
@@ -104,15 +117,64 @@ def test_gguf_files_are_offered_without_their_projectors_and_later_parts(tmp_pat
     assert stamp and named_models.weights_stamp("mine/tiny-Q8_0.gguf", roots) != stamp
 
 
+def pipeline(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "model_index.json").write_text("{}")
+    return folder
+
+
+def test_pipelines_are_found_by_name_in_every_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    wanted, deep = pipeline(first / "sd"), pipeline(second / "owner" / "model")
+    pipeline(second / "sd")
+    roots = [first, second, tmp_path / "missing"]
+    assert named_models.pipeline_folders(roots) == {"sd": wanted, "owner/model": deep}
+    assert named_models.pipeline_spec(" sd ", roots) == f"diffusers:{wanted}"
+    assert named_models.pipeline_spec("owner/model", roots) == f"diffusers:{deep}"
+    assert named_models.pipeline_spec("someone/else", roots) == "diffusers:someone/else"
+    monkeypatch.chdir(second)
+    with pytest.raises(SettingsError, match="found: sd"):
+        named_models.pipeline_spec("owner/model", [first])  # a folder beside the program is no hub id
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../secret", "..", "/etc", "a/../b", "~/models", "C:\\models", "one/two/three"]
+)
+def test_a_workflow_cannot_name_a_path(tmp_path: Path, name: str) -> None:
+    pipeline(tmp_path / "secret")
+    pipeline(tmp_path / "models" / "sd")
+    with pytest.raises(SettingsError, match="found: sd"):
+        named_models.pipeline_spec(name, [tmp_path / "models"])
+
+
 # Precision and strictness
 
 
-def test_a_gguf_file_has_its_own_format_and_no_adapter() -> None:
-    named_models.check_gguf("auto", "none")
-    with pytest.raises(SettingsError, match="Set precision to auto"):
-        named_models.check_gguf("4-bit", "none")
-    with pytest.raises(SettingsError, match=r"adapter.*merge"):
-        named_models.check_gguf("auto", "mine")
+def missing(name: str) -> str:
+    raise metadata.PackageNotFoundError(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "adapter", "reason"),
+    [
+        ("tiny world critic", "fp16", "none", ""),
+        ("tiny world critic", "4-bit", "none", r"do not support 4-bit.*auto"),
+        ("mine", "8-bit", "none", r"bitsandbytes is not installed.*pip install"),
+        ("mine", "dtype", "none", "Unknown precision"),
+        ("mine.gguf", "auto", "none", ""),
+        ("mine.gguf", "4-bit", "none", "Set precision to auto"),
+        ("mine.gguf", "auto", "lora", r"adapter.*merge"),
+    ],
+)
+def test_a_precision_or_adapter_that_cannot_work_is_refused_with_advice(
+    name: str, precision: str, adapter: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "version", missing)
+    if not reason:
+        named_models.check_agent(name, precision, adapter, [tmp_path])
+        return
+    with pytest.raises(SettingsError, match=reason):
+        named_models.check_agent(name, precision, adapter, [tmp_path])
 
 
 def test_only_precisions_that_work_here_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,79 +184,31 @@ def test_only_precisions_that_work_here_are_offered(monkeypatch: pytest.MonkeyPa
     assert named_models.precisions()[-2:] == ["8-bit", "4-bit"]
 
 
-def test_an_impossible_precision_raises_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    named_models.check_precision("fp16", built_in=True)
-    with pytest.raises(SettingsError, match=r"do not support 4-bit.*auto"):
-        named_models.check_precision("4-bit", built_in=True)
-
-    def missing(name: str) -> str:
-        raise MISSING(name)
-
-    monkeypatch.setattr(validation, "version", missing)
-    with pytest.raises(SettingsError, match=r"bitsandbytes is not installed.*pip install"):
-        named_models.check_precision("8-bit", built_in=False)
-    with pytest.raises(SettingsError, match="Unknown precision"):
-        named_models.check_precision("dtype", built_in=False)
-
-
 class Strict:
     """An agent with a strictness of its own."""
 
     accept_at = 0.8
 
 
-def test_a_custom_threshold_wins_over_the_agents_strictness_as_in_older_workflows() -> None:
-    custom = validation.CUSTOM
-    assert validation.accept_at_of(Strict(), custom, 0.0) == 0.8
-    assert validation.accept_at_of(Strict(), custom, 0.4) == 0.4
-    assert validation.accept_at_of(object(), custom, 0.0) is None
-    assert validation.accept_at_of(None, custom, 0.0) is None
-
-
 @pytest.mark.parametrize(
-    ("choice", "threshold"),
-    [("critic's own verdict", None), ("lenient", 0.3), ("normal", 0.5), ("strict", 0.8)],
+    ("critic", "choice", "accept_at", "threshold"),
+    [
+        (Strict(), "custom", 0.0, 0.8),  # as in older workflows
+        (Strict(), "custom", 0.4, 0.4),
+        (object(), "custom", 0.0, None),
+        (None, "custom", 0.0, None),
+        (Strict(), "critic's own verdict", 0.4, None),
+        (Strict(), "lenient", 0.4, 0.3),
+        (None, "normal", 0.0, 0.5),
+        (Strict(), "strict", 0.4, 0.8),
+    ],
 )
-def test_a_strictness_of_the_loop_wins_over_everything_else(choice: str, threshold: float | None) -> None:
-    assert validation.accept_at_of(Strict(), choice, 0.4) == threshold
-    assert validation.accept_at_of(None, choice, 0.0) == threshold
-
-
-def test_an_unknown_strictness_is_an_error_with_the_choices() -> None:
+def test_the_strictness_of_the_loop_wins_and_custom_takes_the_threshold(
+    critic: object, choice: str, accept_at: float, threshold: float | None
+) -> None:
+    assert validation.accept_at_of(critic, choice, accept_at) == threshold
     with pytest.raises(SettingsError, match=r"Unknown strictness 'mild'.*lenient.*custom"):
-        validation.accept_at_of(None, "mild", 0.0)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_checkpoint(tmp_path_factory.mktemp("agents") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def adapters(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    parent = tmp_path_factory.mktemp("adapters")
-    return [build_adapter(checkpoint, parent / f"{seed}", seed, 0.5) for seed in (1, 2)]
-
-
-def test_built_in_agents_accept_plain_precisions_and_adapters(adapters: list[Path]) -> None:
-    assert ":bfloat16" in open_chat("tinyworld:critic", dtype="bfloat16", adapter=None).identity
-    with pytest.raises(ChatError, match="does not fit this base"):
-        open_chat("tinyworld:critic", adapter=str(adapters[0]))
-
-
-def test_forgotten_weights_and_adapters_are_read_again(checkpoint: Path, adapters: list[Path]) -> None:
-    base = f"transformers:{checkpoint}"
-    chats = [open_chat(base), *(open_chat(base, adapter=str(adapter)) for adapter in adapters)]
-    before = [chat.reply(question(240), PLAIN).text for chat in chats]
-    assert len(set(before)) == 3
-    chats[0].base.release()
-    assert chats[0].model is None
-    assert [chat.reply(question(240), PLAIN).text for chat in chats] == before
-    chats[0].base.release()
-    assert [chat.reply(question(240), PLAIN).text for chat in chats[::-1]] == before[::-1]
-
-
-# Files that do not contain weights
+        validation.accept_at_of(critic, "mild", accept_at)
 
 
 @pytest.mark.parametrize(
@@ -208,113 +222,113 @@ def test_forgotten_weights_and_adapters_are_read_again(checkpoint: Path, adapter
         ((10**6).to_bytes(8, "little") + b"{" + bytes(100), "damaged or incomplete"),
     ],
 )
-def test_a_file_without_weights_raises_before_loading(
-    content: bytes, said: str, tmp_path: Path, checkpoint: Path
-) -> None:
-    folder = tmp_path / "agent"
-    shutil.copytree(checkpoint, folder)
+def test_a_file_without_weights_raises_before_loading(content: bytes, said: str, tmp_path: Path) -> None:
+    folder = build_checkpoint(tmp_path / "agent")
     (folder / "model.safetensors").write_bytes(content)
     with pytest.raises(ChatError, match=said):
         open_chat(f"transformers:{folder}")
 
 
-# Keys and servers
-
-
-@pytest.fixture
-def key(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("MY_OWN_KEY", "sk-secret")
-    return "MY_OWN_KEY"
-
-
-def test_a_key_is_sent_only_to_the_allowed_hosts(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert keys.key_for(key, "http://127.0.0.1:8000/v1") == "sk-secret"
-    assert keys.key_for("", "https://evil.example/v1") is None
-    assert keys.key_for("NOT_SET_KEY", "https://evil.example/v1") is None
-    with pytest.raises(
-        SettingsError, match=r"MY_OWN_KEY is not allowed to be sent to evil\.example.*MY_OWN_KEY_HOSTS"
-    ) as error:
-        keys.key_for(key, "https://evil.example/v1")
-    assert "sk-secret" not in str(error.value)
-    monkeypatch.setenv("MY_OWN_KEY_HOSTS", "good.example, other.example")
-    assert keys.key_for(key, "https://GOOD.example/v1") == "sk-secret"
-    for url in (
-        "https://good.example.evil.example/v1",
-        "https://evil.example/good.example",
-        "https://xgood.example",
-    ):
-        with pytest.raises(SettingsError):
-            keys.key_for(key, url)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
-    assert keys.key_for("OPENAI_API_KEY", "https://api.openai.com/v1") == "sk-other"
+# Keys and services
 
 
 @pytest.mark.parametrize(
-    "given", ["sk-proj-abcdef0123456789", "AIzaSyD-1234567890", "my_key", "PATH", "A_KEY=1", "HF_TOKEN\n"]
+    ("variable", "url", "sent"),
+    [
+        ("MY_OWN_KEY", "http://127.0.0.1:8000/v1", "sk-secret"),
+        ("MY_OWN_KEY", "https://GOOD.example/v1", "sk-secret"),
+        ("OPENAI_API_KEY", "https://api.openai.com/v1", "sk-other"),
+        ("", "https://evil.example/v1", None),
+        ("NOT_SET_KEY", "https://evil.example/v1", None),
+        ("MY_OWN_KEY", "https://evil.example/v1", "refused"),
+        ("MY_OWN_KEY", "https://good.example.evil.example/v1", "refused"),
+        ("MY_OWN_KEY", "https://evil.example/good.example", "refused"),
+        ("MY_OWN_KEY", "https://xgood.example", "refused"),
+    ],
 )
+def test_a_key_is_sent_only_to_the_allowed_hosts(
+    variable: str, url: str, sent: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_OWN_KEY", "sk-secret")
+    monkeypatch.setenv("MY_OWN_KEY_HOSTS", "good.example, other.example")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
+    if sent != "refused":
+        assert keys.key_for(variable, url) == sent
+        return
+    with pytest.raises(SettingsError, match=r"is not allowed to be sent to .*MY_OWN_KEY_HOSTS") as error:
+        keys.key_for(variable, url)
+    assert "sk-secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", ["sk-proj-abcdef0123456789", "my_key", "PATH", "A_KEY=1", "HF_TOKEN\n"])
 def test_an_invalid_key_variable_is_rejected_without_reading_it(given: str) -> None:
     with pytest.raises(SettingsError, match="may be a key itself") as error:
         open_chat("openai:tiny@http://127.0.0.1/v1", key_variable=given)
     assert given not in str(error.value)
 
 
-def test_only_the_named_key_is_sent_in_the_header(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
-    with chat_server("Ahoy.") as server:
-        open_chat(f"openai:{server.spec}", key_variable=key).reply(ASK, ReplySettings())
-        open_chat(f"openai:{server.spec}", key_variable="").reply(ASK, ReplySettings())
-    assert server.headers_seen[0]["authorization"] == "Bearer sk-secret"
-    assert "authorization" not in server.headers_seen[1]
-
-
-def test_stopping_while_a_server_is_silent_hangs_up() -> None:
-    with chat_server("Ahoy.") as server:
-        server.silent_seconds = 30.0
-        chat = open_chat(f"openai:{server.spec}", timeout=60.0)
-        started, threads = time.monotonic(), threading.active_count()
-
-        def stop(text: str) -> None:
-            assert text == ""
-            if time.monotonic() - started > 0.5:
-                raise Cancelled("Stopped.")
-
-        with pytest.raises(Cancelled):
-            chat.reply(ASK, ReplySettings(), stop)
-        assert time.monotonic() - started < 20, "far less than the server would have been silent"
-        assert server.hung_up.wait(20), "the connection is closed so that the server can stop"
-        server.silent_seconds = 0.0
-        assert chat.reply(ASK, ReplySettings(), lambda text: None).text == "Ahoy."
-    deadline = time.monotonic() + 20
-    while threading.active_count() > threads and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert threading.active_count() <= threads
-
-
-def test_stopping_between_retries_does_not_wait_for_them() -> None:
-    with chat_server("Ahoy.") as server:
-        server.faults = [(503, b"busy")] * 9
-
-        def stop(text: str) -> None:
-            raise Cancelled("Stopped.")
-
-        with pytest.raises(Cancelled):
-            open_chat(f"openai:{server.spec}").reply(ASK, ReplySettings(), stop)
-        assert len(server.requests) <= 1, "a retry was sent after the stop"
-
-
-# Broken libraries
+LIST = "http://a:1, http://b:2"
+KEY = "secret-key"
+SECURE = "https://images.example"
 
 
 @pytest.mark.parametrize(
-    "library", ["transformers", "torchvision", "peft", "huggingface-hub", "httpx", "fpdf2"]
+    ("urls", "key", "trusted", "goes"),
+    [
+        (" https://images.example ", "", "", True),
+        ("http://127.0.0.1:8000", KEY, "", True),
+        ("http://localhost", KEY, "", True),
+        ("https://images.example/v1", KEY, SECURE, True),
+        ("https://images.example:443", KEY, SECURE, True),
+        ("https://images.example", KEY, "", False),
+        ("http://images.example", KEY, SECURE, False),
+        ("https://images.example:8443", KEY, SECURE, False),
+        ("https://images.example.evil.net", KEY, SECURE, False),
+        ("https://images.example@evil.net", KEY, SECURE, False),
+        # Once there is a list, also where no key could go astray; and never a file.
+        ("http://a:1,http://b:2", "", LIST, True),
+        ("http://b:2 , http://127.0.0.1:9", KEY, LIST, True),
+        ("http://a:1,http://c:3", "", LIST, False),
+        ("http://a:1,@/etc/passwd", "", LIST, False),
+        ("http://a:1,", KEY, LIST, False),
+        *((url, "", "", False) for url in ("", "images", "file:///etc/passwd", "http://", "http://a:port")),
+    ],
 )
-def test_each_library_states_its_purpose(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "version", lambda name: "0.1")
-    with pytest.raises(
-        SettingsError, match=f"{library} 0.1 is too old.*{validation.REASONS[library]}"
-    ) as error:
-        validation.check_library(library)
-    assert f'-m pip install "{library}>=' in str(error.value) and "\n" not in str(error.value)
+def test_a_workflow_names_only_services_that_the_owner_allows(
+    urls: str, key: str, trusted: str, goes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(keys.GENERATOR_KEY, key)
+    monkeypatch.setenv(keys.GENERATOR_URL, trusted)
+    if goes:
+        assert keys.check_services(urls) == ",".join(url.strip() for url in urls.split(","))
+        return
+    with pytest.raises(SettingsError) as error:
+        keys.check_services(urls)
+    assert KEY not in str(error.value)
+
+
+def test_a_service_without_the_key_is_limited_only_by_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keys.GENERATOR_KEY, "secret-key")
+    monkeypatch.delenv(keys.GENERATOR_URL, raising=False)
+    assert keys.check_services("https://a.example", gets_key=False) == "https://a.example"
+    monkeypatch.setenv(keys.GENERATOR_URL, "http://b:2")
+    with pytest.raises(SettingsError, match=r"a\.example is not one of the services"):
+        keys.check_services("https://a.example", gets_key=False)
+
+
+# Libraries and hosts that are broken or too old
+
+
+@pytest.mark.parametrize(
+    ("installed", "found"), [("0.1", "peft 0.1 is too old"), ("", "peft is not installed")]
+)
+def test_a_library_states_its_purpose_and_the_command(
+    installed: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "version", (lambda name: installed) if installed else missing)
+    with pytest.raises(SettingsError, match=f"{found}.*{validation.REASONS['peft']}") as error:
+        validation.check_library("peft")
+    assert f'{sys.executable}" -m pip install "peft>=' in str(error.value) and "\n" not in str(error.value)
 
 
 def test_an_incompatible_torchvision_gives_a_one_line_error() -> None:

@@ -52,46 +52,21 @@ def test_kontext_uses_a_trained_size_and_keeps_it(width: int, height: int, area:
 
 
 @pytest.mark.parametrize(
-    ("model", "advice"),
+    ("model", "chosen", "word"),
     [
-        (FLUX_DEV, "'flux kontext' for Kontext"),
-        (ModelTraits("QwenImage"), "'qwen image edit plus' for Qwen-Image-Edit-2509"),
-        (ModelTraits("LongCatImage"), "'encode node' for LongCat-Image-Edit"),
-        (ModelTraits("HiDream"), "between Attempt Start and Attempt End"),
+        # a mode that the model would ignore
+        (ModelTraits("SDXL"), "reference latents", "Set 'edit' to"),
+        (FLUX_DEV, "omnigen2", "Set 'edit' to"),
+        (ModelTraits("SDXL"), "encode node", "does not know an encode node for SDXL"),
+        # no single images
+        (ModelTraits("Kandinsky5"), "auto", "video model"),
+        (ModelTraits("StableAudio1"), "image to image", "cannot generate single images"),
+        (ModelTraits("ACEStep15", latent_dimensions=1), "auto", "cannot generate single images"),
+        (ModelTraits("QwenImage", layered=True), "auto", "Qwen-Image-Layered"),
+        (ModelTraits("HiDream"), "auto", "between Attempt Start and Attempt End"),
     ],
 )
-def test_auto_names_the_choices_for_an_unknown_model(model: ModelTraits, advice: str) -> None:
-    with pytest.raises(SettingsError, match=advice):
-        edit_choice(model, "auto")
-
-
-@pytest.mark.parametrize(
-    ("model", "chosen"),
-    [
-        (ModelTraits("SDXL"), "reference latents"),
-        (FLUX_DEV, "omnigen2"),
-        (ModelTraits("QwenImage"), "z-image omni"),
-    ],
-)
-def test_a_mode_that_the_model_would_ignore_is_rejected(model: ModelTraits, chosen: str) -> None:
-    with pytest.raises(SettingsError, match="Set 'edit' to"):
-        edit_choice(model, chosen)
-
-
-@pytest.mark.parametrize(
-    ("model", "word"),
-    [
-        (ModelTraits("WAN21"), "video model"),
-        (ModelTraits("Kandinsky5"), "video model"),
-        (ModelTraits("StableAudio1"), "cannot generate single images"),
-        (ModelTraits("ACEStep15", latent_dimensions=1), "cannot generate single images"),
-        (ModelTraits("QwenImage", layered=True), "Qwen-Image-Layered"),
-    ],
-)
-@pytest.mark.parametrize("chosen", ["auto", "image to image"])
-def test_video_and_audio_models_are_rejected_in_every_mode(
-    model: ModelTraits, word: str, chosen: str
-) -> None:
+def test_a_mode_that_does_not_fit_the_model_is_rejected(model: ModelTraits, chosen: str, word: str) -> None:
     with pytest.raises(SettingsError, match=word):
         edit_choice(model, chosen)
 
@@ -108,11 +83,6 @@ def test_a_size_in_whole_steps_is_kept_by_the_next_edit(
     drawn = stepped_size((width, height), area, grid)
     assert on_grid(drawn, grid) == drawn
     assert stepped_size(drawn, area, grid) == drawn
-
-
-def test_an_encode_node_is_used_for_the_models_in_the_table() -> None:
-    with pytest.raises(SettingsError, match="does not know an encode node for SDXL"):
-        edit_choice(ModelTraits("SDXL"), "encode node")
 
 
 @pytest.mark.parametrize("prompt", ["a <image1> b", "an image of 2 cats", "image 10", "1 image"])

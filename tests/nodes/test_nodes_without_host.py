@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
+from interleave_thinker.backend.core.types import Request, RunSettings
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.output.feedback.browser_requests import known_run
 from interleave_thinker.backend.output.feedback.live_run import RunView
@@ -27,7 +25,6 @@ from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.replay import load_trajectory
-from interleave_thinker.nodes.inputs import named_models, validation
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
 from interleave_thinker.nodes.inputs.run_folder import PARENT, run_folder
 from interleave_thinker.nodes.inputs.validation import in_range
@@ -129,49 +126,6 @@ def test_identity_follows_weights_patches_and_options_and_nothing_else() -> None
     assert len({weights_identity(one) for one in [Weights(), *changed]}) == 6
 
 
-# Which agents there are
-
-
-def agent(folder: Path, kind: str = "qwen3_vl", marker: str = "config.json") -> Path:
-    folder.mkdir(parents=True)
-    (folder / marker).write_text(json.dumps({"model_type": kind}))
-    return folder
-
-
-def test_agents_are_found_in_every_root_and_the_first_has_priority(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    wanted = agent(first / "Qwen3-VL-4B")
-    agent(second / "Qwen3-VL-4B")
-    deep = agent(second / "organisation" / "critic-8b", "qwen3_vl_moe")
-    agent(second / "llama", "llama")
-    agent(second / "style", marker="adapter_config.json")
-    (agent(second / "broken") / "config.json").write_text("{")
-    roots = [first, second, tmp_path / "missing"]
-    assert named_models.agent_names(roots) == [
-        "tiny world planner", "tiny world critic", "Qwen3-VL-4B", "organisation/critic-8b",
-    ]  # fmt: skip
-    assert named_models.agent_spec("Qwen3-VL-4B", roots) == f"transformers:{wanted}"
-    assert named_models.agent_spec("organisation/critic-8b", roots) == f"transformers:{deep}"
-    assert named_models.agent_spec("tiny world critic", roots) == "tinyworld:critic"
-    assert named_models.adapter_names(roots) == ["none", "style"]
-    assert named_models.adapter_folder("none", roots) is None
-
-
-@pytest.mark.parametrize("name", ["missing", "../first/Qwen3-VL-4B", "/etc", ""])
-def test_an_unknown_agent_raises_with_its_folder(tmp_path: Path, name: str) -> None:
-    agent(tmp_path / "first" / "Qwen3-VL-4B")
-    with pytest.raises(SettingsError, match=re.escape(str(tmp_path))):
-        named_models.agent_spec(name, [tmp_path / "second"])
-
-
-def test_changed_weights_are_noticed(tmp_path: Path) -> None:
-    folder = agent(tmp_path / "one")
-    before = named_models.weights_stamp("one", [tmp_path])
-    assert before == named_models.weights_stamp("one", [tmp_path])
-    (folder / "model.safetensors").write_bytes(b"new")
-    assert named_models.weights_stamp("one", [tmp_path]) != before
-
-
 # What a person reads
 
 
@@ -253,16 +207,6 @@ def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: 
 # Broken libraries
 
 
-def test_a_missing_library_raises_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(validation, "version", missing)
-    with pytest.raises(SettingsError, match="diffusers is not installed") as error:
-        validation.check_library("diffusers")
-    assert sys.executable in str(error.value) and "\n" not in str(error.value)
-
-
 def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
     """The host's start must not import these libraries; each is imported by the node that uses it."""
     blocked = ("transformers", "diffusers", "torchvision", "json_repair", "jinja2", "httpx", "typer")
@@ -282,12 +226,6 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
         [sys.executable, "-c", code], cwd=WORKFLOWS.parent, capture_output=True, text=True
     )
     assert answer.returncode == 0, answer.stderr
-
-
-def test_a_text_only_plan_has_a_report() -> None:
-    plan = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
-    *_, finished = run(Request(text="r"), Collaborators(None, FakeGenerator()), plan=plan)
-    assert "1. Step: Text only" in report(finished.trajectory)
 
 
 # The example graphs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -57,51 +58,55 @@ def newest(messages: list[LiveMessage]) -> dict[str, LiveMessage]:
     return {message.shown.key: message for message in messages}
 
 
-def test_a_judged_attempt_has_its_items_apart_from_the_reasoning() -> None:
-    step = Step(number=1, prompt="two boats")
-    plan, sent = Plan(steps=(step,)), list[LiveMessage]()
-    live = LiveRun("a-run-0123456789", plan, RunSettings(), True, LiveTarget("12", "w" * 36, sent.append))
-    items = (CheckedItem(text="two boats", kind="count", probability=0.1, passed=False),)
-    verdict = Verdict(success=False, reasoning="Only one.", items=items)
-    attempt = Attempt(prompt="two boats", seed=1, image=Picture.white((8, 8)))
+Shown = tuple[LiveRun, tuple[Step, ...], list[LiveMessage], list[float]]
+
+
+def shown(*prompts: str, name: str = "", **settings: int) -> Shown:
+    """Return the view of a run, its steps, what it sent, and its clock in seconds."""
+    steps = (Step(number=n, name=name, prompt=one, auxiliary_text=name) for n, one in enumerate(prompts, 1))
+    plan, sent, now = Plan(steps=tuple(steps)), list[LiveMessage](), [0.0]
+    target = LiveTarget("12", "w" * 36, sent.append)
+    live = LiveRun("a-run-0123456789", plan, RunSettings(**settings), True, target, clock=lambda: now[0])
     live.follow(PlanReady(plan))
-    live.follow(AttemptStarted(step, 0, "two boats", 1))
-    live.follow(AttemptDrawn(step, 0, attempt))
-    live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": verdict})))
-    shown = newest(sent)["attempt 1 0"].model_dump(mode="json")["shown"]
-    assert shown["reasoning"] == "Only one."
-    assert shown["items"] == [{"text": "two boats", "kind": "count", "probability": 0.1, "passed": False}]
+    return live, plan.steps, sent, now
+
+
+def drawn(live: LiveRun, at: Step, number: int = 0, **given: Any) -> tuple[Step, int, Attempt]:
+    """Show an attempt up to its image, and return its place and record."""
+    attempt = Attempt(prompt=at.prompt or "", seed=number, image=Picture.white((64, 64)), **given)
+    live.follow(AttemptStarted(at, number, attempt.prompt, number))
+    live.follow(AttemptDrawn(at, number, attempt))
+    return at, number, attempt
+
+
+def judge(live: LiveRun, place: tuple[Step, int, Attempt], verdict: Verdict) -> None:
+    step, number, attempt = place
+    live.follow(AttemptJudged(step, number, attempt.model_copy(update={"verdict": verdict})))
+
+
+def test_a_judged_attempt_has_its_items_apart_from_the_reasoning() -> None:
+    live, (step,), sent, _ = shown("two boats")
+    items = (CheckedItem(text="two boats", kind="count", probability=0.1, passed=False),)
+    judge(live, drawn(live, step), Verdict(success=False, reasoning="Only one.", items=items))
+    found = newest(sent)["attempt 1 0"].model_dump(mode="json")["shown"]
+    assert found["reasoning"] == "Only one."
+    assert found["items"] == [{"text": "two boats", "kind": "count", "probability": 0.1, "passed": False}]
 
 
 @pytest.mark.parametrize("text", NASTY)
 def test_an_attempt_takes_under_20_kB_and_its_checklist_16_for_any_text(text: str) -> None:
-    plan = Plan(steps=(Step(number=1, name=text, prompt=text, auxiliary_text=text),))
-    sent: list[LiveMessage] = []
-    now = [0.0]
-    live = LiveRun(
-        "a-run-0123456789",
-        plan,
-        RunSettings(),
-        True,
-        LiveTarget("12", "w" * 36, sent.append),
-        clock=lambda: now[0],
-    )
-    live.follow(PlanReady(plan))
+    live, (step,), sent, now = shown(text, name=text)
     before = len(sent)
-    step, image = plan.steps[0], Picture.white((64, 64))
-    attempt = Attempt(prompt=text, seed=1, image=image, enhancement=Enhancement(prompt=text))
-    live.follow(AttemptStarted(step, 0, text, 1))
-    live.follow(AttemptDrawn(step, 0, attempt))
+    place = drawn(live, step, enhancement=Enhancement(prompt=text))
     for index in range(0, len(text), 7):
         now[0] += 0.05
         live.hear(text[index : index + 7])
     verdict = Verdict(success=False, refined_prompt=text[::-1], reasoning=text, probability=0.5)
-    live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": verdict})))
+    judge(live, place, verdict)
     assert sum(map(size, sent[before:])) < 20_000
     assert max(map(size, sent)) < 8_000
     items = tuple(CheckedItem(text=f"{index} {text[:190]}", probability=1 / 3) for index in range(MAX_ITEMS))
-    checked = verdict.model_copy(update={"items": items})
-    live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": checked})))
+    judge(live, place, verdict.model_copy(update={"items": items}))
     assert size(sent[-1]) - size(sent[-2]) < 16_000
 
 
@@ -147,12 +152,8 @@ def test_the_newest_messages_contain_the_whole_state() -> None:
 
 
 def test_a_late_client_gets_all_text_so_far() -> None:
-    plan = Plan(steps=(Step(number=1, prompt="a"),))
-    sent: list[LiveMessage] = []
-    now = [0.0]
-    live = LiveRun("run", plan, RunSettings(), True, LiveTarget(send=sent.append), clock=lambda: now[0])
-    live.follow(PlanReady(plan))
-    live.follow(AttemptStarted(plan.steps[0], 0, "a", 1))
+    live, (step,), sent, now = shown("a")
+    live.follow(AttemptStarted(step, 0, "a", 1))
     for word in ["the", "house", "is", "too", "small"]:
         now[0] += 1.0
         live.hear(word + " ")
@@ -175,12 +176,8 @@ def test_clipping_counts_bytes_as_they_are_sent() -> None:
     for text in NASTY:
         assert len(json.dumps(clip(text, LINE_BYTES))) <= LINE_BYTES
     assert clip("short", LINE_BYTES) == "short"
-    assert marked("a red house", "a blue house") == [
-        ("same", "a "),
-        ("del", "red"),
-        ("ins", "blue"),
-        ("same", " house"),
-    ]
+    pieces = marked("a red house", "a blue house")
+    assert pieces == [("same", "a "), ("del", "red"), ("ins", "blue"), ("same", " house")]
 
 
 def test_a_steps_allowance_holds_for_any_number_of_attempts() -> None:
@@ -238,19 +235,10 @@ def test_a_result_of_a_run_that_is_not_complete_is_out_of_date(tmp_path: Path) -
 
 def test_parallel_candidates_and_steps_are_separate() -> None:
     """Parallel verdicts and texts are assigned by step and attempt."""
-    plan = Plan(steps=(Step(number=1, prompt="a"), Step(number=2, prompt="b")))
-    now = [0.0]
-    live = LiveRun("run", plan, RunSettings(), True, clock=lambda: now[0])
-    live.follow(PlanReady(plan))
-    image = Picture.white((64, 64))
-    for step, attempt in ((0, 0), (1, 0), (0, 1)):
-        live.follow(AttemptStarted(plan.steps[step], attempt, "ab"[step], attempt))
-        live.follow(
-            AttemptDrawn(plan.steps[step], attempt, Attempt(prompt="ab"[step], seed=attempt, image=image))
-        )
+    live, (first, other), *_ = shown("a", "b")
+    _, second, _ = drawn(live, first), drawn(live, other), drawn(live, first, 1)
     live.hear("seen")
-    right = Attempt(prompt="b", seed=0, image=image, verdict=Verdict(success=True))
-    live.follow(AttemptJudged(plan.steps[1], 0, right))
+    judge(live, second, Verdict(success=True))
     state = newest(live.state())
     assert state["words 1 0"].shown.text == "seen", "words on step 1 stay, though step 2 was judged"
     statuses = {key: one.shown.status for key, one in state.items() if key.startswith("attempt")}
@@ -259,11 +247,9 @@ def test_parallel_candidates_and_steps_are_separate() -> None:
 
 
 def test_a_redraw_is_marked_in_the_view() -> None:
-    plan = Plan(steps=(Step(number=1, prompt="a"),))
-    live = LiveRun("run", plan, RunSettings(max_attempts=1), True)
-    live.follow(PlanReady(plan))
-    live.follow(AttemptStarted(plan.steps[0], 0, "a", 1))
-    live.follow(AttemptStarted(plan.steps[0], 1, "a b", 2, Redraw(number=3)))
+    live, (step,), *_ = shown("a", max_attempts=1)
+    live.follow(AttemptStarted(step, 0, "a", 1))
+    live.follow(AttemptStarted(step, 1, "a b", 2, Redraw(number=3)))
     state = newest(live.state())
     assert [state[f"attempt 1 {number}"].shown.redraw for number in (0, 1)] == [0, 3]
     assert state["run"].shown.line == "Step 1, attempt 2 of 2: generating" and state["run"].shown.share <= 1.0

@@ -228,7 +228,8 @@ class RunSettings(Value):
         default=None,
         ge=0.0,
         le=1.0,
-        description="Accept at this success probability (0 to 1). Empty: the critic's own yes/no verdict.",
+        description="Accept an image from this success probability on, in 0..1. Empty, or 0 at a node: the "
+        "critic decides, by its own strictness if set, else by its yes/no verdict.",
         json_schema_extra=DIRECT,
     )
     keep: Literal["best", "last"] = Field(
@@ -240,8 +241,9 @@ class RunSettings(Value):
     source: Literal["previous", "first", "anchor", "all"] = Field(
         default="previous",
         description=(
-            "Source image of a step: the previous step's, the first generated one, or the request's first. "
-            "With all, models that accept several images are also shown the other earlier ones."
+            "Image that each step edits. previous: that of the step before. first: the first generated "
+            "image. anchor: the first image of the request. all: like previous, and the model also sees the "
+            "request's other images and the earlier ones, if it takes several."
         ),
         json_schema_extra=DIRECT,
     )
@@ -289,7 +291,8 @@ class RunSettings(Value):
     time_budget: float | None = Field(
         default=None,
         gt=0.0,
-        description="Maximum duration of the run in seconds. No attempt starts after it.",
+        description="Time limit of the whole run in seconds. No attempt starts after it. Run again, it "
+        "continues.",
     )
     max_draws: int | None = Field(
         default=None,
@@ -299,8 +302,8 @@ class RunSettings(Value):
     )
     pause: Pause = Field(
         default="never",
-        description="When to wait for approval: the run ends there, and run again it continues after the "
-        "decision. every step: after the planner's plan and after each image.",
+        description="When to end and wait for a decision: approve, redraw, use another attempt or skip the "
+        "step. Run again, it continues. every step: after the planner's plan and after each image.",
         json_schema_extra=DIRECT,
     )
 
