@@ -13,20 +13,10 @@ VAE = "flux2-vae.safetensors"
 LOOP_INPUTS = {
     "max_attempts": 1, "accept_at": 0.0, "keep": "best", "source": "previous", "on_failure": "keep", "seed": 0
 }  # fmt: skip
-MORE_LOOP_INPUTS = frozenset(
-    {
-        *(
-            "as_published",
-            "candidates",
-            "check_story",
-            "derive_checklist",
-            "pause",
-            "seed_rule",
-            "strictness",
-        ),
-        "time_budget",
-    }
-)
+MORE_LOOP_INPUTS = frozenset({
+    "as_published", "candidates", "check_story", "derive_checklist", "pause", "seed_rule", "strictness",
+    "time_budget",
+})  # fmt: skip
 SAMPLING = {
     "steps": 4, "cfg": 1.0, "sampler": "euler", "scheduler": "flux2", "edit": "auto", "denoise": 0.75,
     "negative": "",
