@@ -99,35 +99,24 @@ class PageImages:
         ]
 
 
-@dataclass(frozen=True)
-class ShownClip:
-    """A clip of a page: its data URL, and its duration as text. `image` is shown until it is played."""
-
-    source: str
-    seconds: str
-    image: ShownImage
-
-
-def shown_clips(trajectory: Trajectory, longest: int) -> dict[int, ShownClip]:
+def shown_clips(trajectory: Trajectory) -> dict[int, dict[str, Any]]:
     """Return the clips of a story for a web page, by the number of the step they lead to.
 
-    Args:
-        trajectory: The story.
-        longest: Maximum side of an image in pixels.
-
-    Returns:
-        The first clips, up to `MAX_CLIP_BYTES` together.
+    Each has a data URL, its duration as text, and the image that is shown until it is played. There are only
+    the first clips, up to `MAX_CLIP_BYTES` together.
     """
     images = {result.step.number: result.image for result in trajectory.results}
-    found, left = {}, MAX_CLIP_BYTES
+    found: dict[int, dict[str, Any]] = {}
+    left = MAX_CLIP_BYTES
     for number, clip in clips_of(trajectory).items():
-        data, image = clip.movie.data, images[number]
-        left -= len(data)
+        image = images[number]
+        left -= len(clip.movie.data)
         if left < 0:
             break
         assert image is not None  # a step with a clip has an image
-        source = f"data:video/mp4;base64,{base64.b64encode(data).decode('ascii')}"
-        found[number] = ShownClip(source, f"{clip.seconds:.1f}", shown_image(image, longest, enlarge=True))
+        shown = shown_image(image, STORY_SIDE, enlarge=True)
+        source = _data_url("video/mp4", clip.movie.data)
+        found[number] = {"source": source, "seconds": f"{clip.seconds:.1f}", "image": shown}
     return found
 
 
@@ -146,7 +135,11 @@ def shown_image(picture: Picture, longest: int, enlarge: bool = False) -> ShownI
         exact = min((encoded(image, kind, **options) for kind, options in files), key=len)
         data = exact if len(exact) <= max(len(data), LOSSLESS_BYTES) else data
     kind = "png" if data.startswith(b"\x89PNG") else "webp"
-    return ShownImage(f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}", *image.size)
+    return ShownImage(_data_url(f"image/{kind}", data), *image.size)
+
+
+def _data_url(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def scaled_image(picture: Picture, longest: int, enlarge: bool = False) -> Image.Image:
@@ -191,7 +184,7 @@ def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN)
 def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     """Return the page as HTML."""
     words, images = options.words, PageImages()
-    drifts, clips = drift_of_steps(trajectory), shown_clips(trajectory, STORY_SIDE)
+    drifts, clips = drift_of_steps(trajectory), shown_clips(trajectory)
     # Without a planner, the request is only the name of the story.
     asked = trajectory.request if trajectory.identities.planner else ""
     findings = [(one.step, words.heard(one.message)) for one in step_findings(trajectory.plan, asked)]
@@ -228,7 +221,7 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
 
 def render_story(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     """Return the page for an audience as HTML: title, images and texts."""
-    words, clips = options.words, shown_clips(trajectory, STORY_SIDE)
+    words, clips = options.words, shown_clips(trajectory)
     panels = [
         {
             "clip": clips.get(one.number),
@@ -281,7 +274,7 @@ def _step(
     drift: StepDrift | None,
     words: Words,
     images: PageImages,
-    clips: Mapping[int, ShownClip],
+    clips: Mapping[int, Any],
 ) -> dict[str, Any]:
     step, result = shown.step, shown.result
     clip = clips.get(step.number)

@@ -1,7 +1,7 @@
 """A story as one plain file for programs (`story.json`), and as one file to share (a zip of the run folder).
 
 It contains what a reader sees, in reading order, and how reliable each image is. Training reads the record
-instead (record.py). The models below define the format, and their descriptions are its documentation. A new
+instead (record.py). The models below define and document the format. A new
 field does not change the version, a field with another meaning does. The zip contains everything (plan, all
 attempts, all images at full quality, settings) and the graph that made it, so its recipient can load the
 story, export it in any format and continue it (journal/archive.py).
@@ -59,62 +59,75 @@ UNFINISHED = ("stopped", "not drawn", "failed", "not reached")
 
 
 class StoryImage(Value):
-    """An image of the story."""
+    """An image of the story: path of a PNG file, relative to story.json, and its size in pixels."""
 
-    file: str = Field(description="path of a PNG file, relative to story.json")
-    width: int = Field(description="pixels")
-    height: int = Field(description="pixels")
+    file: str
+    width: int
+    height: int
 
 
 class StoryClip(Value):
-    """A video that leads from the image before to the image of a step."""
+    """A video that leads from the image before to the image of a step.
 
-    file: str = Field(description="path of an MP4 file, relative to story.json")
-    seconds: float = Field(description="duration")
-    width: int = Field(description="pixels")
-    height: int = Field(description="pixels")
+    `file` is the path of an MP4 file, relative to story.json, and `seconds` its duration.
+    """
+
+    file: str
+    seconds: float
+    width: int
+    height: int
 
 
 class StoryAttempt(Value):
-    """One attempt at a step."""
+    """One attempt at a step.
 
-    prompt: Text = Field(description="prompt of this attempt")
-    seed: int = Field(description="seed of the sampler")
-    image: StoryImage | None = Field(description="null if the generation failed")
-    outcome: AttemptOutcome = Field(
-        description="accepted, refused (rejected), not understood (the critic's reply could not be read), "
-        "not checked (its checklist was not answered), not judged or failed"
-    )
-    reasoning: Text = Field(description="the critic's reasoning")
-    error: Text = Field(description="why generating or judging failed; empty if it did not")
+    Attributes:
+        prompt: Prompt of this attempt.
+        seed: Seed of the sampler.
+        image: Null if the generation failed.
+        outcome: accepted, refused (rejected), not understood (the critic's reply could not be read), not
+            checked (its checklist was not answered), not judged or failed.
+        reasoning: The critic's reasoning.
+        error: Why generating or judging failed; empty if it did not.
+    """
+
+    prompt: Text
+    seed: int
+    image: StoryImage | None
+    outcome: AttemptOutcome
+    reasoning: Text
+    error: Text
 
 
 class StoryPart(Value):
-    """One step of the story."""
+    """One step of the story.
 
-    number: int = Field(description="number of the step in the plan; numbers increase")
-    name: Text = Field(description="name from the plan")
-    text: Text = Field(description="caption of the image, or the text of a text-only step")
-    prompt: Text = Field(description="prompt from the plan; empty in a text-only step")
-    image: StoryImage | None = Field(
-        description="chosen image of the step; null in a text-only step or if there is none"
-    )
-    state: State = Field(
-        description="accepted (by the critic), picked (by the user), not accepted (shown anyway), "
-        "not judged, not checked (its checklist was not answered), "
-        "stopped (canceled or out of time after the first image), text (a text-only step), "
-        "not drawn (stopped before the first image), failed (no image could be generated), not reached, "
-        "skipped (by the user)"
-    )
-    why: str = Field(description="the state as a sentence")
-    attempts: tuple[StoryAttempt, ...] = Field(description="all attempts in order, including rejected ones")
-    settings: dict[str, str | int | float] = Field(
-        default={}, description="the step's own settings from the plan, files by name; absent without any"
-    )
-    clip: StoryClip | None = Field(
-        default=None,
-        description="video from the image before to the image of this step; absent without one",
-    )
+    Attributes:
+        number: Number of the step in the plan; numbers increase.
+        name: Name from the plan.
+        text: Caption of the image, or the text of a text-only step.
+        prompt: Prompt from the plan; empty in a text-only step.
+        image: Chosen image of the step; null in a text-only step or if there is none.
+        state: accepted (by the critic), picked (by the user), not accepted (shown anyway), not judged, not
+            checked (its checklist was not answered), stopped (canceled or out of time after the first image),
+            text (a text-only step), not drawn (stopped before the first image), failed (no image could be
+            generated), not reached, skipped (by the user).
+        why: The state as a sentence.
+        attempts: All attempts in order, including rejected ones.
+        settings: The step's own settings from the plan, files by name; absent without any.
+        clip: Video from the image before to the image of this step; absent without one.
+    """
+
+    number: int
+    name: Text
+    text: Text
+    prompt: Text
+    image: StoryImage | None
+    state: State
+    why: str
+    attempts: tuple[StoryAttempt, ...]
+    settings: dict[str, str | int | float] = Field(default={})
+    clip: StoryClip | None = None
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -122,30 +135,45 @@ class StoryPart(Value):
 
 
 class StoryMember(Value):
-    """A character, prop or place that looks the same in every image."""
+    """A character, prop or place that looks the same in every image.
 
-    name: str = Field(description="name by which prompts refer to it")
-    kind: MemberKind = Field(description="what it is")
-    traits: tuple[str, ...] = Field(description="visual facts that never change")
-    images: tuple[StoryImage, ...] = Field(description="images that show it, the newest last")
+    Attributes:
+        name: Name by which prompts refer to it.
+        kind: What it is.
+        traits: Visual facts that never change.
+        images: Images that show it, the newest last.
+    """
+
+    name: str
+    kind: MemberKind
+    traits: tuple[str, ...]
+    images: tuple[StoryImage, ...]
 
 
 class StoryFile(Value):
-    """The complete file."""
+    """The complete file.
 
-    format: Literal["interleave-thinker story"] = Field(
-        default=FORMAT, description="identifies the file format"
-    )
-    version: int = Field(default=VERSION, description="increases when the meaning of a field changes")
-    title: str = Field(description="beginning of the request")
-    request: Text = Field(description="text of the request")
-    request_images: tuple[StoryImage, ...] = Field(description="images of the request")
-    complete: bool = Field(description="whether every step of the plan was completed")
-    summary: str = Field(
-        description="number of steps, images and accepted images, and the duration, in one line"
-    )
-    steps: tuple[StoryPart, ...] = Field(description="all steps of the plan in order")
-    cast: tuple[StoryMember, ...] = Field(default=(), description="the cast; absent without one")
+    Attributes:
+        format: Identifies the file format.
+        version: Increases when the meaning of a field changes.
+        title: Beginning of the request.
+        request: Text of the request.
+        request_images: Images of the request.
+        complete: Whether every step of the plan was completed.
+        summary: Number of steps, images and accepted images, and the duration, in one line.
+        steps: All steps of the plan in order.
+        cast: The cast; absent without one.
+    """
+
+    format: Literal["interleave-thinker story"] = FORMAT
+    version: int = VERSION
+    title: str
+    request: Text
+    request_images: tuple[StoryImage, ...]
+    complete: bool
+    summary: str
+    steps: tuple[StoryPart, ...]
+    cast: tuple[StoryMember, ...] = ()
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -52,26 +52,25 @@ class ItemFeedback(Value):
 
 
 class Feedback(Value):
-    """The user's feedback on one attempt. An empty entry withdraws the earlier feedback."""
+    """The user's feedback on one attempt. An empty entry withdraws the earlier feedback.
 
-    step: int = Field(ge=1, le=MAX_NUMBER, description="Number of the step in the plan.")
-    attempt: int = Field(ge=0, le=MAX_NUMBER, description="Index of the attempt, from 0.")
-    accepted: bool | None = Field(default=None, description="Whether the image is correct. Empty: unknown.")
-    better_prompt: Words | None = Field(default=None, description="Corrected prompt for this attempt.")
-    note: Words | None = Field(
-        default=None, description="Reason for the verdict. The critic learns it as its reasoning."
-    )
-    image: str | None = Field(
-        default=None,
-        pattern=DIGEST.pattern,
-        description="Digest of the image, since the attempt may be generated again later.",
-    )
+    Attributes:
+        step: Number of the step in the plan.
+        attempt: Index of the attempt, from 0.
+        accepted: Whether the image is correct; `None`: unknown.
+        better_prompt: Corrected prompt for this attempt.
+        note: Reason for the verdict. The critic learns it as its reasoning.
+        image: Digest of the image, since the attempt may be generated again later.
+        items: Verdicts on items of the checklist. A false one rejects the image.
+    """
 
-    items: tuple[ItemFeedback, ...] | None = Field(
-        default=None,
-        max_length=MAX_ITEMS,
-        description="Verdicts on items of the checklist. A false one rejects the image.",
-    )
+    step: int = Field(ge=1, le=MAX_NUMBER)
+    attempt: int = Field(ge=0, le=MAX_NUMBER)
+    accepted: bool | None = None
+    better_prompt: Words | None = None
+    note: Words | None = None
+    image: str | None = Field(default=None, pattern=DIGEST.pattern)
+    items: tuple[ItemFeedback, ...] | None = Field(default=None, max_length=MAX_ITEMS)
 
     @property
     def says_something(self) -> bool:

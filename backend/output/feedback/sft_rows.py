@@ -238,13 +238,17 @@ ROWS = TypeAdapter(Annotated[list[SftRow], FailFast(), Field(max_length=MAX_ROWS
 
 
 class FeedbackData(Value):
-    """The data file after feedback was added."""
+    """The data file after feedback was added.
+
+    Attributes:
+        path: The file.
+        rows: Rows in it now.
+        skipped: Entries about images that the trajectory does not have.
+    """
 
     path: Path
-    rows: int = Field(ge=0, description="Rows in the file now.")
-    skipped: int = Field(
-        default=0, ge=0, description="Entries about images that the trajectory does not have."
-    )
+    rows: int
+    skipped: int = 0
 
 
 def add_feedback_rows(
