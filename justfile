@@ -67,10 +67,12 @@ bench *arguments="--brief":
 # Check links and commands of the documents, and build them as a site in site/.
 docs:
     uv run --no-sync pytest tests/test_documents.py tests/test_contributing.py
+    uv run --no-sync python docs/reference_pages/write.py
     uv run --no-sync zensical build --strict --clean
 
 # The site on http://127.0.0.1:8000, rebuilt while you write.
 docs-serve:
+    uv run --no-sync python docs/reference_pages/write.py
     uv run --no-sync zensical serve
 
 # Write the generated pages of docs/reference again.

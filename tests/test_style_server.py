@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
@@ -28,8 +27,14 @@ from interleave_thinker import Picture, load_trajectory, open_generator
 pytest.importorskip("fastapi")
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "docs" / "examples" / "style_server.py"
-PAGE = (ROOT / "docs" / "how-to" / "runs" / "own-generator.md").read_text(encoding="utf-8")
-PLAN = re.findall(r'^```json title="plan\.json"\n(.*?)^```$', PAGE, re.M | re.S)[0]
+PLAN = json.dumps(
+    {
+        "steps": [
+            {"number": number, "prompt": f"Paint it in the style of {style}"}
+            for number, style in enumerate(("starry", "mosaic", "print"), 1)
+        ]
+    }
+)
 STYLES = {"mosaic": 0, "starry": 1, "print": 2}
 FACTORS = np.array([0.25, 0.5, 0.75], np.float32)
 SIZE = (30, 21)
@@ -79,9 +84,7 @@ def run(folder: Path, url: str, plan: str, *more: object) -> Any:
     return call("run", "A cup", *options, "--out", folder / "story", *more)
 
 
-def test_the_story_of_the_page_is_the_photograph_in_three_styles(
-    serve: Serve, photograph: Path, tmp_path: Path
-) -> None:
+def test_a_story_is_the_photograph_in_three_styles(serve: Serve, photograph: Path, tmp_path: Path) -> None:
     with serve() as url:
         done = run(tmp_path, url, PLAN, "--image", photograph, "--source", "anchor")
     assert done.exit_code == 0, done.output

@@ -17,23 +17,6 @@ from interleave_thinker.cli.settings import Setting, Settings, settings_of
 from .markdown import code, listed, number, page, paragraphs, switch, table, text
 from .service_pages import bounds
 
-PAGES = {
-    "command-line.md": (
-        "Command line",
-        (
-            *("demo", "run", "settings", "app", "redraw", "approve", "plan", "judge"),
-            *("export", "clips", "put-back", "cast", "prompts"),
-            "doctor",
-        ),
-    ),
-    "command-line-data.md": ("Command line: data", ("data",)),
-    "command-line-train.md": ("Command line: train", ("train",)),
-    "command-line-measure.md": (
-        "Command line: evaluate and benchmark",
-        ("evaluate", "benchmark"),
-    ),
-    "command-line-serve.md": ("Command line: serve", ("serve",)),
-}
 NAMES = {
     "str": "text", "int": "integer", "Path": "path", "float range": "float", "integer range": "integer",
     "int range": "integer",
@@ -57,8 +40,7 @@ traceback of an error.
 
 A command has an option for what people change often. Everything else is a setting:
 `--set NAME=VALUE`, repeatable, or `NAME: VALUE` in the YAML file of `--config`.
-`interleave-thinker settings COMMAND` lists the settings of a command, and
-[Settings and recipes](settings-and-recipes.md) all of them.
+`interleave-thinker settings COMMAND` lists the settings of a command.
 """
 OTHERS: dict[str, tuple[type[BaseModel], str]] = {
     "Step settings": (
@@ -88,23 +70,27 @@ The tables list every setting that at least one recipe sets. An empty cell means
 """
 
 
-def command_pages() -> Iterator[tuple[str, str]]:
-    """Yield names and texts of the pages, one for each group of commands."""
+def commands_page() -> str:
+    """Return the page of the commands and their exit codes."""
+    top = _program()
+    rows = [(code(name), text(top.commands[name].help)) for name in top.list_commands(None)]
+    table_of_commands = table(("Command", "Purpose"), rows)
+    return page("Command line", "the commands themselves", INTRODUCTION, table_of_commands, EXIT_CODES)
+
+
+def options_page() -> str:
+    """Return the page of the options of all commands."""
+    top = _program()
+    blocks = [
+        block for name in top.list_commands(None) for block in _command(top.commands[name].load(), name, 2)
+    ]
+    return page("Options", "the commands themselves", *blocks)
+
+
+def _program() -> Any:
     from interleave_thinker.cli import app
 
-    top: Any = typer.main.get_command(app)
-    commands = top.list_commands(None)
-    home = {name: file for file, (_, names) in PAGES.items() for name in names}
-    if home.keys() != top.commands.keys():
-        raise SystemExit(f"PAGES in {__file__} lack or exceed: {sorted(home.keys() ^ top.commands.keys())}")
-    for file, (title, names) in PAGES.items():
-        blocks = []
-        if file == "command-line.md":
-            rows = [(f"[`{name}`]({home[name]}#{name})", text(top.commands[name].help)) for name in commands]
-            blocks += [INTRODUCTION, table(("Command", "Purpose"), rows), EXIT_CODES]
-        for name in names:
-            blocks += _command(top.commands[name].load(), name, 2)
-        yield file, page(title, "the commands themselves", *blocks)
+    return typer.main.get_command(app)
 
 
 def _command(command: Any, path: str, level: int) -> Iterator[str]:
@@ -197,8 +183,6 @@ def anchor_of(title: str) -> str:
 
 def _models() -> dict[type[BaseModel], tuple[list[str], list[Setting]]]:
     """Return the settings classes of all commands, with the commands and the settings."""
-    from interleave_thinker.cli import app
-
     found: dict[type[BaseModel], tuple[list[str], list[Setting]]] = {}
 
     def add(command: Any, path: str) -> None:
@@ -209,7 +193,7 @@ def _models() -> dict[type[BaseModel], tuple[list[str], list[Setting]]]:
         for name, inner in getattr(command, "commands", {}).items():
             add(inner, f"{path} {name}")
 
-    top: Any = typer.main.get_command(app)
+    top = _program()
     for name in top.list_commands(None):
         add(top.commands[name].load(), name)
     return found

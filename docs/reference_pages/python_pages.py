@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .markdown import code, docstring, page, table, text
+from .markdown import code, docstring, listed, page, table, text
 
 GROUPS = {
     "Run a story": (
@@ -45,6 +45,13 @@ may change in any release.
 KEPT_METHODS = ("__init__", "__call__", "__iter__", "__next__", "__enter__", "__exit__")
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}
 MAX_LINE = 110
+
+
+def names_page() -> str:
+    """Return the page with the public names alone."""
+    rows = [(group, listed(names)) for group, names in GROUPS.items()]
+    about = "`help(NAME)` prints what a name does; the site has all of it on one page."
+    return page("Public names", "`backend.__all__`", INTRODUCTION, table(("", "Names"), rows), about)
 
 
 def python_page(root: Path) -> str:

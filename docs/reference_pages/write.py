@@ -8,6 +8,10 @@ from pathlib import Path
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 
 
+ON_THE_SITE = ("options.md", "settings-and-recipes.md", "python.md", "nodes.md")
+"""Pages of the site alone, which git ignores. The program, docstrings and ComfyUI's help show the same."""
+
+
 def main(folder: Path) -> None:
     """Write every page into the folder. Imports the package as the tests do, installed or not."""
     sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
@@ -16,7 +20,9 @@ def main(folder: Path) -> None:
     from reference_pages import command_pages, node_pages, python_pages, service_pages
 
     pages = {
-        **dict(command_pages.command_pages()),
+        "command-line.md": command_pages.commands_page(),
+        "public-names.md": python_pages.names_page(),
+        "options.md": command_pages.options_page(),
         "settings-and-recipes.md": command_pages.settings_page(),
         "python.md": python_pages.python_page(ROOT),
         "http.md": service_pages.http_page(),
