@@ -23,8 +23,7 @@ from ...core.files.bounded_reader import opened
 from ...core.pictures import Picture
 from ...core.prompts.prompt_set import PromptSet
 from ...core.prompts.trained_with import TrainedWith, trained_with
-from ...core.remote.call import check_seconds
-from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
+from ...core.seams.chat_model import Message, Reply, ReplySettings
 from ...core.types import Value
 from ...core.types.values import read_options
 from ..checkpoints.checkpoint import files_digest, path_of
@@ -278,37 +277,23 @@ class SharedServer:
             self.process.stop()
 
 
-class _Client(OpenAIChat):
-    """The client of a server of this process."""
-
-    server: SharedServer
-    obeys_constraints = True
-
-    def extra_fields(self, settings: ReplySettings) -> dict[str, Any]:
-        """Return the fields that select the slot of a role."""
-        slot = {"id_slot": SLOTS.index(settings.role)} if self.server.has_slots else {}
-        return {"cache_prompt": True, **slot}
-
-    def constraint(self, name: GrammarName) -> dict[str, Any]:
-        """Return the field with the grammar of an answer."""
-        return {"grammar": answer_gbnf(name, self.server.process.opens_thought())}
-
-
-class LlamaCppChat(ChatModel):
+class LlamaCppChat(OpenAIChat):
     """A chat backend with its own llama.cpp server. Its prompt set is the one next to its files."""
 
+    obeys_constraints = True
+
     def __init__(self, server: SharedServer, timeout: float, deadline: float) -> None:
-        self._server = server
-        check_seconds(timeout=timeout, deadline=deadline)
-        self._timeout, self._deadline = timeout, deadline
-        self._client: tuple[int, _Client | None] = 0, None
+        super().__init__("agent", "http://127.0.0.1", None, timeout, KEY_VARIABLE, deadline)
+        self.server = server
+        """The server of the agent, for VRAM management."""
+        self._starts = 0
         model = server.files.model
         self._trained = trained_with(model.parent, file=model.name)
 
     @property
     def identity(self) -> str:
         """Digest of the files, and of the prompt set if there is one."""
-        parts = ["llamacpp", self._server.digest]
+        parts = ["llamacpp", self.server.digest]
         parts += [f"prompts={self.prompt_set.digest}"] if self.prompt_set else []
         return ":".join(parts)
 
@@ -325,33 +310,31 @@ class LlamaCppChat(ChatModel):
     @property
     def sees_images(self) -> bool:
         """Whether the model has a projector."""
-        return self._server.files.projector is not None
-
-    @property
-    def constrains_replies(self) -> bool:
-        """Whether replies can be constrained; true until the server rejects it."""
-        client = self._client[1]
-        return client is None or client.constrains_replies
+        return self.server.files.projector is not None
 
     @property
     def most_tokens(self) -> int:
         """Half of the context, since the prompt needs room too."""
-        return self._server.settings.context // 2
+        return self.server.settings.context // 2
 
     @property
     def weights(self) -> object:
         """The server; the same object for agents that share it."""
-        return self._server
+        return self.server
 
-    @property
-    def server(self) -> SharedServer:
-        """The server of the agent, for VRAM management."""
-        return self._server
+    def extra_fields(self, settings: ReplySettings) -> dict[str, Any]:
+        """Return the fields that select the slot of a role."""
+        slot = {"id_slot": SLOTS.index(settings.role)} if self.server.has_slots else {}
+        return {"cache_prompt": True, **slot}
+
+    def constraint(self, name: GrammarName) -> dict[str, Any]:
+        """Return the field with the grammar of an answer."""
+        return {"grammar": answer_gbnf(name, self.server.process.opens_thought())}
 
     def offload(self) -> None:
         """Stop the server if it uses the GPU. The next reply starts it again."""
-        if self._server.on_card:
-            self._server.release()
+        if self.server.on_card:
+            self.server.release()
 
     def reply(
         self,
@@ -374,30 +357,33 @@ class LlamaCppChat(ChatModel):
 
         content = (part for message in messages for part in message.content)
         if not self.sees_images and any(isinstance(part, Picture) for part in content):
-            model = self._server.files.model
+            model = self.server.files.model
             raise ChatError(
                 f"{str(model)!r} cannot see images, because its projector is missing.",
                 f"Put the mmproj file of the same model (mmproj-....gguf) into {str(model.parent)!r}.",
             )
-        while not self._server.lock.acquire(timeout=WAIT_SECONDS):
+        while not self.server.lock.acquire(timeout=WAIT_SECONDS):
             waiting()
         try:
-            return self._ask(messages, settings, on_token, waiting)
+            process = self.server.process
+            address = process.address(waiting)
+            if self._starts != process.starts:
+                # Each start has another port and key.
+                self.connect(f"{address}/v1", process.key)
+                self._starts = process.starts
+            return self._answered(messages, settings, on_token)
         finally:
-            self._server.lock.release()
+            self.server.lock.release()
 
-    def _ask(
+    def _answered(
         self,
         messages: Sequence[Message],
         settings: ReplySettings,
         on_token: Callable[[str], None] | None,
-        waiting: Callable[[], None],
     ) -> Reply:
-        process = self._server.process
-        client = self._client_at(process.address(waiting))
-        began = time.monotonic()
+        process, began = self.server.process, time.monotonic()
         try:
-            return client.reply(messages, settings, on_token)
+            return super().reply(messages, settings, on_token)
         except ChatError as error:
             late = time.monotonic() - began >= min(self._timeout, self._deadline)
             if late or not process.answers():
@@ -410,18 +396,6 @@ class LlamaCppChat(ChatModel):
             if "context" in error.message:
                 error.hint = "Increase context, or show the agent fewer or smaller images."
             raise
-
-    def _client_at(self, address: str) -> _Client:
-        """Return the client of the running server; each start has another key."""
-        process = self._server.process
-        started, client = self._client
-        if client is None or started != process.starts:
-            client = _Client(
-                "agent", f"{address}/v1", process.key, self._timeout, KEY_VARIABLE, self._deadline
-            )
-            client.server = self._server
-            self._client = process.starts, client
-        return client
 
 
 OPTIONS = LlamaCppSettings

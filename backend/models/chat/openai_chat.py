@@ -397,8 +397,7 @@ class OpenAIChat(ChatModel):
     ) -> None:
         check_seconds(timeout=timeout, deadline=deadline)
         self._model = model
-        self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
-        self._server = RemoteServer(self._url, key, ChatError)
+        self.connect(base_url, key)
         self._timeout = timeout
         self._deadline = deadline
         self._key_variable = key_variable
@@ -422,6 +421,11 @@ class OpenAIChat(ChatModel):
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._model!r}, {self._url!r})"
+
+    def connect(self, base_url: str, key: str | None) -> None:
+        """Send the next requests to this address, with this key."""
+        self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
+        self._server = RemoteServer(self._url, key, ChatError)
 
     def extra_fields(self, settings: ReplySettings) -> dict[str, Any]:
         """Return the fields of a request that only this kind of server knows."""
