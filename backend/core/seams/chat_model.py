@@ -201,7 +201,7 @@ class ChatModel(ABC):
     @property
     def prompt_set(self) -> PromptSet | None:
         """Prompt set that the checkpoint was trained with; with `None` the pack's own is used."""
-        return None
+        return self.trained.prompt_set if self.trained else None
 
     @property
     def trained(self) -> TrainedWith | None:

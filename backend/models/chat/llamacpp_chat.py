@@ -21,7 +21,6 @@ from ...core.answers.grammar import GrammarName
 from ...core.errors import ChatError
 from ...core.files.bounded_reader import opened
 from ...core.pictures import Picture
-from ...core.prompts.prompt_set import PromptSet
 from ...core.prompts.trained_with import TrainedWith, trained_with
 from ...core.seams.chat_model import Message, Reply, ReplySettings
 from ...core.types import Value
@@ -296,11 +295,6 @@ class LlamaCppChat(OpenAIChat):
         parts = ["llamacpp", self.server.digest]
         parts += [f"prompts={self.prompt_set.digest}"] if self.prompt_set else []
         return ":".join(parts)
-
-    @property
-    def prompt_set(self) -> PromptSet | None:
-        """Prompt set next to the files, if there is one."""
-        return self._trained.prompt_set
 
     @property
     def trained(self) -> TrainedWith:

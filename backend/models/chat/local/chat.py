@@ -15,7 +15,6 @@ from typing import Any
 from ....core.errors import ChatError, boundary
 from ....core.pictures import Picture
 from ....core.prompts.agent_card import Role
-from ....core.prompts.prompt_set import PromptSet
 from ....core.prompts.trained_with import TrainedWith, trained_with
 from ....core.seams.chat_model import ChatModel, Message, OnToken, Reply, ReplySettings, scaled_down
 from ....core.types.values import read_options
@@ -115,11 +114,6 @@ class TransformersChat(ChatModel):
         parts += [f"adapter={self.adapter}"] if self.adapter else []
         parts += [f"prompts={self.prompt_set.digest}"] if self.prompt_set else []
         return ":".join(parts)
-
-    @property
-    def prompt_set(self) -> PromptSet | None:
-        """Prompt set that the checkpoint was trained with."""
-        return self._trained.prompt_set
 
     @property
     def trained(self) -> TrainedWith:
