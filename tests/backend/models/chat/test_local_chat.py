@@ -313,11 +313,15 @@ def test_the_planner_is_offloaded_and_loaded_again_only_on_use(checkpoint: Path,
 
 
 def test_weights_that_are_shared_or_in_ram_stay(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
-    for device, loaded in ((GPU, 1), ("cpu", 0)):
-        options = {"device": device, "dtype": "bfloat16"}
-        planner, critic = (opened(checkpoint, adapter=str(folder), **options) for folder in adapters)
-        counts = run_counted(planner, critic)
-        assert (counts.agents_loaded, counts.agents_offloaded) == (loaded, 0)
+    options = {"device": GPU, "dtype": "bfloat16"}
+    planner, critic = (opened(checkpoint, adapter=str(folder), **options) for folder in adapters)
+    counts = run_counted(planner, critic)
+    assert (counts.agents_loaded, counts.agents_offloaded) == (1, 0)
+    chat = opened(checkpoint)
+    with counting() as counts:
+        chat.offload()
+        chat.reply(*ASKED[2])
+    assert (counts.agents_loaded, counts.agents_offloaded) == (0, 0)
 
 
 IMAGE = 99
@@ -369,12 +373,12 @@ def test_a_random_model_answers_a_story_the_same(tmp_path: Path) -> None:
     chats = [decoding(folder, prefix_tokens=tokens) for tokens in (8192, 0)]
     before = [page(grey, (96, 64)) for grey in (255, 90)]
     with counting() as counts:
-        for number in range(8):
-            pictures = (before[number // 4], page(30 * number, (96, 64)))
+        for number in range(4):
+            pictures = (before[number // 2], page(30 * number, (96, 64)))
             message = critic_message(default_prompt_set(), pictures, "Draw a boat.", f"A boat, {number}.")
             cached, fresh = (chat.reply([message], ReplySettings(max_tokens=12)) for chat in chats)
             assert cached == fresh
-    assert counts.prefix_tokens_reused > 7 * 500
+    assert counts.prefix_tokens_reused > 3 * 500
 
 
 def test_a_library_that_answers_differently_is_noticed(

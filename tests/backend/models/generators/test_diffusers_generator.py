@@ -205,20 +205,6 @@ def lora(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "style.safetensors"
 
 
-def test_a_lora_shows_in_pixels_and_identity(build: Build, lora: Path) -> None:
-    def opened(**options: object) -> DiffusersGenerator:
-        return open_tiny(build("stable_diffusion"), size="64x64", steps=2, **options)
-
-    plain, styled = opened(), opened(lora=str(lora))
-    for source in (None, scene()):
-        without = plain.draw("a boat", source, 1)
-        assert styled.draw("a boat", source, 1) != without
-        assert opened(lora=str(lora), lora_scale=0.0).draw("a boat", source, 1) == without
-    stronger = opened(lora=str(lora), lora_scale=2.0)
-    assert len({one.identity for one in (plain, styled, stronger)}) == 3
-    assert opened(lora=str(lora)).identity == styled.identity
-
-
 @pytest.mark.parametrize("own", [None, 0.5], ids=["alone", "next to the pipeline's own"])
 def test_a_lora_of_a_step_changes_that_step_only(
     build: Build, lora: Path, own: float | None, tmp_path: Path
@@ -330,14 +316,15 @@ def test_a_step_has_its_own_size(build: Build) -> None:
     assert generator.draw("a", None, 1).size == (64, 64)
 
 
-def test_identity_is_the_content_not_the_path(build: Build, tmp_path: Path) -> None:
+def test_identity_is_the_content_not_the_path(build: Build, lora: Path, tmp_path: Path) -> None:
     folder = build("stable_diffusion")
     moved = tmp_path / "elsewhere"
     shutil.copytree(folder, moved)
     identity = open_tiny(folder).identity
     assert open_tiny(moved).identity == identity
     options = ({"steps": 3}, {"guidance": 2.0}, {"size": "64x64"}, {"strength": 0.5}, {"dtype": "bfloat16"})
-    assert len({open_tiny(moved, **one).identity for one in options} | {identity}) == 6
+    styled = ({"lora": str(lora)}, {"lora": str(lora), "lora_scale": 2.0})
+    assert len({open_tiny(moved, **one).identity for one in (*options, *styled)} | {identity}) == 8
     weights = moved / "unet" / "diffusion_pytorch_model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
