@@ -9,7 +9,7 @@ from comfy_api.latest import io
 
 from ...backend.core.errors import ChatError, GeneratorError, SettingsError
 from ...backend.core.pictures import Picture
-from ...backend.core.seams.generator import GeneratorWrapper
+from ...backend.core.seams.generator import Generator, GeneratorWrapper
 from ...backend.core.types import StepSettings
 from ...backend.models.generators.wrappers import OFF, color_matched
 from ...backend.models.vram.models import pipeline_shape
@@ -189,6 +189,9 @@ class ManagedPipeline(GeneratorWrapper):
                     "Step Generator.",
                 ) from error
             return self.inner.draw(prompt, source, seed)
+
+    # A wrapper's own ones would ask the pipeline itself, without moving it.
+    draw_several, draw_many = Generator.draw_several, Generator.draw_many
 
 
 def _shape_of(generator: DiffusersGenerator) -> ImageShape | None:
