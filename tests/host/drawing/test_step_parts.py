@@ -25,7 +25,6 @@ from ..graphs.official import (
     Graph,
     custom_sampler,
     empty,
-    from_text,
     ksampler,
     loaded,
     ours,
@@ -131,13 +130,6 @@ def test_ideogram4_with_its_second_model_and_schedule(host: ComfyServer) -> None
     )
 
 
-def test_a_connected_negative_is_used(host: ComfyServer) -> None:
-    story = sd15("negative", seed=SEED, cfg=3.0)
-    mine = with_options(story, {"bad": encoded("blurry")}, negative="@bad")
-    drawn = same(host, mine, from_text("sd15", FIRST, DRAWN, SIZE, 3.0, "blurry"))
-    differ(host, drawn, story, MIN_DIFF)
-
-
 def control(image: str, positive: str, negative: str) -> Graph:
     return {
         "hint": node("LoadImage", image=image),
@@ -210,11 +202,6 @@ def test_a_masked_edit_by_references_begins_from_the_source(host: ComfyServer) -
     sigmas = node("Flux2Scheduler", steps=2, width=SIZE[0], height=SIZE[1])
     theirs |= custom_sampler(DRAWN, guider, sigmas)
     same(host, with_options(story, MASK, mask="@mask"), pasted(theirs))
-
-
-def test_a_step_without_a_source_image_is_not_masked(host: ComfyServer) -> None:
-    mine = with_options(sd15("masked text", seed=SEED), MASK, mask="@mask")
-    same(host, mine, from_text("sd15", FIRST, DRAWN, SIZE))
 
 
 CHANGES: list[tuple[str, str, Any]] = [

@@ -126,9 +126,7 @@ def test_candidates_are_judged_together(host: ComfyServer) -> None:
     ("of_agent", "of_loop", "accept_at"),
     [
         ("lenient", {}, 0.3),
-        ("from the agent", {}, None),
         ("strict", {"strictness": "normal", "accept_at": 0.9}, 0.5),
-        ("strict", {"strictness": "critic's own verdict"}, None),
     ],
 )
 def test_strictness_of_the_agent_applies_if_the_loop_has_none(
@@ -316,17 +314,13 @@ def test_cancel_stops_a_text_encoder(host: ComfyServer) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "hub": (load(AGENT, hub_id="Qwen/Qwen3-VL-8B"), "Qwen/Qwen3-VL-8B is not in .*Switch on 'download'"),
-    "hub name": (load(AGENT, hub_id="../../etc"), "not a valid Hugging Face model name"),
     "offline": (load(AGENT, hub_id="Qwen/Qwen3-VL-8B", download=True), "HF_HUB_OFFLINE"),
-    "missing": (load("Unknown-8B"), r"The agent 'Unknown-8B' was not found.*interleave_agents"),
     "outside": (load("../../checkpoints"), r"The agent .* was not found"),
     "gguf precision": (load(GGUF, precision="bf16"), "own precision"),
-    "gguf missing": (load("gguf/gone.gguf"), "The agent 'gguf/gone.gguf' was not found.*mmproj"),
     "gguf layers": (load(GGUF, gpu_layers="all"), "gpu_layers"),
 }
 WRONG_SERVERS: list[tuple[dict[str, Any], str]] = [
     ({"key_variable": "sk-proj-0123456789abcdef"}, "may be a key itself"),
-    ({"key_variable": "PATH"}, "not the name of an environment variable for a key"),
     ({"model": " "}, "'model' is empty"),
     ({"base_url": "http://127.0.0.1:9/v1"}, "Cannot reach .*server is running"),
     ({"base_url": "file:///etc/passwd"}, "does not name a model and its server"),

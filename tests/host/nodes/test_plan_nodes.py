@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
 import pytest
 from PIL import Image
 from support.chat_server import chat_server
@@ -17,7 +16,7 @@ from ..graphs.examples import id_of, need_checkpoints, twin
 from ..graphs.stories import changed, edited, node, planned, reply, story, written
 from ..graphs.stories import shown as preview
 from ..server.comfy_server import ComfyServer, HostError
-from ..server.runs import failure, journal, on_a_wire, refusal, results, text_of, trajectory  # fmt: skip
+from ..server.runs import failure, journal, on_a_wire, refusal, text_of, trajectory  # fmt: skip
 
 
 def shown(outputs: dict[str, Any]) -> dict[str, Any]:
@@ -96,17 +95,6 @@ def test_a_style_precedes_every_generated_prompt(host: ComfyServer) -> None:
     assert drawn == ["Ink on paper. a red house", "Ink on paper. add a tree"]
 
 
-def test_a_manual_step_is_generated_with_its_own_settings(host: ComfyServer) -> None:
-    text = "1. a red house\n2. add a tree\n3. Sun\n  draw: add a sun\n  source: step 1\n  seed: 77"
-    graph = written("Settings by hand", text)
-    assert "source: step 1" in text_of(host.run(graph))
-    first, _, third = results(journal(host, "settings-by-hand"))
-    assert third["attempts"][0]["source"] == first["attempts"][0]["image"]
-    assert third["attempts"][0]["seed"] == 77
-    words = "Step 3 sets its own denoise, but this generator does not support denoise"
-    failure(host, changed(graph, "edit", edits=f"{text}\n  denoise: 0.5"), words)
-
-
 def test_the_seed_determines_the_plan(host: ComfyServer) -> None:
     """With a real agent, which samples its answer."""
     need_checkpoints()
@@ -126,33 +114,6 @@ def test_the_seed_determines_the_plan(host: ComfyServer) -> None:
     first = plan(1)
     assert first == plan(1, exact_count=True)
     assert any(plan(seed) != first for seed in range(2, 6))
-
-
-def test_the_tiny_planner_names_unknown_words(host: ComfyServer) -> None:
-    need_checkpoints()
-    graph = twin("tiny_world_story")
-    graph = changed(graph, id_of(graph, "InterleavePlanner"), request="Add a white owl.", step_count=2)
-    details = failure(host, graph, "does not know: owl").details
-    assert details["node_type"] == "InterleavePlanner"
-    assert details["exception_type"] == "interleave_thinker.SettingsError", "shown without the folder's path"
-
-
-def test_edits_are_kept_with_a_new_plan(host: ComfyServer) -> None:
-    first = planned(reply("a", "b", "c"), request="stay")
-    untouched = host.run(edited("", first))
-    assert text_of(untouched) == text_of(untouched, "planned")
-    base = shown(untouched)["planned"]
-    steps = base["execution_plan"]
-    steps[1]["prompt"] = "B, by hand"
-    steps[2]["locked"] = True
-    edits = json.dumps(base)
-    outputs = host.run(edited(edits, first))
-    assert "draw: B, by hand" in text_of(outputs) and not shown(outputs)["stale"]
-    again = host.run(edited(edits, planned(reply("x", "y", "z", "w"), request="stay")))
-    text = text_of(again)
-    assert [part in text for part in ("draw: x", "draw: B, by hand", "draw: c", "draw: w")] == [True] * 4
-    assert shown(again)["stale"] and "steps 2 and 3 as you wrote or locked them" in shown(again)["note"]
-    assert shown(again)["result"]["execution_plan"][2]["locked"]
 
 
 def test_a_manual_plan_is_generated_without_a_planner(host: ComfyServer) -> None:
@@ -201,17 +162,6 @@ def test_a_request_out_of_bounds_gives_a_one_line_error(
     graph = planned(reply("a"), request=request_text)
     refusal(host, graph, "request", reason)
     failure(host, on_a_wire(graph, "planner", "request"), reason)
-
-
-def test_a_lone_surrogate_is_rejected(host: ComfyServer) -> None:
-    for graph in (edited("1. a \ud800"), planned("", request="\ud800")):
-        body = json.dumps({"prompt": graph, "client_id": "tests"})
-        sent = {"content": body, "headers": {"Content-Type": "application/json"}, "timeout": 60}
-        answer = httpx.post(f"{host.url}/prompt", **sent)
-        message = answer.text
-        if answer.status_code == 200:
-            message = json.dumps(host.wait(answer.json()["prompt_id"], 10)["status"])
-        assert "half a character" in message
 
 
 def test_the_list_editor_gets_the_parsed_text(host: ComfyServer) -> None:

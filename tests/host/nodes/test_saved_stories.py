@@ -27,7 +27,7 @@ from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.nodes.inputs.run_folder import run_folder
 from interleave_thinker.training.rows.sft import read_rows
 
-from ..graphs.stories import EXPORT, TINY_WORLD, Graph, changed, node, of_file, shown, story
+from ..graphs.stories import EXPORT, Graph, changed, node, of_file, shown
 from ..server.comfy_server import ComfyServer
 from ..server.runs import failure, on_a_wire, refusal, text_of
 
@@ -204,16 +204,6 @@ def test_a_name_has_the_size_of_the_storys_images(host: ComfyServer, run: Trajec
         assert path_of(host.run(graph)).name.startswith(f"{width}x{height}_")
 
 
-def test_a_run_has_the_letters_of_its_request(host: ComfyServer) -> None:
-    (image,) = host.run(story("一只红色的小船", ["a red boat"], generator=TINY_WORLD))["loop"]["images"]
-    run = image["subfolder"].split("/")[1]
-    assert run.startswith("一只红色的小船-") and host.image(image).size == (96, 96)
-    query = {"run": run, "picture": Path(image["filename"]).stem, "size": "64"}
-    assert host.download("/interleave-thinker/thumbnail", query).format == "WEBP"
-    saved = host.run(save(f"output/interleave-thinker/{run}", filename_prefix="船"))
-    assert path_of(saved).name == "船_00001_"
-
-
 # Feedback
 
 WORD = {"step": 1, "attempt": 0, "word": "accept", "better_prompt": "", "reason": ""}
@@ -298,19 +288,6 @@ def test_clips_are_listed_added_and_stored_with_the_run(host: ComfyServer, color
     assert sorted(clips_of(found)) == [3, 4] and {clip.fps for clip in found.clips} == {24.0}
     film = node("InterleaveExport", trajectory="@add", **EXPORT | {"format": "video (MP4)"})
     assert path_of(host.run(moving(host, colors) | {"out": film})).suffix == ".mp4"
-
-
-def test_only_clips_of_changed_images_are_made_again(host: ComfyServer, colors: Path) -> None:
-    host.run(moving(host, colors))
-    before = movies(colors)
-    shutil.move(colors / "clips", colors.with_name("kept"))
-    shutil.rmtree(colors)
-    save_trajectory(story_of_colors("red", None, "blue", "gold", side=COLORS), colors)
-    shutil.move(colors.with_name("kept"), colors / "clips")
-    outputs = host.run(moving(host, colors, seconds=2.0))
-    assert outputs["length"]["text"] == ["49"] and outputs["width"]["text"] == ["640"], "one clip is listed"
-    assert len(text_of(outputs, "report").splitlines()) == 2
-    assert len(movies(colors)) == 3 and before < movies(colors)
 
 
 def test_the_video_nodes_do_not_run_if_nothing_is_missing(host: ComfyServer, colors: Path) -> None:

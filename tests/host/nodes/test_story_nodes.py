@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy
 import pytest
@@ -23,27 +22,6 @@ from ..server.runs import (
     text_of,
     trajectory,
 )  # fmt: skip
-
-NODES = {
-    "InterleaveLoadAgent": "Load Agent",
-    "InterleavePlanner": "Planner",
-    "InterleaveStepGenerator": "Step Generator",
-    "InterleaveTinyWorldGenerator": "Tiny World Generator",
-    "InterleavePluginGenerator": "Plug-in Generator",
-    "InterleaveCriticLoop": "Critic Loop",
-    "InterleaveStoryboard": "Storyboard",
-}
-
-
-def test_every_node_is_offered(host: ComfyServer) -> None:
-    info = host.get("/object_info")
-    assert {name: info[name]["display_name"] for name in NODES if name in info} == NODES
-    for name in NODES:
-        assert info[name]["category"] == "InterleaveThinker"
-        assert info[name]["description"] and info[name]["search_aliases"]
-    agents = host.inputs_of("InterleaveRemoteAgent")["base_url"][1]["default"]
-    images = host.inputs_of("InterleaveServiceGenerator")["url"][1]["default"]
-    assert urlsplit(agents).port == 8000 and urlsplit(images).port == 8011, "those of vLLM and of serve"
 
 
 def test_a_step_is_redrawn_until_the_critic_accepts(host: ComfyServer) -> None:
@@ -129,10 +107,7 @@ def test_the_judge_node_outputs_every_part_of_a_verdict(host: ComfyServer) -> No
 @pytest.mark.parametrize(
     ("strictness", "accept_at", "passes"),
     [
-        ("custom", 0.0, True),
-        ("custom", 0.35, True),
         ("custom", 0.95, False),
-        ("critic's own verdict", 0.99, True),
         ("lenient", 0.99, True),
         ("normal", 0.0, False),
     ],

@@ -78,17 +78,6 @@ def test_a_late_client_gets_the_state(host: ComfyServer, listener: Listener) -> 
     assert state_of(host, "loop") == {key: shown for key, shown in streamed.items() if key[0] != "words"}
 
 
-def test_feedback_on_an_attempt_is_kept(host: ComfyServer) -> None:
-    host.run(story("worded", ["a house"], critic=[verdict(True, "", 0.9)], max_attempts=3))
-    folder = journal(host, "worded")
-    word = {"step": 1, "attempt": 0, "accepted": False, "better_prompt": "a red house <b>"}
-    assert host.tell("feedback", run=folder.name, feedback=word).status_code == 200
-    (noted,) = host.ask("live", node="loop")["feedback"]
-    assert noted.items() >= word.items() and (folder / "feedback.jsonl").exists()
-    bad = host.tell("feedback", run=folder.name, feedback=word | {"step": 7})
-    assert bad.status_code == 400 and "step 7" in bad.json()["error"].lower()
-
-
 # Attempt Start and Attempt End
 
 
