@@ -79,34 +79,13 @@ OTHER_VAE = "VAE does not belong to.*Connect the VAE"
 OTHER_CLIP = "text encoder does not belong to|CLIP or VAE belongs to"
 EDITS: dict[str, tuple[Graph, str]] = {
     "flux1": (drawn("flux1"), "'flux kontext' for Kontext"),
-    "qwen": (drawn("qwen image"), "'qwen image edit plus' for Qwen-Image-Edit-2509"),
-    "no references": (drawn("sdxl", edit="reference latents"), "do not support reference latents"),
-    "kontext of sd15": (drawn("sd15", edit="flux kontext"), r"is for a FLUX\.1 model"),
-    "video": (drawn("wan video", edit="image to image"), "video model"),
     "ignored reference": (drawn("sd15", references=PHOTOS[:1]), "reference images are connected"),
     "too many": (
         drawn("qwen image", edit="qwen image edit plus", references=PHOTOS), "at most 2 in addition"
     ),
     "guidance": (drawn("z-image", guidance=3.0), "no guidance in addition to cfg"),
-    "no encode node": (
-        drawn("qwen image", edit="encode node"), "does not know an encode node for QwenImage"
-    ),
     "no node": (
         renamed("QwenImage21", edit="encode node"), "does not have the node TextEncodeQwenImage21"
-    ),
-    "other method": (
-        drawn("qwen image", edit="fibo 2"), "'fibo 2' is for FIBO 2, but the loaded model is QwenImage"
-    ),
-    "unknown": (
-        changed(ours_of("moss image", "a fox"), "generator", edit="auto"), "'moss image edit' for MOSS-Image"
-    ),
-    "minimax": (
-        changed(ours_of("minimax h3 image", "a fox"), "generator", edit="auto"),
-        "For MiniMax-H3-Image, set 'edit' to 'minimax h3 image'",
-    ),
-    "minimax as noise": (
-        changed(ours_of("minimax h3 image", "a fox"), "generator", edit="image to image"),
-        "MiniMaxH3 is a video model",
     ),
     "krea2 guider": (guided(ours_of("krea 2 identity", "a fox")), "would ignore the model that edit method"),
     "vae": (with_part("flux2 dev", "vae", "sd15"), OTHER_VAE),

@@ -87,16 +87,9 @@ def test_a_lora_from_the_hosts_list_is_applied_to_the_pipeline(host: ComfyServer
     failure(host, changed(graph, "generator", lora="../diffusers/tiny-sd/x.safetensors"), r"lora: .*not in")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("", r"was not found in .*tiny-sd"),
-        ("../agents", r"was not found in .*tiny-sd"),
-        ("nobody/nothing", r"nobody/nothing.*local model cache"),
-    ],
-)
-def test_a_missing_pipeline_raises(host: ComfyServer, pipeline: str, name: str, words: str) -> None:
-    failure(host, of_pipeline("missing", ["a"], pipeline=name), words)
+def test_a_missing_pipeline_raises(host: ComfyServer) -> None:
+    missing = of_pipeline("missing", ["a"], pipeline="nobody/nothing")
+    failure(host, missing, r"nobody/nothing.*local model cache")
 
 
 def test_two_services_share_a_story(host: ComfyServer, service: ImageService) -> None:
@@ -149,9 +142,7 @@ def test_the_gemini_api_generates_and_edits(host: ComfyServer) -> None:
         ({"protocol": "Gemini API"}, "not a valid model name for the Gemini API"),
         ({"protocol": "Gemini API", "model": "m", "url": "http://127.0.0.1:8011"}, "Clear the URL"),
         ({"protocol": "Gemini API", "model": "m", "url": "", "steps": 0}, "GEMINI_API_KEY is not set"),
-        ({"protocol": "OpenAI Images API"}, "not a valid model name"),
         ({"model": "painter"}, "only for the OpenAI Images API"),
-        ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not a valid URL of a service"),
         ({"url": "http://127.0.0.1:9"}, "[0-9] attempts"),
         ({"width": 64, "height": 0}, "Only one of width and height"),
     ],

@@ -130,15 +130,6 @@ def test_the_published_pair_plans_and_judges_with_two_agents(host: ComfyServer) 
     assert made.identities.critic.startswith("transformers:critic:")
 
 
-def test_best_of_four_judges_four_images_of_one_prompt(host: ComfyServer) -> None:
-    first, *_ = trajectory_of(host, "best_of_four").results
-    assert len(first.attempts) == 4
-    assert len({attempt.prompt for attempt in first.attempts}) == 1
-    assert len({attempt.seed for attempt in first.attempts}) == 4
-    sure = [attempt.verdict.probability for attempt in first.attempts if attempt.verdict]
-    assert first.chosen is not None and sure[first.chosen] == max(filter(None, sure))
-
-
 def test_three_photos_are_seen_at_every_step(host: ComfyServer) -> None:
     made = trajectory_of(host, "three_photos")
     assert len(made.request.images) == 3

@@ -19,7 +19,6 @@ from ..server.comfy_server import ComfyServer, running
 from ..server.runs import (
     answers_at_once,
     executed,
-    failure,
     journal,
     made,
     reasons,
@@ -46,19 +45,6 @@ def test_an_unchanged_graph_runs_nothing(host: ComfyServer) -> None:
     graph = judged("unchanged", ["a", "b"], 2)
     host.run(graph)
     assert executed(host.wait(host.queue(graph))) == set()
-
-
-def test_a_changed_step_regenerates_from_there_on(host: ComfyServer) -> None:
-    prompts = ["a", "b", "c", "d", "e"]
-    # Two verdicts are left to the critic after the first run: steps 1 to 3 must not ask again.
-    host.run(judged("changed step", prompts, 7))
-    before = made(host, "changed step")
-    prompts[3] = "another d"
-    host.run(judged("changed step", prompts, 7))
-    after = made(host, "changed step")
-    assert before.items() <= after.items()
-    for kind in ("attempts", "verdicts", "pictures"):
-        assert len([name for name in after.keys() - before.keys() if name.startswith(kind)]) == 2
 
 
 # Cancel
@@ -162,16 +148,6 @@ def test_a_killed_server_resumes(host_home: HostHome, tmp_path: Path) -> None:
         server.start()
         server.run(graph)
         assert before.items() <= made(server, "killed").items()
-
-
-def test_a_critic_that_fails_stops_the_loop_and_its_images_are_judged_later(host: ComfyServer) -> None:
-    request = "failing critic"
-    graph = judged(request, ["a", "b"], 1)
-    failure(host, graph, r"Two judgements in a row failed.*has 1 replies.*images are saved")
-    before = made(host, request, "attempts")
-    assert len(before) == 3, "one of the first step and two of the next"
-    host.run(judged(request, ["a", "b"], 3))
-    assert made(host, request, "attempts") == before, "no image was generated again"
 
 
 def test_a_run_with_a_deleted_folder_is_generated_again(host: ComfyServer) -> None:
