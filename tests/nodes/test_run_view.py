@@ -265,14 +265,3 @@ def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, si
     assert len(data) < len(picture.png()) / 2
     with pytest.raises(SettingsError, match=r"image .* was not found"):
         Thumbnails().webp(tmp_path, "f" * 40, asked)
-
-
-def test_thumbnails_use_bounded_memory(tmp_path: Path) -> None:
-    pictures = [Picture(Image.effect_noise((64, 64), 64 + number).convert("RGB")) for number in range(6)]
-    for picture in pictures:
-        RunFiles(tmp_path).write_picture(picture)
-    sizes = [len(Thumbnails().webp(tmp_path, picture.digest, 256)) for picture in pictures]
-    made = Thumbnails(budget=3 * max(sizes))
-    shown = [made.webp(tmp_path, picture.digest, 256) for picture in pictures]
-    assert made.webp(tmp_path, pictures[-1].digest, 256) is shown[-1], "cached"
-    assert 3 <= len(made._cached) < len(pictures) and made._cached.bytes <= 3 * max(sizes)
