@@ -19,7 +19,7 @@ from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...cli.models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ...cli.settings import with_settings
 from ...cli.shared_options import Parallel
-from ..data.trajectories.engine import PartOptions, TrajectoryOptions
+from ..data.trajectories import PartOptions, TrajectoryOptions
 from ..evaluation.benchmark_run import BenchmarkOptions
 from .teacher_options import TeacherOptions
 
@@ -233,7 +233,7 @@ def score(
     if official is None:
         found = scored(out, results)
     else:
-        from ..evaluation.judge import open_judge
+        from ..evaluation.judge_bridge import open_judge
         from ..evaluation.official_scoring import ANSWERS, OfficialScoring, score_officially
 
         spec = judge.judge or ""

@@ -20,7 +20,7 @@ from ...training.from_runs.settings import FilterData
 from ..data.pack import CardData
 from ..data.planner_rows import PlannerRowsData
 from ..data.prompts.generate import PROMPTS, PromptsData
-from ..data.trajectories.engine import TrajectoryOptions
+from ..data.trajectories import TrajectoryOptions
 from .teacher_options import TeacherOptions, each_generator, exit_code
 
 MAX_SHOWN = 20
@@ -222,8 +222,7 @@ def trajectories(
 
     Each request has its own run folder. Run the same command again to resume at the last attempt.
     """
-    from ..data.trajectories.engine import Trajectories
-    from ..data.trajectories.prompt_rows import PromptFile
+    from ..data.trajectories import PromptFile, Trajectories
 
     generators = each_generator(generator or [TINY_WORLD], GeneratorOptions(**drawing.model_dump()))
     teachers = TeacherOptions(planning, PlanConstraints(), judging, generators, local)
@@ -277,7 +276,7 @@ def planner_rl(
     """
     from ...backend.models.chat import open_chat
     from ..data.planner_rl import FILES, make_planner_rl
-    from ..data.trajectories.prompt_rows import PromptFile
+    from ..data.trajectories import PromptFile
 
     make_planner_rl(PromptFile(prompts, images, guard, limit), open_chat(teacher), out, parallel, say)
     typer.echo(f"data: {shown_text(str(out / FILES[0]))}")

@@ -12,7 +12,7 @@ import typer
 from ...backend.core.errors import SettingsError
 from ...cli.settings import with_settings
 from ...cli.shared_options import SCORERS, ImagesAtATime, SkipBadRuns
-from ..tinyworld.ablation.settings import AblationSettings
+from ..tinyworld.ablation.training import AblationSettings
 
 
 def _log(line: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...backend.core.errors import SettingsError
 from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...cli.models import CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
-from ..data.trajectories.engine import Teachers, TrajectoriesReport
+from ..data.trajectories import Teachers, TrajectoriesReport
 
 INTERRUPTED = "interrupted"
 

@@ -29,7 +29,7 @@ from ...training.from_runs.run_folders import TRAIN
 from ...training.from_runs.scoring import in_threads
 from ...training.rows.rl import PlannerRlRow, StepRange, write_rl_lines
 from ...training.rows.values import RowProblem, data_folder, show_problems
-from .trajectories.prompt_rows import Prompt, PromptFile
+from .trajectories import Prompt, PromptFile
 
 FILES = ("planner_rl.jsonl", "planner_rl_held_out.jsonl")
 SETTINGS = ReplySettings(max_tokens=2000, temperature=0.0)

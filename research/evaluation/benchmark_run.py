@@ -31,15 +31,16 @@ from ...backend.core.types.values import DIRECT
 from ...backend.pipeline.as_published import BENCHMARK_SETTINGS
 from ..benchmarks import open_benchmark
 from ..benchmarks.benchmark import Benchmark, BenchmarkData, BenchmarkItem
-from ..data.trajectories.engine import (
+from ..data.trajectories import (
     Log,
     OpenTeachers,
+    Prompt,
+    PromptRow,
     Teachers,
     Trajectories,
     TrajectoriesReport,
     TrajectoryOptions,
 )
-from ..data.trajectories.prompt_rows import Prompt, PromptRow
 
 FILE = "benchmark.json"
 ITEMS = "items"

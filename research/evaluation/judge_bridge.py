@@ -1,9 +1,14 @@
-"""Serves a judge on this machine through the APIs that evaluators use for hosted judges.
+"""A judge, and a server on this machine with the APIs that evaluators use for hosted judges.
 
-It is Python's own server with one thread per connection, so scoring needs no further package; judges are
-called from threads anyway. It listens on this machine only, for programs that send its token. Requests are
-not logged; an error is one line in the format of the client's API. The evaluator's settings are used; the
-default is greedy decoding. Images must be inline, because a URL would let a client make this machine fetch
+The judge is a chat backend that answers each question once, with a file of cached answers, because judging a
+benchmark takes about ten thousand questions. The key of an answer covers everything that determines it: the
+judge, the settings, all text and pixels, and its number among answers to the same question (`repeat`). An
+attempt ends at a deadline even if the backend keeps generating. If its answer is unusable, there is a second
+attempt; if that fails too, the error is raised and not cached.
+
+The server is Python's own with one thread per connection, so scoring needs no further package. It listens on
+this machine only, for programs that send its token. Requests are not logged; an error is one line in the
+format of the client's API. Images must be inline, because a URL would let a client make this machine fetch
 any address.
 
 An evaluator that cannot read an answer asks again, and the same answer would not help it. From the third time
@@ -23,11 +28,13 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs
 
@@ -37,16 +44,163 @@ from ...backend.core.errors import (
     ChatError,
     InterleaveError,
     PictureError,
+    ServerError,
     SettingsError,
     boundary,
     first_fault,
 )
 from ...backend.core.files.bounded_reader import parse_json
 from ...backend.core.pictures import Picture
-from ...backend.core.seams.chat_model import MAX_PIXELS_BOUND, Message, ReplySettings
+from ...backend.core.remote.call import check_seconds
+from ...backend.core.seams.chat_model import MAX_PIXELS_BOUND, ChatModel, Message, ReplySettings
 from ...backend.core.shown_text import one_line
 from ...backend.core.types.values import ValidTexts
-from .judge import BenchmarkJudge
+from ...backend.models.chat import CHAT_BACKENDS, open_chat
+from ...training.content_cache import ContentCache, key_of
+
+DEADLINE = 180.0
+MAX_ATTEMPTS = 2
+THOUGHT = re.compile(r"^\s*(?:<think>)?.*?</think>\s*", re.DOTALL)
+
+
+class BenchmarkJudge:
+    """Answers questions about texts and images. It can be used by several threads.
+
+    Attributes:
+        deadline: Timeout of an attempt, in seconds.
+        asked: Number of questions sent to the model, including failed attempts.
+        remembered: Number of cached answers that were used.
+    """
+
+    def __init__(self, chat: ChatModel, answers: Path, deadline: float = DEADLINE) -> None:
+        """Open the cache of answers.
+
+        Args:
+            chat: The model.
+            answers: File of the cache.
+            deadline: Timeout of an attempt, in seconds.
+
+        Raises:
+            SettingsError: If the file cannot be used.
+        """
+        check_seconds(deadline=deadline)
+        self._chat, self.deadline = chat, deadline
+        self._answers = ContentCache(answers, "The judge's answers")
+        self._under_way: dict[str, Future[str]] = {}
+        self._lock = threading.Lock()
+        self.asked = self.remembered = 0
+
+    @property
+    def identity(self) -> str:
+        """Name of the judge that is stored with figures."""
+        return self._chat.identity
+
+    def ask(self, messages: Sequence[Message], settings: ReplySettings, repeat: int = 0) -> str:
+        """Return the answer, without the model's reasoning.
+
+        Args:
+            messages: The question.
+            settings: Sampling settings.
+            repeat: 0 for the first answer; each higher number samples another answer, with that seed.
+
+        Raises:
+            ChatError: If MAX_ATTEMPTS attempts gave no usable answer.
+            ServerError: If the server does not respond.
+            SettingsError: If the answer cannot be stored.
+        """
+        settings = settings.seeded(repeat)
+        key = self.key(messages, settings)
+        with self._lock:
+            known = self._answers.text(key)
+            if known is not None:
+                self.remembered += 1
+                return known
+            waited_for = self._under_way.get(key)
+            mine: Future[str] = Future()
+            if waited_for is None:
+                self._under_way[key] = mine
+        if waited_for is not None:
+            return waited_for.result()
+        try:
+            answer = self._answer(messages, settings)
+            self._answers.keep_text(key, answer)
+            mine.set_result(answer)
+            return answer
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        finally:
+            with self._lock:
+                del self._under_way[key]
+
+    def close(self) -> None:
+        """Close the file of answers."""
+        self._answers.close()
+
+    def key(self, messages: Sequence[Message], settings: ReplySettings) -> str:
+        """Return the cache key of an answer, which covers everything that determines it."""
+        parts: list[str | None] = [self.identity, settings.key()]
+        for message in messages:
+            parts.append(None)
+            parts.append(message.role)
+            for part in message.content:
+                parts += ("picture", part.digest) if isinstance(part, Picture) else ("text", part)
+        return key_of(*parts)
+
+    def _answer(self, messages: Sequence[Message], settings: ReplySettings) -> str:
+        remaining = MAX_ATTEMPTS
+        while True:
+            remaining -= 1
+            with self._lock:
+                self.asked += 1
+            try:
+                return self._attempt(messages, settings)
+            except ServerError:
+                raise  # its client has already retried
+            except ChatError:
+                if not remaining:
+                    raise
+
+    def _attempt(self, messages: Sequence[Message], settings: ReplySettings) -> str:
+        until = time.monotonic() + self.deadline
+
+        def look_up(_: str) -> None:
+            if time.monotonic() > until:
+                raise ChatError(
+                    f"The judge did not finish its answer within {self.deadline:g} s.",
+                    "Increase the deadline, ask fewer questions in parallel, or use a faster judge.",
+                )
+
+        with boundary(ChatError, "The judge"):
+            reply = self._chat.reply(messages, settings, look_up)
+        answer = THOUGHT.sub("", reply.text, count=1).strip()
+        thinks = answer.startswith("<think>") or (reply.thinking and "</think>" not in reply.text)
+        if thinks or not answer:
+            raise ChatError(
+                f"The judge wrote {reply.tokens} tokens without "
+                f"{'an answer after its reasoning' if thinks else 'an answer'}.",
+                "Start its server with reasoning disabled, or allow more tokens.",
+            )
+        return answer
+
+
+def open_judge(spec: str, answers: Path, deadline: float = DEADLINE, **options: object) -> BenchmarkJudge:
+    """Open a judge.
+
+    Args:
+        spec: `openai:MODEL@URL`, `transformers:FOLDER`, ...
+        answers: File of the cached answers.
+        deadline: Timeout of one attempt to answer, in seconds.
+        options: Options of the backend; `None` if not set.
+
+    Raises:
+        SettingsError: If the name or an option is invalid.
+        ChatError: If the backend cannot be opened.
+    """
+    if "deadline" in CHAT_BACKENDS.option_names(spec):
+        options = {"deadline": deadline, **options}
+    return BenchmarkJudge(open_chat(spec, **options), answers, deadline)
+
 
 ALIKE = 2
 MAX_ASKED = 8

@@ -32,8 +32,7 @@ from ...backend.core.machine.environment import restricted
 from ...backend.core.shown_text import one_line
 from ..benchmarks.benchmark import LOG, Benchmark, BenchmarkData, BenchmarkItem, EvaluatorJob, EvaluatorPaths
 from .benchmark_run import commit, open_folder
-from .judge import BenchmarkJudge
-from .judge_bridge import JudgeBridge
+from .judge_bridge import BenchmarkJudge, JudgeBridge
 from .scores import BenchmarkScores, JudgeInfo, score
 from .submission import SUBMISSION, read_collected
 

@@ -19,7 +19,7 @@ from ...backend.core.files.bounded_reader import read_bytes
 from ...backend.core.types import StopReason, Trajectory
 from ...backend.story.loop.replay import load_trajectory
 from ..benchmarks.benchmark import Benchmark, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
-from ..data.trajectories.engine import is_done, read_outcome, seconds_of
+from ..data.trajectories import is_done, read_outcome, seconds_of
 from .benchmark_run import ITEMS, open_folder, row_of
 
 SUBMISSION = "submission"

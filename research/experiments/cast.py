@@ -52,13 +52,6 @@ from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.generator import Generator
 from interleave_thinker.backend.core.types import Plan, Verdict
 from interleave_thinker.backend.core.types.cast import MAX_FACTS, CastMember
-from interleave_thinker.research.tinyworld.batched import (
-    BatchedAgent,
-    BatchedTasks,
-    SharedCritic,
-    SharedGenerator,
-    drawing,
-)
 from interleave_thinker.research.tinyworld.stories import StoryOutcome, run_story
 from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld import checkpoint
@@ -82,6 +75,7 @@ from interleave_thinker.training.statistics import Share, paired_difference, sha
 
 from ...tinyworld.drawing import CELL
 from ...tinyworld.scorer import read_image
+from ..tinyworld.stories import BatchedAgent, BatchedTasks, SharedCritic, SharedGenerator, drawing
 
 COUNTS = (1, 3, 5)
 STEPS = 6

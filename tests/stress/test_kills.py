@@ -144,8 +144,7 @@ def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_p
 
 
 def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
-    from interleave_thinker.research.data.trajectories.engine import Trajectories, TrajectoryOptions
-    from interleave_thinker.research.data.trajectories.prompt_rows import PromptFile
+    from interleave_thinker.research.data.trajectories import PromptFile, Trajectories, TrajectoryOptions
 
     prompts, kills = write_prompts(tmp_path / "prompts.jsonl", 40), 20
     dice, killed, alone, out = random.Random(0), 0, tmp_path / "alone", tmp_path / "killed"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from interleave_thinker.research.tinyworld.ablation.jobs import ROWS, measured, seed_folder
 from interleave_thinker.research.tinyworld.ablation.measures import RowOutcomes, StoredVerdicts
-from interleave_thinker.research.tinyworld.ablation.settings import AblationSettings
+from interleave_thinker.research.tinyworld.ablation.training import AblationSettings
 from interleave_thinker.research.tinyworld.stories import StoryOutcome
 
 

@@ -12,11 +12,7 @@ from support.small_teachers import SmallTeachers
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.research.benchmarks import open_benchmark
 from interleave_thinker.research.benchmarks.benchmark import BenchmarkData
-from interleave_thinker.research.data.trajectories.engine import (
-    Teachers,
-    TrajectoriesReport,
-    TrajectoryOptions,
-)
+from interleave_thinker.research.data.trajectories import Teachers, TrajectoriesReport, TrajectoryOptions
 from interleave_thinker.research.evaluation.benchmark_run import (
     BenchmarkOptions,
     BenchmarkRun,

@@ -29,8 +29,8 @@ from interleave_thinker.backend.core.seams.chat_model import Message, Reply, Rep
 from interleave_thinker.backend.core.types import Plan, Step
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.agents.planner import Planner
-from interleave_thinker.research.data.trajectories.engine import Teachers
-from interleave_thinker.research.evaluation.judge import BenchmarkJudge
+from interleave_thinker.research.data.trajectories import Teachers
+from interleave_thinker.research.evaluation.judge_bridge import BenchmarkJudge
 from interleave_thinker.research.evaluation.official_scoring import OfficialScoring, score_officially
 from interleave_thinker.research.evaluation.submission import collect
 

@@ -22,7 +22,7 @@ from interleave_thinker.backend.core.seams.generator import Generator
 from interleave_thinker.backend.core.types import Plan, Step, Verdict
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.agents.planner import Planner
-from interleave_thinker.research.data.trajectories.engine import Teachers
+from interleave_thinker.research.data.trajectories import Teachers
 
 
 class SmallChat:

@@ -15,7 +15,7 @@ from support.made_once import made_once
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.models.chat import Message, Reply, ReplySettings
-from interleave_thinker.research.tinyworld.models.small_checkpoint import (
+from interleave_thinker.research.tinyworld.models.recipes import (
     ImageTokens,
     learn_processor,
     rotary,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.models.vram.shapes import SHAPES
-from interleave_thinker.research.tinyworld.ablation.settings import AblationSettings
+from interleave_thinker.research.tinyworld.ablation.training import AblationSettings
 from interleave_thinker.training.gate.regression_gate import GateSettings
 from interleave_thinker.training.recipes.recipe import FOLDER, read_recipe
 from interleave_thinker.training.reward.critic_reward import RewardSettings

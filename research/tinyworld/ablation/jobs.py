@@ -27,7 +27,7 @@ from typing import Any
 from ....backend.core.errors import InterleaveError, TrainingError
 from ....backend.core.files.atomic import write_text
 from . import measures, training
-from .settings import AblationSettings
+from .training import AblationSettings
 
 DONE = "done.json"
 

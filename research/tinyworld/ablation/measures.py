@@ -3,7 +3,7 @@
 Outcomes are stored individually and not as shares, so that rows can be compared on the same stories, images
 and seeds. All rows of a seed run the same stories. Every attempt has a new seed, which is the default for
 users. The generator repeats its mistakes with every seed until the prompt is explicit, so prompts are what is
-measured. Stories run in parallel (batched.py) through the regular loop.
+measured. Stories run in parallel (stories.py) through the regular loop.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from ....tinyworld.generator import TinyWorldGenerator
 from ....tinyworld.oracle import drawn_of, verdict_of
 from ....training.rows.rl import CriticRlRow, read_rl_rows
 from ....training.statistics import share
-from ..batched import (
+from ..data.critic_rows import RL_FILE
+from ..stories import (
     BatchedAgent,
     BatchedTasks,
     Judging,
     SharedCritic,
     SharedGenerator,
+    StoryOutcome,
     drawing,
+    request_of,
+    run_story,
 )
-from ..data.critic_rows import RL_FILE
-from ..stories import StoryOutcome, request_of, run_story
 from ..world.requests import TinyStory, random_story
-from .settings import AblationSettings
-from .training import JUDGED, agent_in, open_generator
+from .training import JUDGED, AblationSettings, agent_in, open_generator
 
 STORIES_SEED = 77_000
 UNTRAINED_TOKENS = 200

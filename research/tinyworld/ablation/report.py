@@ -36,8 +36,7 @@ from ....training.statistics import (
 from ....training.trainer.resume import claim_run
 from .jobs import PUBLISHED_ATTEMPTS, ROWS, all_jobs, measured, run_jobs, seed_folder
 from .measures import ALL_ATTEMPTS, ATTEMPTS, RowOutcomes, exact_plans, stored
-from .settings import AblationSettings
-from .training import check_start
+from .training import AblationSettings, check_start
 
 EXACT = {"planner": "plans", "one agent": "agent_plans"}
 """The agents that wrote whole plans, and the job that counted them."""

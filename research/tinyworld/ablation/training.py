@@ -1,10 +1,11 @@
-"""Training jobs of the ablation, each with its data and checkpoint in a separate folder.
+"""Settings and training jobs of the ablation, each with its data and checkpoint in a separate folder.
 
-They use the regular training functions (training/stages) with settings for a small machine. The rows of the
-table differ only in the source of the training rows and in what is switched off. All agents have the same
-architecture and start from two checkpoints, like the published ones start from one vision-language model:
-`base` can read and see, `novice` can also judge images a little. How these two were made:
-research/experiments/notes/ablation-setup.md.
+The sizes let the whole table finish in an afternoon on two processor cores. The jobs use the regular training
+functions (training/stages). The rows of the table differ only in the source of the training rows and in what
+is switched off. All agents have the same architecture and start from two checkpoints (`--start`), like the
+published ones start from one vision-language model: `base` can read and see, `novice` can also judge images a
+little (how they were made: research/experiments/notes/ablation-setup.md). Critics must have something left to
+learn, so they get few rows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from ....backend.core.errors import SettingsError
+from ....backend.core.types.values import DIRECT
 from ....backend.models.checkpoints.model_folder import check_files, check_weights
 from ....tinyworld import checkpoint
 from ....tinyworld.generator import TinyWorldGenerator, load_pipeline
@@ -27,15 +31,64 @@ from ....training.stages.grpo import CriticTask
 from ....training.stages.grpo import train as train_by_reward
 from ....training.stages.grpo_settings import GrpoTraining, TrainingData
 from ....training.stages.sft import SftData, SftTraining, train
-from ..batched import BatchedAgent
 from ..data.critic_rows import PROMPT_SET, RL_FILE, make_rl
 from ..data.planner_rows import in_buckets
 from ..data.planner_rows import make as make_requests
 from ..data.trajectories import make_filtered, make_unfiltered
-from .settings import AblationSettings
+from ..stories import BatchedAgent
 
 if TYPE_CHECKING:
     from ....tinyworld.pipeline import TinyWorldPipeline
+
+
+class AblationSettings(BaseModel):
+    """Sizes of the ablation. The defaults are those of the published table."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    """Reports of earlier releases have settings that no longer exist."""
+
+    seeds: int = Field(
+        default=5,
+        ge=1,
+        le=20,
+        description="Number of seeds. A folder can be extended by more.",
+        json_schema_extra=DIRECT,
+    )
+    first_seed: int = Field(default=0, ge=0, le=1000, description="First seed, if other seeds run elsewhere.")
+    stories: int = Field(
+        default=200, ge=1, description="Stories per table row and seed.", json_schema_extra=DIRECT
+    )
+    untrained_stories: int = Field(
+        default=40, ge=1, description="Stories for untrained agents. They are slow, and nearly all fail."
+    )
+    planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
+    critic_rows: int = Field(default=1200, ge=16, description="Judged images that each critic is trained on.")
+    rl_rows: int = Field(default=384, ge=16, description="Judged images for reinforcement learning.")
+    rollouts: int = Field(
+        default=24, ge=1, description="Rollouts of 16 x 8 answers; each is used for four optimizer steps."
+    )
+    rl_rate: float = Field(default=1.5e-4, gt=0, description="Learning rate of reinforcement learning.")
+    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature of answers.")
+    kl: float = Field(default=0.0, ge=0, description="Weight of the KL divergence from the starting critic.")
+    checked: int = Field(
+        default=64, ge=2, description="Held-out images for checks during reinforcement learning."
+    )
+    judged: int = Field(
+        default=200, ge=2, description="Images that each critic judges, half of them correct."
+    )
+    verdict_tokens: int = Field(default=224, ge=16, description="Maximum tokens of a critic's answer.")
+    plan_tokens: int = Field(default=640, ge=16, description="Maximum tokens of a planner's answer.")
+    workers: int = Field(
+        default=2,
+        ge=1,
+        description="Number of parallel processes, with one thread each.",
+        json_schema_extra=DIRECT,
+    )
+
+    @property
+    def all_seeds(self) -> range:
+        """Numbers of the seeds."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
 
 BATCH = 16

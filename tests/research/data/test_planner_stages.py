@@ -37,7 +37,7 @@ from interleave_thinker.research.data.planner_rows import (
 )
 from interleave_thinker.research.data.sequences import easy, hard, make_sequences
 from interleave_thinker.research.data.sequences import unfit as no_sequence
-from interleave_thinker.research.data.trajectories.prompt_rows import PromptFile
+from interleave_thinker.research.data.trajectories import PromptFile
 from interleave_thinker.training.rows.rl import StepRange, read_planner_rl
 from interleave_thinker.training.rows.sft import SftRow, check_rows
 

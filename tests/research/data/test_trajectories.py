@@ -16,8 +16,11 @@ from support.small_teachers import SmallTeachers, records, until, write_prompts
 from interleave_thinker.backend.core.errors import ChatError, JournalError, SettingsError
 from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.loop.replay import load_trajectory
-from interleave_thinker.research.data.trajectories import engine as engine_of_runs
-from interleave_thinker.research.data.trajectories.engine import (
+from interleave_thinker.research.data import trajectories as engine_of_runs
+from interleave_thinker.research.data.trajectories import (
+    PromptFile,
+    PromptRow,
+    Shard,
     Teachers,
     Trajectories,
     TrajectoriesReport,
@@ -25,7 +28,6 @@ from interleave_thinker.research.data.trajectories.engine import (
     read_outcome,
     seconds_of,
 )
-from interleave_thinker.research.data.trajectories.prompt_rows import PromptFile, PromptRow, Shard
 
 
 def make(

@@ -20,7 +20,7 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.types import Plan, Step
 from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.research.benchmarks import open_benchmark
-from interleave_thinker.research.data.trajectories.engine import Teachers
+from interleave_thinker.research.data.trajectories import Teachers
 from interleave_thinker.research.evaluation import submission as collecting
 from interleave_thinker.research.evaluation.benchmark_run import UNKNOWN, commit, row_of, take_folder
 from interleave_thinker.research.evaluation.scores import as_lines, compare, score

@@ -19,8 +19,7 @@ from PIL import Image
 from interleave_thinker.backend.core.errors import ChatError, SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.research.evaluation.judge import BenchmarkJudge
-from interleave_thinker.research.evaluation.judge_bridge import JudgeBridge
+from interleave_thinker.research.evaluation.judge_bridge import BenchmarkJudge, JudgeBridge
 
 GREEDY = ReplySettings(max_tokens=100)
 TOKEN = "bridge-token-0123456789"

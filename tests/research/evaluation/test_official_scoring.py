@@ -27,9 +27,8 @@ from interleave_thinker.research.benchmarks.benchmark import EvaluatorJob
 from interleave_thinker.research.benchmarks.comm import Comm
 from interleave_thinker.research.benchmarks.rise import Rise
 from interleave_thinker.research.benchmarks.wise import Wise
-from interleave_thinker.research.evaluation import judge as judging
-from interleave_thinker.research.evaluation.judge import BenchmarkJudge
-from interleave_thinker.research.evaluation.judge_bridge import JudgeUnavailable
+from interleave_thinker.research.evaluation import judge_bridge as judging
+from interleave_thinker.research.evaluation.judge_bridge import BenchmarkJudge, JudgeUnavailable
 from interleave_thinker.research.evaluation.official_scoring import (
     EvaluatorError,
     EvaluatorProcesses,

@@ -41,7 +41,7 @@ from interleave_thinker.research.benchmarks.benchmark import (
     SubmissionPlace,
 )
 from interleave_thinker.research.benchmarks.vistory import STORIES
-from interleave_thinker.research.data.trajectories.engine import Teachers, TrajectoryOptions
+from interleave_thinker.research.data.trajectories import Teachers, TrajectoryOptions
 from interleave_thinker.research.evaluation.benchmark_run import BenchmarkRun, ShowingImages
 from interleave_thinker.research.evaluation.scores import score
 

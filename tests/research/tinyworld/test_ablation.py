@@ -19,8 +19,7 @@ from interleave_thinker.research.tinyworld.ablation.report import (
     compare,
     findings_in,
 )
-from interleave_thinker.research.tinyworld.ablation.settings import AblationSettings
-from interleave_thinker.research.tinyworld.ablation.training import agent_in
+from interleave_thinker.research.tinyworld.ablation.training import AblationSettings, agent_in
 from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.tinyworld.wording import prompt_text
 

@@ -13,8 +13,14 @@ from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Verdict
 from interleave_thinker.backend.core.types.roles import CriticLike
 from interleave_thinker.research.tinyworld.ablation.measures import oracle_verdicts
-from interleave_thinker.research.tinyworld.batched import BatchedTasks, Judging, SharedCritic, SharedGenerator
-from interleave_thinker.research.tinyworld.stories import lost, run_story
+from interleave_thinker.research.tinyworld.stories import (
+    BatchedTasks,
+    Judging,
+    SharedCritic,
+    SharedGenerator,
+    lost,
+    run_story,
+)
 from interleave_thinker.research.tinyworld.world.requests import random_story
 from interleave_thinker.research.tinyworld.world.scenes import misdraw, random_luck
 from interleave_thinker.tinyworld.drawing import draw

@@ -1,1 +1,0 @@
-"""Trajectories of thousands of prompts, created by teacher models."""
