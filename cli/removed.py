@@ -45,6 +45,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "data sequences": ("--parallel", "--ray", "--workers"),
     "data pack": ("--prefix", "--guard-report", "--source"),
     "data guard add": ("--name",),
+    "data tinyworld-planner-rl": ("--wording",),
     "evaluate critic": ("--critic-notes", "--items"),
     "evaluate scorer": ("--list", "--seed"),
     "train": ("critic-dpo", "planner-dpo", "tinyworld-base", "doctor"),

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from support.forked import forked
 from support.small_agents import Counting, OneInThree, OnePlan
-from support.small_teachers import SmallTeachers, records, write_prompts
+from support.small_teachers import SmallTeachers
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
@@ -141,32 +141,6 @@ def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_p
         if kills >= most:
             break
     print(json.dumps({"kind": kind, "kills": kills, "stories": number + 1}))
-
-
-def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
-    from interleave_thinker.research.data.trajectories import PromptFile, Trajectories, TrajectoryOptions
-
-    prompts, kills = write_prompts(tmp_path / "prompts.jsonl", 40), 20
-    dice, killed, alone, out = random.Random(0), 0, tmp_path / "alone", tmp_path / "killed"
-    log = tmp_path / "draws.log"
-
-    def make(folder: Path, log: Path | None = None) -> None:
-        teachers, options = SmallTeachers(log, seconds=0.02), TrajectoryOptions()
-        Trajectories(folder, teachers, options, 2, log=lambda line: None).make(PromptFile(prompts))
-
-    began = time.monotonic()
-    make(alone)
-    longest = (time.monotonic() - began) / kills * 1.5
-    for _ in range(kills):
-        ended = forked(lambda: make(out, log), dice.uniform(0.0, longest))
-        assert ended.code == 0 or ended.killed
-        killed += ended.killed
-    make(out, log)
-    recorded = len(list(out.glob("*/attempts/*.json")))
-    assert killed > kills / 2
-    # A kill stops each of the two threads between an image's log line and its record at most once.
-    assert recorded <= len(log.read_text().split()) <= recorded + 2 * killed
-    assert records(alone) == records(out)
 
 
 def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path: Path) -> None:
