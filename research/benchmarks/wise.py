@@ -1,7 +1,7 @@
 """WISE (Verified): one image for a prompt that requires knowledge, judged correct or incorrect.
 
-The first version of WISE (0 to 2 points, other prompts) is a different benchmark. Its data and results are
-recognized and rejected by name.
+The first version of WISE (0 to 2 points, other prompts) is a different benchmark. Its data are recognized and
+rejected by name.
 
 The evaluator's `vllm_eval.py` runs on all categories at once. Its `calculate_verified.py` reports a score
 only if all 1,000 prompts are present, so it is not run on a part.
@@ -9,7 +9,6 @@ only if all 1,000 prompts are present, so it is not run on a part.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -45,12 +44,6 @@ over all items is therefore the official overall score.
 LEGACY = "WISE_legacy"
 LEGACY_ENDS = {"time": 520, "Space": 640, "Biology": 760, "Physical Knowledge": 880}
 """Last id of each category name in the data; the first version has higher ones."""
-LEGACY_PROMPTS = frozenset({"269119c1709c8d56", "deb285c26a74fa8a", "63dca3f95923b2d0"})
-"""Digests of three culture prompts of the first version whose ids also exist in Verified."""
-LEGACY_SCORES = ("consistency", "realism", "aesthetic_quality")
-IS_LEGACY = (
-    "belongs to WISE's first version (legacy, 0 to 2 points by GPT-4o), which is a different benchmark."
-)
 SCRIPT, CALCULATOR, SCORES = "vllm_eval.py", "calculate_verified.py", "scores.jsonl"
 OVERALL = re.compile(rb"^Overall WiScore: (\d+(?:\.\d+)?)\s*$", re.MULTILINE)
 MAX_LOG = 256 * 1024 * 1024
@@ -75,7 +68,10 @@ class Wise(OneImageBenchmark):
         path = data_path(data, "wise", self.terms, "data_verified/merge.json", "merge.json")
         rows = read_rows(path, ("Prompt", "Explanation", "prompt_id"), ("Category", "Subcategory"))
         if LEGACY in path.absolute().parts or any(map(_is_legacy, rows)):
-            raise SettingsError(f"{str(path)!r} {IS_LEGACY}", "Use data_verified/merge.json.")
+            raise SettingsError(
+                f"{str(path)!r} belongs to WISE's first version, which is a different benchmark.",
+                "Use data_verified/merge.json.",
+            )
         return checked([_item(row) for row in rows], data.split)
 
     def values(
@@ -87,10 +83,6 @@ class Wise(OneImageBenchmark):
         found: dict[str, Values] = {}
         for file in files:
             for place, row in read_values(file):
-                if isinstance(row, dict) and any(name in row for name in LEGACY_SCORES):
-                    raise SettingsError(
-                        f"{str(file)!r} {IS_LEGACY}", "Run the evaluator vllm_eval.py instead."
-                    )
                 score = None if isinstance(row, RowProblem) or not isinstance(row, dict) else row.get("score")
                 if score not in (0, 1) or isinstance(row, RowProblem):
                     raise SettingsError(
@@ -125,12 +117,8 @@ class Wise(OneImageBenchmark):
 
 
 def _is_legacy(row: dict[str, object]) -> bool:
-    number, prompt = row["prompt_id"], row["Prompt"]
-    last = LEGACY_ENDS.get(str(row.get("Category")))
-    if last is not None and isinstance(number, int) and number > last:
-        return True
-    digest = hashlib.blake2b(str(prompt).encode("utf-8", "replace"), digest_size=8)
-    return digest.hexdigest() in LEGACY_PROMPTS
+    number, last = row["prompt_id"], LEGACY_ENDS.get(str(row.get("Category")))
+    return last is not None and isinstance(number, int) and number > last
 
 
 def _item(row: dict[str, object]) -> BenchmarkItem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -133,7 +132,7 @@ def run(
     names = [planning.planner, judging.critic, drawing.generator]
     _confirm(names, f"{len(chosen)} items with up to {attempts} attempts a step", yes)
     take_folder(out, setting.model_copy(update={"data_digest": digest_of(items)}))
-    limits = {"shard": _rank(), **part.model_dump(include=part.model_fields_set)}
+    limits = part.model_dump(include=part.model_fields_set)
     made = BenchmarkRun(
         out,
         ShowingImages(named) if benchmark.shows_images else named,
@@ -162,12 +161,6 @@ def _models(
         for name, value in options.model_dump(exclude_none=True).items():
             found[name if role in name else f"{role}_{name}"] = value
     return found | local.model_dump(include=local.model_fields_set & MODEL_OPTIONS, exclude_none=True)
-
-
-def _rank() -> str:
-    """Return the part of this process among those that torchrun started, as i/n."""
-    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
-    return f"{rank}/{size}" if rank.isdecimal() and size.isdecimal() and int(size) > 1 else "0/1"
 
 
 def _confirm(models: list[str], what: str, yes: bool) -> None:

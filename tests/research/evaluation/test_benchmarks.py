@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from PIL import Image
 from support.small_benchmarks import MINIATURES, answer, picture
 
 from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.research.benchmarks import REGISTRY, open_benchmark, wise
+from interleave_thinker.research.benchmarks import REGISTRY, open_benchmark
 from interleave_thinker.research.benchmarks.benchmark import (
     LOG,
     AnswerStep,
@@ -370,7 +369,7 @@ def wise_rows(folder: Path, **more: object) -> Path:
     return path
 
 
-def test_the_first_version_of_wise_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_version_of_wise_is_rejected(tmp_path: Path) -> None:
     benchmark = open_benchmark("wise")
     assert benchmark.items(BenchmarkData(wise_rows(tmp_path / "a", Category="time", prompt_id=520)))
     for number, (place, more) in enumerate(
@@ -382,14 +381,6 @@ def test_the_first_version_of_wise_is_rejected(tmp_path: Path, monkeypatch: pyte
     ):
         with pytest.raises(SettingsError, match="first version"):
             benchmark.items(BenchmarkData(wise_rows(tmp_path / str(number) / place, **more)))
-    digest = hashlib.blake2b(b"what it is", digest_size=8).hexdigest()
-    monkeypatch.setattr(wise, "LEGACY_PROMPTS", frozenset({digest}))
-    with pytest.raises(SettingsError, match="first version"):
-        benchmark.items(BenchmarkData(wise_rows(tmp_path / "d")))
-    results = tmp_path / "results.jsonl"
-    results.write_text('{"prompt_id": 1, "consistency": 2, "realism": 1, "aesthetic_quality": 2}\n')
-    with pytest.raises(SettingsError, match="first version"):
-        benchmark.values(tmp_path, results, [])
 
 
 def test_every_benchmark_has_its_command() -> None:
