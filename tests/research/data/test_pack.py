@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.made_runs import accepted_story, grey_page, made_run
+from support.made_runs import grey_page, made_run
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
@@ -26,8 +26,6 @@ from interleave_thinker.research.data.pack import (
     row_files,
     write_parquet,
 )
-from interleave_thinker.research.data.planner_rows import PlannerRowsData, make_planner_rows
-from interleave_thinker.research.data.sequences import make_sequences
 from interleave_thinker.training.from_runs.convert import RunConverter
 from interleave_thinker.training.from_runs.settings import FilterData
 from interleave_thinker.training.rows.rl import read_rl_rows
@@ -209,23 +207,3 @@ def test_packing_without_runs_or_with_equal_names_is_rejected(packed: Path, tmp_
         Packing("hf", CardData()).pack([tmp_path / "rows", tmp_path / "other"], tmp_path / "x")
     grey_page(1).image.save(tmp_path / "rows" / "images" / "unused.png")
     assert not (tmp_path / "x").exists()
-
-
-def test_planner_rows_and_sequences_of_a_published_tree(packed: Path, tmp_path: Path) -> None:
-    save_trajectory(accepted_story(grey_page(1), grey_page(2)), tmp_path / "story" / "a")
-    Packing("published", CardData(), [tmp_path / "story"], log=lambda line: None).pack(
-        [tmp_path / "rows"], tmp_path / "tree"
-    )
-    found = [
-        make_planner_rows(
-            [tmp_path / name],
-            tmp_path / f"{name}-rows",
-            default_prompt_set(),
-            PlannerRowsData(),
-            log=lambda line: None,
-        )
-        for name in ("story", "tree")
-    ]
-    assert found[0].rows == found[1].rows and not found[1].left_out
-    counts = make_sequences([tmp_path / "tree"], tmp_path / "s", log=lambda line: None)
-    assert counts["sequences_hard.json"] == 1

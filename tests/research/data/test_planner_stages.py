@@ -12,9 +12,9 @@ from PIL import Image
 from support.made_runs import grey_page, made_run
 
 from interleave_thinker.backend.core.answers.reading import read_plan
-from interleave_thinker.backend.core.errors import AnswerError, ChatError, SettingsError
+from interleave_thinker.backend.core.errors import ChatError, SettingsError
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.prompts.prompt_set import PromptSet, default_prompt_set
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.core.seams.chat_model import Reply
 from interleave_thinker.backend.core.types import (
     Attempt,
@@ -27,7 +27,7 @@ from interleave_thinker.backend.core.types import (
     Verdict,
 )
 from interleave_thinker.backend.story.journal.copy import save_trajectory
-from interleave_thinker.research.data.planner_rl import make_planner_rl, read_checklist
+from interleave_thinker.research.data.planner_rl import make_planner_rl
 from interleave_thinker.research.data.planner_rows import (
     KINDS,
     OtherSources,
@@ -119,17 +119,6 @@ def test_the_start_of_a_continuation_depends_on_the_id(tmp_path: Path) -> None:
     assert set(firsts) == {2, 3, 4}
     assert len({row.messages[0].content.strip().rpartition("\n")[2] for row in rows}) >= 3
     assert made([tmp_path / "runs"], tmp_path, kinds="continuation")[1] == rows
-
-
-def test_a_template_that_places_its_image_gets_no_second_mark(tmp_path: Path) -> None:
-    story(tmp_path / "runs" / "a", prompts=("a boat", None))
-    placing = PromptSet(
-        planner_text="Plan: {text_input}", planner_images="Page: <image> Plan: {text_input}", critic=""
-    )
-    make_planner_rows([tmp_path / "runs"], tmp_path / "data", placing, PlannerRowsData(), log=quiet)
-    rows, problems = check_rows(tmp_path / "data" / "planner_sft.json")
-    assert not problems and len(rows) == 3
-    assert all(row.messages[0].content.count("<image>") == len(row.images) for row in rows)
 
 
 def test_unaccepted_or_unclear_plans_give_no_rows(tmp_path: Path) -> None:
@@ -378,11 +367,6 @@ def test_every_request_gets_a_list_that_is_read_back(tmp_path: Path) -> None:
     held, _ = read_planner_rl(tmp_path / "out" / "planner_rl_held_out.jsonl")
     assert [row.request for row in held] == ["set apart"]
     assert any("left out 1" in line for line in lines)
-
-
-def test_a_copied_form_is_no_list() -> None:
-    with pytest.raises(AnswerError, match="copy of the example"):
-        read_checklist('<answer>{"checklist": ["...", "..."], "steps": null}</answer>')
 
 
 def test_a_teacher_that_is_down_for_a_while_wrote_no_nonsense(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.small_teachers import SmallTeachers, records, until, write_prompts
 
-from interleave_thinker.backend.core.errors import ChatError, JournalError, SettingsError
+from interleave_thinker.backend.core.errors import JournalError, SettingsError
 from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.research.data import trajectories as engine_of_runs
@@ -21,7 +21,6 @@ from interleave_thinker.research.data.trajectories import (
     PromptFile,
     PromptRow,
     Shard,
-    Teachers,
     Trajectories,
     TrajectoriesReport,
     TrajectoryOptions,
@@ -220,12 +219,3 @@ def test_folders_have_the_published_names() -> None:
     assert name("Explain it both visually and textually.") == "7_Explain_it_"
     assert len(name("word " * 60)) == len("7_") + 80
     assert len(name("图" * 300).encode()) < 255
-
-
-def test_models_that_cannot_be_opened_end_the_call(prompts: Path, tmp_path: Path) -> None:
-    def unopened() -> Teachers:
-        raise ChatError("The model does not exist.")
-
-    engine = Trajectories(tmp_path / "runs", unopened, TrajectoryOptions(), log=lambda line: None)
-    with pytest.raises(ChatError, match="The model does not exist"):
-        engine.make(PromptFile(prompts))

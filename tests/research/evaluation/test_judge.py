@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
+from interleave_thinker.backend.core.errors import ChatError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.research.evaluation.judge_bridge import BenchmarkJudge, JudgeBridge
@@ -301,21 +301,6 @@ def test_an_unexpected_failure_is_answered_and_reported(tmp_path: Path) -> None:
         one.client.begin = one.client.answer = lambda *_: 1 / 0
         status, text = post(path, chat_body("x"))
         assert status == 500 and "The judge bridge failed" in text
-
-
-def test_an_unwritable_answer_cache_stops_the_bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with bridge(tmp_path) as (_, one, address):
-
-        def full(key: str, text: str) -> None:
-            raise SettingsError("The judge's answers cannot be used (disk full).", "Make room.")
-
-        monkeypatch.setattr(one.judge._answers, "keep_text", full)
-        status, text = post(f"{address}/v1/chat/completions", chat_body())
-    assert (status, str(one.client.trouble)) == (
-        503,
-        "The judge's answers cannot be used (disk full). Make room.",
-    )
-    assert "disk full" in text
 
 
 def test_wrong_keys_and_lengths_are_rejected(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from PIL import Image
 from support.benchmark_runs import collected
 from support.cli_calls import Scripts, call
 from support.small_agents import STORY
-from support.small_benchmarks import MINIATURES, answer, picture
+from support.small_benchmarks import MINIATURES, picture
 from support.small_teachers import SmallChat
 
 from interleave_thinker.backend.core.answers.reading import write_plan
@@ -243,16 +243,6 @@ def test_only_measured_metrics_have_figures_and_missing_stories_count_zero(tmp_p
         score(out, tmp_path / "results")
     refused = call("benchmark", "score", out, "--official", tmp_path, "--judge", "scripted:x")
     assert refused.exit_code == 2 and "pass its results with --results" in refused.output, refused.output
-
-
-def test_other_files_among_the_shots_are_reported(tmp_path: Path) -> None:
-    items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
-    answers = [(item, answer(n, 4)) for n, item in enumerate(items)]
-    BENCHMARK.write(SubmissionPlace(tmp_path, tmp_path), answers)
-    assert BENCHMARK.read(tmp_path, items) == []
-    (tmp_path / STORIES / "11" / "shots" / "shot_1.png").write_bytes(picture(1).png())
-    (fault,) = BENCHMARK.read(tmp_path, items)
-    assert fault.item == "11" and "is no shot of the story" in fault.reason
 
 
 def test_names_of_characters_are_made_to_fit_a_cast(tmp_path: Path) -> None:
