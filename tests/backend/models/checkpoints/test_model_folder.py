@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import re
 import shutil
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from support.tiny_pipelines import stable_diffusion
 
-from interleave_thinker.backend.core.errors import ChatError, InterleaveError, SettingsError
+from interleave_thinker.backend.core.errors import ChatError, SettingsError
 from interleave_thinker.backend.models.checkpoints.checkpoint import (
     check_adapter,
     check_checkpoint,
@@ -22,7 +21,6 @@ from interleave_thinker.backend.models.checkpoints.checkpoint import (
 from interleave_thinker.backend.models.checkpoints.model_folder import (
     check_pattern,
     check_patterns,
-    check_weights,
 )
 from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.pipelines.folder import pipeline_class
@@ -189,13 +187,6 @@ def test_indices_of_other_shapes(tmp_path: Path, fields: dict[str, Any]) -> None
     change(folder / "model_index.json", **fields)
     with pytest.raises(SettingsError):
         pipeline_class(folder)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_pipe_as_configuration(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "config.json")
-    with pytest.raises(InterleaveError, match="not a regular file"):
-        check_weights(tmp_path, SettingsError)
 
 
 # Patterns and folders of other trainers
