@@ -10,8 +10,9 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ...core.errors import ChatError, SettingsError, first_fault
 from ...core.files.bounded_reader import parse_json, read_bytes
@@ -20,7 +21,7 @@ from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings
 
 MAX_FILE = 16 * 1024 * 1024
 MAX_REPLIES = 100_000
-REPLIES = TypeAdapter(list[str | Reply])
+REPLIES = TypeAdapter(Annotated[list[str | Reply], Field(max_length=MAX_REPLIES)])
 
 
 @dataclass(frozen=True)
@@ -87,20 +88,12 @@ def open(argument: str) -> ScriptedChat:
     Raises:
         SettingsError: The file is not such a list.
     """
+    content = read_bytes(argument, MAX_FILE, SettingsError, "Script")
+    found = parse_json(content, SettingsError, f"Script {argument!r}")
     try:
-        content = read_bytes(argument, MAX_FILE, SettingsError, "Script")
-        found = parse_json(content, SettingsError, f"Script {argument!r}")
-    except SettingsError as error:
-        hint = "Give a JSON file with a list of replies: scripted:FILE."
-        raise SettingsError(error.message, hint) from error
-    if isinstance(found, list) and len(found) > MAX_REPLIES:
-        raise SettingsError(
-            f"Script {argument!r} has more than {MAX_REPLIES} replies.", "Split it into several files."
-        )
-    try:
-        return ScriptedChat(REPLIES.validate_json(content.removeprefix(b"\xef\xbb\xbf")))
+        return ScriptedChat(REPLIES.validate_python(found))
     except ValidationError as error:
         raise SettingsError(
             f"Script {argument!r} is not a JSON list of replies: {first_fault(error).reason}.",
-            "Correct the file.",
+            "Give a JSON file with a list of replies: scripted:FILE.",
         ) from error
