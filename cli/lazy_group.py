@@ -30,7 +30,6 @@ COMMANDS = {
         "Write a run as a page, PDF, book, comic, animation, Markdown or JSON.",
     ),
     "clips": (".commands.export:clips", "Make the videos between the images of a story."),
-    "put-back": (".commands.export:put_back", "Put back pixels that an edit did not need to change."),
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
     "evaluate": (".evaluate:app", "Measure a critic's checklist and its calibration."),
     "data": (".commands.data:app", "Make training data from runs and feedback."),

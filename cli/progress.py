@@ -17,16 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..backend.core.shown_text import shown_text
-from ..backend.core.types import (
-    Attempt,
-    Enhancement,
-    Plan,
-    Score,
-    StepResult,
-    StopReason,
-    UnusedSetting,
-    Verdict,
-)
+from ..backend.core.types import Attempt, Enhancement, Plan, RunSettings, Score
 from ..backend.story.agents.plan_lint import found_casts
 from ..backend.story.journal.waiting import Waiting
 from ..backend.story.loop.events import (
@@ -42,34 +33,20 @@ from ..backend.story.loop.events import (
     StepRewritten,
     StoryChecked,
 )
-from ..backend.story.loop.policy import accepted, is_read, unanswered, unchecked
-from ..backend.story.outcomes import GOOD, ONLY_FORCED
+from ..backend.story.loop.policy import unanswered
+from ..backend.story.outcomes import (
+    ONLY_FORCED,
+    UNUSED,
+    AttemptOutcome,
+    Tone,
+    outcome,
+    probability_words,
+    stop_sentence,
+    tone_of,
+    tone_of_attempt,
+)
 
-UNUSED: dict[UnusedSetting, str] = {
-    "accept_at": "--accept-at has no effect: the critic reports no probabilities, so its own verdict "
-    "decides.",
-    "seed": "--seed has no effect: the image service does not support seeds.",
-    "checklist": "Checklists are not checked: this critic cannot answer single items.",
-    "cast_images": "The images of the cast are not shown: the image model accepts no reference images. "
-    "The prompts describe the cast in words.",
-    "constrained_decoding": "--constrained-decoding has no effect: the agent's backend does not support it.",
-}
-STOP_REASONS = {
-    StopReason.accepted: "accepted",
-    StopReason.attempts_used_up: "not accepted, no attempts left",
-    StopReason.picked: "picked by hand",
-    StopReason.approved_by_time: "approved by time",
-    StopReason.redrawn: "generated on request, not accepted",
-    StopReason.unjudged: "not judged",
-    StopReason.unchecked: "not checked, the critic did not answer the checklist",
-    StopReason.text_only: "text only",
-    StopReason.skipped: "skipped by hand",
-    StopReason.budget: "time budget used up",
-    StopReason.cancelled: "cancelled",
-    StopReason.error: "failed",
-}
-"""Why a step ended, as the last line of a step says it."""
-LEAST_DIGITS, MOST_DIGITS = 4, 17
+COLORS: dict[Tone, str] = {"good": "green", "open": "yellow", "bad": "red", "quiet": ""}
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -101,22 +78,22 @@ def cast_lines(plan: Plan) -> Iterator[tuple[int, str]]:
         yield one.step, f"cast{'' if one.marked or given is not None else ' by names in the prompt'}: {names}"
 
 
-def attempt_line(number: int, attempt: Attempt, reused: bool = False, accept_at: float | None = None) -> str:
+def attempt_line(number: int, attempt: Attempt, settings: RunSettings, reused: bool = False) -> str:
     """Return the line about one attempt: its outcome and how long it took.
 
     Args:
         number: Index of the attempt, from 0.
         attempt: The attempt.
+        settings: Settings of the run.
         reused: Whether its image and verdict are cached.
-        accept_at: Acceptance threshold of the run.
     """
     if attempt.error is not None:
-        outcome = f"{attempt.error.where} failed: {attempt.error.message}"
+        said = f"{attempt.error.where} failed: {attempt.error.message}"
     elif attempt.verdict is None:
-        outcome = "generated"
+        said = "generated"
     else:
-        outcome = verdict_text(attempt.verdict, accept_at)
-    return f"attempt {number + 1}: {outcome}, {'cached' if reused else f'{attempt.seconds:.1f} s'}"
+        said = verdict_text(attempt, settings)
+    return f"attempt {number + 1}: {said}, {'cached' if reused else f'{attempt.seconds:.1f} s'}"
 
 
 def score_line(number: int, score: Score | None, reused: bool, error: str) -> str:
@@ -127,50 +104,19 @@ def score_line(number: int, score: Score | None, reused: bool, error: str) -> st
     return f"attempt {number + 1}: score {score.overall:.1f} ({parts}){', cached' if reused else ''}"
 
 
-def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
-    """Return whether a verdict accepts an image, and P(success).
-
-    If the acceptance threshold overrules the critic, the text gives the threshold.
-    """
-    if unchecked(verdict, accept_at):
-        return f"not checked: no answer: {'; '.join(unanswered(verdict))}"
-    if not is_read(verdict):
-        return "not judged (the critic's reply could not be parsed)"
-    if verdict.forced:
-        plain = verdict.model_copy(update={"forced": False})
-        return f"{verdict_text(plain, accept_at)} ({ONLY_FORCED})"
-    passed = accepted(verdict, accept_at)
-    word = "accepted" if passed else "rejected"
+def verdict_text(attempt: Attempt, settings: RunSettings) -> str:
+    """Return the outcome of a judged attempt, P(success), and the items of the checklist that decided."""
+    what, verdict = outcome(attempt, settings), attempt.verdict
+    text = what.label
+    if verdict is None:
+        return text
     if failed := [item.text for item in verdict.items if item.passed is False]:
-        return f"rejected: not true: {'; '.join(failed)}"
-    if verdict.probability is None:
-        return word
-    probability = f"P(success) {_digits(verdict.probability, accept_at)}"
-    if passed == verdict.success:
-        return f"{word}, {probability}"
-    if passed:
-        return f"{word}: {probability} is at least {accept_at}, although the critic's verdict is no"
-    return f"{word}: {probability} is below {accept_at}"
-
-
-def _digits(probability: float, accept_at: float | None) -> str:
-    """Return a probability with enough digits to show how far it is from 1 and from the threshold."""
-    limits = [1.0] if accept_at is None else [1.0, accept_at]
-    for digits in range(LEAST_DIGITS, MOST_DIGITS):
-        text = f"{probability:.{digits}g}"
-        if all(abs(float(text) - probability) <= abs(limit - probability) / 10 for limit in limits):
-            return text
-    return repr(probability)
-
-
-def step_line(result: StepResult) -> str:
-    """Return why a step ended and which image it has."""
-    reason = "approved" if result.approved else STOP_REASONS[result.stop_reason]
-    if result.stop_reason in (StopReason.text_only, StopReason.skipped):
-        return reason
-    if result.image is None or result.chosen is None:
-        return f"{reason}: no image"
-    return f"{reason}: attempt {result.chosen + 1}, image {result.image.digest[:12]}"
+        text += f": not true: {'; '.join(failed)}"
+    elif what is AttemptOutcome.not_checked:
+        text += f": no answer: {'; '.join(unanswered(verdict))}"
+    elif probability := probability_words(attempt, settings):
+        text += f", P(success) {probability}"
+    return f"{text} ({ONLY_FORCED})" if verdict.forced else text
 
 
 def waiting_line(waiting: Waiting) -> str:
@@ -178,7 +124,7 @@ def waiting_line(waiting: Waiting) -> str:
     if waiting.step is None or waiting.reason is None:
         return "Waiting for your approval of the plan."
     attempt = f", attempt {waiting.attempt}" if waiting.attempt else ""
-    return f"Waiting for your decision on step {waiting.step} ({STOP_REASONS[waiting.reason]}{attempt})."
+    return f"Waiting for your decision on step {waiting.step} ({waiting.reason.value}{attempt})."
 
 
 def warn(text: str) -> None:
@@ -196,12 +142,12 @@ class Lines:
 
     Args:
         console: Where the lines go. Default: standard output.
-        accept_at: Acceptance threshold of the run, for the lines about verdicts.
+        settings: Settings of the run, for the lines about verdicts.
     """
 
-    def __init__(self, console: Console | None = None, accept_at: float | None = None) -> None:
+    def __init__(self, console: Console | None = None, settings: RunSettings | None = None) -> None:
         self.console = console or Console(highlight=False)
-        self._accept_at = accept_at
+        self._settings = settings or RunSettings()
         self._status: Any = None
         self._steps = 0
         self._numbers: list[int] = []
@@ -229,18 +175,21 @@ class Lines:
         """Show which part of a long plan is being written."""
         self.wait(f"Planning: {part}")
 
-    @singledispatchmethod
     def show(self, event: Event) -> None:
         """Print what is to be said about an event.
 
         Raises:
             TypeError: The object is not an event of a run.
         """
+        self.wait("")
+        self._show(event)
+
+    @singledispatchmethod
+    def _show(self, event: Event) -> None:
         raise TypeError(f"Cannot show {type(event).__name__}: it is not an event of a run.")
 
-    @show.register
+    @_show.register
     def _plan(self, event: PlanReady) -> None:
-        self.wait("")
         self._steps = len(event.plan.steps)
         self._numbers = [step.number for step in event.plan.steps]
         origin = " (from the run folder)" if event.reused else ""
@@ -248,7 +197,7 @@ class Lines:
         for line in plan_lines(event.plan):
             self.say(f"  {line}")
 
-    @show.register
+    @_show.register
     def _started(self, event: AttemptStarted) -> None:
         self._ended.discard(event.step.number)
         if event.attempt == 0:
@@ -259,59 +208,47 @@ class Lines:
         self._attempts = event.attempt + 1
         self._wait_for("generating")
 
-    @show.register
+    @_show.register
     def _drawn(self, event: AttemptDrawn) -> None:
         self._cached = event.reused
         self._show_enhancement(event.record.enhancement)
         if event.record.image is None:
-            self.wait("")
-            self.say(f"    {attempt_line(event.attempt, event.record, event.reused)}", "red")
+            self._attempt(event.attempt, event.record, event.reused, "red")
         else:
             self._wait_for("judging")
 
-    @show.register
+    @_show.register
     def _judged(self, event: AttemptJudged) -> None:
-        self.wait("")
-        verdict = event.record.verdict
-        judged = verdict is not None and verdict.success is not None
-        style = "red" if not judged else "green" if accepted(verdict, self._accept_at) else "yellow"
-        line = attempt_line(event.attempt, event.record, event.reused, self._accept_at)
-        self.say(f"    {line}", style)
+        style = COLORS[tone_of_attempt(outcome(event.record, self._settings))]
+        self._attempt(event.attempt, event.record, event.reused, style)
 
-    @show.register
+    @_show.register
     def _scored(self, event: AttemptScored) -> None:
-        self.wait("")
         self.say(f"    {score_line(event.attempt, event.record.score, event.reused, event.error)}", "dim")
 
-    @show.register
+    @_show.register
     def _unused(self, event: SettingUnused) -> None:
-        self.wait("")
-        warn(UNUSED[event.setting])
+        warn(f"{UNUSED[event.setting]}.")
 
-    @show.register
+    @_show.register
     def _rewritten(self, event: StepRewritten) -> None:
-        self.wait("")
-        self.say(
-            "    not accepted, no attempts left: generated from text, with a prompt for the whole image",
-            "yellow",
-        )
+        self.say("    never accepted: generated from text, with a prompt for the whole image", "yellow")
 
-    @show.register
+    @_show.register
     def _finished_step(self, event: StepFinished) -> None:
-        self.wait("")
         result = event.result
         if not result.attempts:
             self._heading(result.step.number, result.step.name or result.step.instruction or "")
         elif result.attempts[-1].verdict is None and result.attempts[-1].error is None:
-            self.say(f"    {attempt_line(len(result.attempts) - 1, result.attempts[-1], self._cached)}")
+            self._attempt(len(result.attempts) - 1, result.attempts[-1], self._cached)
         if result.step.auxiliary_text:
             self.say(f"    {result.step.auxiliary_text}", "italic")
-        self.say(f"    {step_line(result)}", "green" if result.stop_reason in GOOD else "yellow")
+        image = f": image {result.image.digest[:12]}" if result.image else ""
+        self.say(f"    {stop_sentence(result)}{image}", COLORS[tone_of(result)])
         self._ended.add(result.step.number)
 
-    @show.register
+    @_show.register
     def _checked(self, event: StoryChecked) -> None:
-        self.wait("")
         if event.check.warning:
             warn(f"The story was not checked. {event.check.warning}")
             return
@@ -324,16 +261,18 @@ class Lines:
             self.say(f"    step {event.check.reopened} is generated again")
             self._ended = {number for number in self._numbers if number < event.check.reopened}
 
-    @show.register
+    @_show.register
     def _finished(self, event: Finished) -> None:
-        self.wait("")
+        """Print nothing: the command prints the result."""
+
+    def _attempt(self, number: int, attempt: Attempt, reused: bool, style: str = "") -> None:
+        self.say(f"    {attempt_line(number, attempt, self._settings, reused)}", style)
 
     def _show_enhancement(self, enhancement: Enhancement | None) -> None:
         """Print an enhanced prompt once, or why the enhancer's reply was not used."""
         if enhancement is None or enhancement == self._enhancement:
             return
         self._enhancement = enhancement
-        self.wait("")
         if enhancement.warning:
             warn(enhancement.warning)
         else:

@@ -9,7 +9,15 @@ from ..backend.core.errors import SettingsError
 LAST_RELEASE = "0.3.0"
 BENCHMARKS = ("tinyworld", "ueval", "comm", "wise", "rise", "specv", "vistory")
 REMOVED: dict[str, tuple[str, ...]] = {
-    "": ("parity", "feedback"),
+    "": ("parity", "feedback", "put-back"),
+    "doctor": ("--agent",),
+    "serve": (
+        *("--register", "--advertise", "--echo", "--models-each"),
+        *("--target-ongoing", "--upscale-seconds", "--downscale-seconds"),
+    ),
+    "serve check": ("--prompt", "--seed"),
+    "serve nginx": ("--to", "--server-name", "--body-mib", "--read-timeout"),
+    "redraw": ("--attempt",),
     "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
     **dict.fromkeys(
         ("demo", "judge"),

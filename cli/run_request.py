@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ..backend.core.errors import Cancelled, SettingsError
 from ..backend.core.machine.counters import Counts, counting
 from ..backend.core.remote.addresses import hosted_specs
 from ..backend.core.shown_text import one_line, shown_text
-from ..backend.core.types import CastMember, Identities, Plan, Request, RunSettings, StopReason, Trajectory
+from ..backend.core.types import CastMember, Plan, Request, RunSettings, Trajectory
 from ..backend.output.exporters import export_by_name
 from ..backend.pipeline.as_published import PublishedSystem, not_as_published
 from ..backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
@@ -26,13 +26,13 @@ from ..backend.pipeline.prepared import PreparedRun
 from ..backend.story.agents.plan_constraints import PlanConstraints, constraints_in
 from ..backend.story.agents.plan_lint import remaining
 from ..backend.story.journal.journal import Journal
-from ..backend.story.journal.run_files import RUN
+from ..backend.story.journal.run_files import RUN, RunRecord
 from ..backend.story.journal.waiting import Waiting
 from ..backend.story.loop.collaborators import Collaborators
 from ..backend.story.loop.events import Event, Finished, PlanReady
 from ..backend.story.loop.loop import GIVEN
-from ..backend.story.loop.policy import max_attempts_in, max_attempts_of
-from ..backend.story.outcomes import GOOD, all_accepted, lacks
+from ..backend.story.loop.policy import max_attempts_of
+from ..backend.story.outcomes import all_accepted, summarize
 from .models import (
     NONE,
     TINY_WORLD,
@@ -43,13 +43,10 @@ from .models import (
     LocalOptions,
     Opener,
     PlannerOptions,
-    opened_scorer,
 )
 from .progress import JsonLines, Lines, plural, waiting_line, warn
 
 if TYPE_CHECKING:
-    from ..backend.core.seams.generator import Generator
-    from ..backend.models.scorers import Scorer
     from ..backend.story.agents.critic import Critic
     from ..backend.story.agents.planner import Planner
 
@@ -58,7 +55,6 @@ SHOWN = 100
 STOPPED = 130
 WAITS = 4
 """Exit code of a run that waits for the user's decision."""
-WITHOUT_IMAGE = (StopReason.text_only, StopReason.skipped)
 
 
 def check_words(planner: str, text: str) -> None:
@@ -97,56 +93,50 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class Before:
-    """The last run in a folder, as run.json records it.
+    """The last run in a folder.
 
     run.json records the request, the settings of the loop and the identities of the models, but not the model
     options. A run without a request therefore only continues with models whose identities are the recorded
     ones.
 
     Attributes:
+        folder: The folder.
         request: The request with its images.
-        settings: Settings of the loop.
-        constraints: Constraints on the plan.
-        identities: Identities of the models.
+        record: What run.json records.
         named: Roles ("planner", "critic", "generator") whose models the command line names.
     """
 
     folder: Path
     request: Request
-    settings: RunSettings
-    constraints: PlanConstraints
-    identities: Identities
-    named: frozenset[str] = frozenset()
+    record: RunRecord
+    named: frozenset[str]
 
-    def check_models(
-        self,
-        planner: Planner | None,
-        critic: Critic | None,
-        generator: Generator | None,
-        scorer: Scorer | None = None,
-    ) -> None:
+    @property
+    def constraints(self) -> PlanConstraints:
+        """Constraints on the plan."""
+        return constraints_in(self.record.identities.planner)
+
+    def check_models(self, models: Collaborators) -> None:
         """Check that the default models are those of the last run, and that its scorer is used again.
 
         Raises:
             SettingsError: The last run used another model, and the command line names none for its role.
         """
-        if self.identities.scorer and scorer is None:
+        identities = self.record.identities
+        if identities.scorer and models.scorer is None:
             raise SettingsError(
                 f"Cannot resume {str(self.folder)!r} without a scorer: the last run used "
-                f"{one_line(self.identities.scorer)[:SHOWN]!r}.",
+                f"{one_line(identities.scorer)[:SHOWN]!r}.",
                 "Add --set scorer=NAME, as in the first command, or another scorer.",
             )
-        opened = {"planner": planner, "critic": critic, "generator": generator}
-        for role, model in opened.items():
-            recorded = getattr(self.identities, role)
-            if role in self.named or model is None or recorded in ("", GIVEN):
+        for role in ("planner", "critic", "generator"):
+            model, recorded = getattr(models, role), getattr(identities, role)
+            if role in self.named or model is None or recorded in ("", GIVEN, model.identity):
                 continue
-            if recorded != model.identity and not recorded.startswith(f"{model.identity}|{{"):
-                shown = one_line(recorded)
-                shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+            if not recorded.startswith(f"{model.identity}|{{"):
                 raise SettingsError(
                     f"Cannot resume {str(self.folder)!r} with the default {role}: "
-                    f"the last run used another one ({shown}).",
+                    f"the last run used another one ({one_line(recorded)[:SHOWN]}).",
                     f"Add --{role} and the other model options of the first command.",
                 )
 
@@ -180,7 +170,7 @@ def carry_out(
     Raises:
         InterleaveError: As `PreparedRun` and the models do.
     """
-    view = JsonLines() if as_json else Lines(accept_at=settings.accept_at)
+    view = JsonLines() if as_json else Lines(settings=settings)
     work = _Work(request, out, settings, models, plan, view)
     counts, stopped = Counts(), False
     try:
@@ -188,8 +178,7 @@ def carry_out(
             work.open(before)
             work.follow()
             while ask is not None and (waiting := work.waiting) is not None:
-                view.say(waiting_line(waiting), "bold")
-                _show_image(view, out, waiting)
+                _show_waiting(view, out, waiting)
                 if not ask(out, waiting):
                     break
                 work.follow()
@@ -197,8 +186,14 @@ def carry_out(
         stopped = True
     finally:
         view.wait("")
-    outcome = _outcome(work, stopped)
-    _conclude(work, outcome, counts)
+    outcome = work.outcome(stopped)
+    if isinstance(view, JsonLines):
+        work.report(view, outcome, counts)
+    else:
+        work.show_result(view, outcome, counts)
+    if outcome.code == STOPPED:
+        typer.secho("Stopped. Finished work is saved. To resume, run the same command again:", err=True)
+        typer.secho(f"  {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}", err=True)
     return outcome
 
 
@@ -251,56 +246,93 @@ class _Work:
         opener.finish()
         if models.published:
             warn_not_as_published(models.published, planner, critic, models.generator)
-        scorer = opened_scorer(models.helpers)
-        if before is not None:
-            before.check_models(planner, critic, generator, scorer)
+        from ..backend.models.scorers import open_scorer
+
+        scorer = open_scorer(models.helpers.scorer) if models.helpers.scorer is not None else None
         plan_cast = PlanCast(cast, writer) if cast or writer else None
         self._models = Collaborators(planner, generator, critic, plan_cast, rewriter, reviewer, scorer)
+        if before is not None:
+            before.check_models(self._models)
         view.wait("Planning")
 
     def follow(self) -> None:
-        """Run the loop to its end or to a pause, and show its events."""
+        """Run the loop to its end or to a pause, and show its events.
+
+        A run that continues after a pause repeats its events from the journal; they are not shown again.
+        """
         self._last, prepared = None, self._prepared()
         if self._models.critic is None and prepared.needs_critic and self._models.generator is not None:
             self._models = replace(self._models, critic=self._opener.critic(self.models.critic))
-        for event in _not_shown(prepared.events(self._models), self._shown):
+        before = list(self._shown)
+        for event in prepared.events(self._models):
+            plain = replace(event, reused=False) if hasattr(event, "reused") else event
+            if plain in before and not isinstance(event, Finished):
+                continue
+            self._shown.append(plain)
             if isinstance(event, Finished):
                 self._last = event
             self.view.show(event)
             if isinstance(event, PlanReady):
-                warn_of(event.plan, self.request, self.models.constraints.step_count)
-                generator, judged = self.models.generator.generator, self._models.critic is not None
-                if line := cost_line(generator, self.settings, judged, event.plan):
-                    typer.secho(line, err=True)
+                self._warn_of(event.plan)
+
+    def _warn_of(self, plan: Plan) -> None:
+        warn_of(plan, self.request, self.models.constraints.step_count)
+        generator = self.models.generator.generator
+        if line := cost_line(generator, self.settings, self._models.critic is not None, plan):
+            typer.secho(line, err=True)
+
+    def outcome(self, stopped: bool) -> Outcome:
+        """Return the exit code of the run, and write its page."""
+        trajectory = self.trajectory
+        if trajectory is None:
+            return Outcome(STOPPED, None)
+        has_page = trajectory.results or self.waiting is None
+        page = export_by_name("page", trajectory, self.out) if has_page else None
+        ended = WAITS if self.waiting else exit_code(trajectory)
+        return Outcome(STOPPED if stopped else ended, page)
+
+    @property
+    def _images(self) -> list[Path]:
+        results = self.trajectory.results if self.trajectory else ()
+        return [self.out / "pictures" / f"{result.image.digest}.png" for result in results if result.image]
+
+    def report(self, view: JsonLines, outcome: Outcome, counts: Counts) -> None:
+        """Print the result of the run as the last JSON object."""
+        waits = {"waiting": self.waiting.model_dump(mode="json", exclude={"choices"})} if self.waiting else {}
+        view.result(
+            **waits,
+            exit_code=outcome.code,
+            out=str(self.out),
+            page=str(outcome.page) if outcome.page else None,
+            pictures=[str(path) for path in self._images],
+            prompt_tokens=counts.served_prompt_tokens,
+            cached_tokens=counts.served_prompt_tokens_cached,
+        )
+
+    def show_result(self, view: Lines, outcome: Outcome, counts: Counts) -> None:
+        """Print the result of the run as lines."""
+        if self.trajectory is None:
+            return
+        view.say(f"{summarize(self.trajectory).sentence}.", "bold")
+        for path in self._images:
+            view.say(f"  {path}")
+        if read := counts.served_prompt_tokens:
+            cached = counts.served_prompt_tokens_cached
+            view.say(f"Model servers: {read:,} prompt tokens, {cached:,} of them cached.")
+        if outcome.page:
+            view.say(f"Page: {outcome.page}")
+        if self.waiting:
+            _show_waiting(view, self.out, self.waiting)
+            view.say(f"Approve it, then run the same command again: interleave-thinker approve {self.out}")
+            view.say("Other decisions: interleave-thinker approve --help")
 
     def _prepared(self) -> PreparedRun:
         return PreparedRun(self.request, self.out, self.settings, self.models.constraints, self._plan)
 
 
-def _outcome(work: _Work, stopped: bool) -> Outcome:
-    """Return the exit code of a run, and write its page."""
-    trajectory = work.trajectory
-    ended = STOPPED if stopped or trajectory is None else exit_code(trajectory)
-    code = WAITS if work.waiting and not stopped else ended
-    has_page = trajectory is not None and (trajectory.results or work.waiting is None)
-    return Outcome(code, export_by_name("page", trajectory, work.out) if trajectory and has_page else None)
-
-
-def _not_shown(events: Iterable[Event], shown: list[Event]) -> Iterator[Event]:
-    """Yield the events that were not shown before this run, and add them to `shown`.
-
-    A run that continues after a pause repeats its events from the journal.
-    """
-    before = list(shown)
-    for event in events:
-        plain = replace(event, reused=False) if hasattr(event, "reused") else event
-        if plain not in before or isinstance(event, Finished):
-            shown.append(plain)
-            yield event
-
-
-def _show_image(view: Lines | JsonLines, out: Path, waiting: Waiting) -> None:
-    """Print where the image is that the user decides about."""
+def _show_waiting(view: Lines | JsonLines, out: Path, waiting: Waiting) -> None:
+    """Print what the user decides about, and where the image is."""
+    view.say(waiting_line(waiting), "bold")
     if waiting.step is not None and waiting.digest is not None:
         view.say(f"  {out / 'pictures' / f'{waiting.digest}.png'}")
 
@@ -350,11 +382,7 @@ def last_run(folder: Path, named: Collection[str]) -> Before:
             "Give a request, or the --out folder of a run.",
         )
     journal = Journal(folder)
-    record = journal.record()
-    constraints = constraints_in(record.identities.planner)
-    return Before(
-        folder, journal.request(), record.settings, constraints, record.identities, frozenset(named)
-    )
+    return Before(folder, journal.request(), journal.record(), frozenset(named))
 
 
 def show_changes(view: Lines | JsonLines, folder: Path, settings: RunSettings) -> None:
@@ -365,14 +393,10 @@ def show_changes(view: Lines | JsonLines, folder: Path, settings: RunSettings) -
     """
     if not (folder / RUN).is_file():
         return
-    before = Journal(folder).record().settings
-    changed = {
-        name: (getattr(before, name), getattr(settings, name))
-        for name in RunSettings.model_fields
-        if getattr(before, name) != getattr(settings, name)
-    }
+    before, now = dict(Journal(folder).record().settings), dict(settings)
     if settings.most_images is None:  # recorded as the number that the generator supports
-        changed.pop("most_images", None)
+        before["most_images"] = None
+    changed = {name: (old, now[name]) for name, old in before.items() if old != now[name]}
     if not changed:
         return
     if isinstance(view, JsonLines):
@@ -380,12 +404,9 @@ def show_changes(view: Lines | JsonLines, folder: Path, settings: RunSettings) -
         view.object("settings_changed", settings=values)
         return
     named = ", ".join(f"{name} {_value(new)} (was {_value(old)})" for name, (old, new) in changed.items())
-    unjudged = (
-        " A single attempt is not judged." if "max_attempts" in changed and settings.max_attempts == 1 else ""
-    )
     view.say(
-        f"Changed since the last run: {named}.{unjudged} The result follows the new settings and reuses "
-        "cached images and verdicts; the earlier settings give the earlier result again.",
+        f"Changed since the last run: {named}. The result follows the new settings and reuses cached images "
+        "and verdicts; the earlier settings give the earlier result again.",
         "yellow",
     )
 
@@ -394,86 +415,28 @@ def _value(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def most_images(plan: Plan, settings: RunSettings, judged: bool) -> int:
-    """Return the maximum number of images that a run of this plan generates.
-
-    Args:
-        plan: The plan. Text-only steps have no image.
-        settings: Settings of the run.
-        judged: Whether there is a critic. Without one, each step is generated once.
-    """
-    steps = [step for step in plan.steps if step.prompt is not None]
-    images = sum(max_attempts_of(step, settings) if judged else 1 for step in steps)
-    return images if settings.max_draws is None else min(images, settings.max_draws)
-
-
 def cost_line(generator: str, settings: RunSettings, judged: bool, plan: Plan) -> str:
     """Return how many images a hosted generator may be asked for, or an empty text for another one.
 
     Prices are not known here: they differ by provider, model and size, and change.
+
+    Args:
+        generator: The generator.
+        settings: Settings of the run.
+        judged: Whether there is a critic. Without one, each step is generated once.
+        plan: The plan. Text-only steps have no image.
     """
     if not hosted_specs([generator]):
         return ""
-    attempts = plural(max_attempts_in(plan, settings) if judged else 1, "attempt")
-    images = plural(most_images(plan, settings, judged), "image")
-    steps = plural(sum(step.prompt is not None for step in plan.steps), "step")
+    steps = [step for step in plan.steps if step.prompt is not None]
+    images = sum(max_attempts_of(step, settings) if judged else 1 for step in steps)
+    images = images if settings.max_draws is None else min(images, settings.max_draws)
     return (
-        f"{shown_text(generator)} is hosted. Its provider may charge for each image: up to {images} "
-        f"({steps}, up to {attempts} each). --set max_draws=N limits the images of a run."
+        f"{shown_text(generator)} is hosted. Its provider may charge for each image: up to "
+        f"{plural(images, 'image')} for {plural(len(steps), 'step')}. --set max_draws=N limits them."
     )
 
 
 def exit_code(trajectory: Trajectory) -> int:
     """Return 0 if the run is complete and no step was rejected, otherwise 3."""
     return 0 if all_accepted(trajectory) else 3
-
-
-def _conclude(work: _Work, outcome: Outcome, counts: Counts) -> None:
-    """Print the result of a run: as the last JSON object, or as lines."""
-    results = work.trajectory.results if work.trajectory else ()
-    images = [work.out / "pictures" / f"{result.image.digest}.png" for result in results if result.image]
-    view, waiting = work.view, work.waiting
-    if isinstance(view, JsonLines):
-        waits = {"waiting": waiting.model_dump(mode="json", exclude={"choices"})} if waiting else {}
-        view.result(
-            **waits,
-            exit_code=outcome.code,
-            out=str(work.out),
-            page=str(outcome.page) if outcome.page else None,
-            pictures=[str(path) for path in images],
-            prompt_tokens=counts.served_prompt_tokens,
-            cached_tokens=counts.served_prompt_tokens_cached,
-        )
-    elif work.trajectory is not None:
-        view.say(_summary(work.trajectory), "bold")
-        for path in images:
-            view.say(f"  {path}")
-        if read := counts.served_prompt_tokens:
-            cached = counts.served_prompt_tokens_cached
-            view.say(f"Model servers: {read:,} prompt tokens, {cached:,} of them cached.")
-        if outcome.page:
-            view.say(f"Page: {outcome.page}")
-        if waiting:
-            view.say(waiting_line(waiting), "bold")
-            _show_image(view, work.out, waiting)
-            view.say(f"Approve it, then run the same command again: interleave-thinker approve {work.out}")
-            view.say("Other decisions: interleave-thinker approve --help")
-    if outcome.code == STOPPED:
-        typer.secho("Stopped. Finished work is saved. To resume, run the same command again:", err=True)
-        typer.secho(f"  {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}", err=True)
-
-
-def _summary(trajectory: Trajectory) -> str:
-    """Return how many images of a story were accepted, and what is missing."""
-    results = trajectory.results
-    generated = [result for result in results if result.stop_reason not in WITHOUT_IMAGE]
-    missing = len(trajectory.plan.steps) - len(results)
-    incomplete = sum(map(len, lacks(trajectory).values())) - missing
-    rest = f", {plural(missing, 'step')} not started" if missing else ""
-    rest += f", {plural(incomplete, 'step')} incomplete" if incomplete else ""
-    if results and not generated:
-        return f"{plural(len(results), 'text-only step')}, no image generated{rest}."
-    count = plural(len(generated), "image")
-    if not any(result.stop_reason is not StopReason.unjudged for result in generated):
-        return f"{count}, not judged{rest}."
-    return f"{sum(result.stop_reason in GOOD for result in generated)} of {count} accepted{rest}."

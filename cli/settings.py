@@ -28,6 +28,8 @@ from .removed import removed, removed_name
 SECTIONS = {"own-critic": "critic-sft"}
 """Commands that read the recipe section of another command."""
 RECIPE = "recipe"
+CONTEXT = "context"
+"""Parameter of a command for typer's context, which is also added to commands without it."""
 SOURCES = ("COMMANDLINE", "DEFAULT_MAP")
 KINDS = {"int": "integer", "float": "number", "bool": "true or false", "str": "text", "Path": "path"}
 METAVARS = {"int": "N", "float": "X", "str": "TEXT", "Path": "PATH"}
@@ -69,7 +71,9 @@ class Setting:
         kind, _ = _plain_type(self.info)
         if get_origin(kind) is Literal:
             return " | ".join(str(one) for one in get_args(kind))
-        low, high, more = _limits(self.info)
+        limits = _limits(self.info)
+        low, high = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
+        more = "more than " if "gt" in limits else ""
         name = KINDS.get(getattr(kind, "__name__", ""), "text")
         if high is None or high >= LARGE:
             return name if low is None else f"{name}, {more}{low:g}{'' if more else ' or more'}"
@@ -81,13 +85,9 @@ class Setting:
         value = None if self.info.is_required() else self.info.get_default(call_default_factory=True)
         if value is None or value == ():
             return ""
-        return (
-            str(value).lower()
-            if isinstance(value, bool)
-            else f"{value:g}"
-            if isinstance(value, float)
-            else str(value)
-        )
+        if isinstance(value, float):
+            return f"{value:g}"
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Settings:
@@ -145,13 +145,10 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     own = inspect.signature(command).parameters
     settings = Settings({name: hint for name, hint in hints.items() if _is_model(hint)})
     direct = {one.parameter: one for one in settings.all if one.option}
-    context_name = next((name for name in own if hints[name] is typer.Context), None)
 
     def spelled_out(**values: Any) -> Any:
-        context = values["called"] if context_name is None else values[context_name]
-        given: dict[str, tuple[Setting, Any]] = {
-            key: (one, value) for key, (one, value) in context.meta.get(RECIPE, {}).items()
-        }
+        context = values[CONTEXT]
+        given: dict[str, tuple[Setting, Any]] = {**context.meta.get(RECIPE, {})}
         for name, one in direct.items():
             value, source = values.pop(name), context.get_parameter_source(name)
             if source is not None and source.name in SOURCES:
@@ -159,19 +156,21 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
         for text in values.pop("set") or ():
             one, value = _assigned(settings, text, context.command_path)
             given[f"--set {one.name}"] = one, value
-        for name in {"called", "config"} - set(own):
+        for name in {CONTEXT, "config"} - set(own):
             values.pop(name, None)
         return command(**values, **settings.validated(given))
 
-    parameters = [*_own_parameters(own, hints, settings), *_direct_parameters(direct)]
-    known = {one.name: one for one in parameters}
-    added = {"set": (list[str] | None, SET), "config": (str | None, CONFIG)}
-    added |= {} if context_name else {"called": (typer.Context, None)}
-    for name, (kind, option) in added.items():
-        if name not in known:
-            annotation = kind if option is None else Annotated[kind, option]
-            default = inspect.Parameter.empty if option is None else None
-            parameters.append(_keyword(name, annotation, default))
+    parameters = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+        for name, one in own.items()
+        if name not in settings.models
+    ]
+    parameters += _direct_parameters(direct)
+    known = {one.name for one in parameters}
+    added = {"set": Annotated[list[str] | None, SET], "config": Annotated[str | None, CONFIG]}
+    parameters += [_keyword(name, kind, None) for name, kind in added.items() if name not in known]
+    if CONTEXT not in known:
+        parameters.append(_keyword(CONTEXT, typer.Context, inspect.Parameter.empty))
     spelled_out.__name__, spelled_out.__doc__ = command.__name__, command.__doc__
     spelled_out.__annotations__ = {one.name: one.annotation for one in parameters}
     spelled_out.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -267,7 +266,8 @@ def _assigned(settings: Settings, text: str, command: str) -> tuple[Setting, Any
     found = settings.find(name)
     if not equals or found is None:
         _, _, path = command.partition(" ")
-        if gone := removed_name("setting", name.removeprefix("engine.")):
+        gone = removed_name("setting", name.removeprefix("engine."))
+        if gone := gone or removed(path, f"--{name.replace('_', '-')}"):
             raise gone
         fault = "is not NAME=VALUE" if not equals else f"is not a setting of `{path}`"
         raise SettingsError(
@@ -308,31 +308,18 @@ def _plain_type(info: FieldInfo) -> tuple[Any, bool]:
     return plain[0], len(plain) < len(members)
 
 
-def _limits(info: FieldInfo) -> tuple[Any, Any, str]:
-    """Return the lower and the upper limit of a field, and "more than " if the lower one is excluded."""
-    found = {
+def _limits(info: FieldInfo) -> dict[str, Any]:
+    """Return the limits of a field, by pydantic's names."""
+    return {
         name: getattr(mark, name)
         for mark in info.metadata
         for name in ("ge", "gt", "le", "lt")
         if getattr(mark, name, None) is not None
     }
-    return (
-        found.get("ge", found.get("gt")),
-        found.get("le", found.get("lt")),
-        "more than " if "gt" in found else "",
-    )
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _own_parameters(
-    own: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], settings: Settings
-) -> Iterator[inspect.Parameter]:
-    for name, one in own.items():
-        if name not in settings.models:
-            yield one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
 
 
 def _direct_parameters(direct: Mapping[str, Setting]) -> Iterator[inspect.Parameter]:
@@ -346,20 +333,11 @@ def _direct_parameters(direct: Mapping[str, Setting]) -> Iterator[inspect.Parame
         # A switch has both forms, so that the command line can override a recipe.
         flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
         metavar = METAVARS.get(getattr(kind, "__name__", ""))
+        limits = _limits(setting.info)
         option = typer.Option(
-            flags, help=setting.info.description, metavar=metavar, **_typer_limits(setting.info)
+            flags, help=setting.info.description, metavar=metavar, min=limits.get("ge"), max=limits.get("le")
         )
         yield _keyword(name, Annotated[Union[kind, None] if optional else kind, option], default)  # noqa: UP007
-
-
-def _typer_limits(info: FieldInfo) -> dict[str, Any]:
-    inclusive = {"ge": "min", "le": "max"}
-    return {
-        theirs: getattr(mark, ours)
-        for mark in info.metadata
-        for ours, theirs in inclusive.items()
-        if getattr(mark, ours, None) is not None
-    }
 
 
 def _model(

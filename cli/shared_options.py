@@ -31,7 +31,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunFolder = Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)]
 InputImages = Annotated[
     list[Path] | None,
-    typer.Option("--image", help="Input image. Repeat it for several, in the order of the request."),
+    typer.Option(
+        "--image", metavar="FILE", help="Input image. Repeat it for several, in the order of the request."
+    ),
 ]
 Runs = Annotated[
     list[Path], typer.Argument(help="Run folders (--out of `run`), or folders that contain run folders.")

@@ -1,8 +1,8 @@
 """Checks that a service answers like the published ones: health, text-to-image, edit, repeatability.
 
 All requests bypass the service's cache (Cache-Control: no-cache), since a cached answer always equals itself.
-A service that can only edit, or only generate from text, is fine: a route that it does not offer is reported
-and not counted as a failure. Nothing of the service itself is imported, so any service can be checked.
+Requests are sent as by the generator `http:URL`, so any service with /edit can be checked. One that can only
+edit, or only generate from text, is fine: the other request is reported as not offered, and no failure.
 """
 
 from __future__ import annotations
@@ -13,63 +13,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ..backend.core.errors import GeneratorError, InterleaveError, PictureError
+from ..backend.core.errors import GeneratorError, InterleaveError
 from ..backend.core.pictures import MAX_PIXELS, Picture
+from ..backend.core.remote.balanced import Unanswered
 from ..backend.core.remote.call import RemoteCall
 from ..backend.core.remote.server import RemoteServer
+from ..backend.models.generators.http_service import EditAnswer
+from ..backend.models.generators.service_client import (
+    MAX_ANSWER_BYTES,
+    MAX_GREETING_BYTES,
+    ServiceQuery,
+    ServiceRefused,
+    asked,
+    decoded,
+    late_error,
+    read_answer,
+)
 
-
-class ServiceReply(BaseModel):
-    """The part of an answer of /edit and /generate that is evaluated. Other keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    success: bool = False
-    image: str | None = None
-    edited_image: str | None = None
-    error: str | None = None
-
-    @property
-    def picture(self) -> str | None:
-        """The image in base64, from either of the published field names."""
-        return self.edited_image or self.image
-
-
-def photograph_like(size: tuple[int, int], seed: int = 0) -> Picture:
-    """Return an image that compresses like a photograph: soft shapes under fine noise.
-
-    The same size (width, height) and seed give the same image.
-    """
-    import numpy
-
-    width, height = size
-    random = numpy.random.default_rng(seed)
-    coarse = random.integers(0, 256, (max(2, height // 64), max(2, width // 64), 3), dtype=numpy.uint8)
-    soft = Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
-    noise = random.normal(0.0, 3.0, (height, width, 3))
-    return Picture(Image.fromarray(numpy.clip(numpy.asarray(soft) + noise, 0, 255).astype(numpy.uint8)))
-
-
-def body_of(prompt: str, seed: int, source: str | None, **settings: Any) -> dict[str, Any]:
-    """Return the JSON body of an /edit request.
-
-    Args:
-        prompt: The prompt.
-        seed: The seed.
-        source: Source image in base64. None generates from text.
-        **settings: Other fields. None leaves a field to the service.
-    """
-    given = {name: value for name, value in settings.items() if value is not None}
-    return {"image": source, "prompt": prompt, "seed": seed} | given
-
-
-MAX_ANSWER_BYTES = 128 * 1024 * 1024
-MAX_HEALTH_BYTES = 1024 * 1024
 HEALTH_SECONDS = 10.0
-NO_CACHE = {"Cache-Control": "no-cache"}
-SOURCE_SEED = 1
+PROMPT, SEED = "a red boat on a calm sea", 7
 NEEDS_ANOTHER_ROUTE = (400, 404, 405, 422, 501)
 
 
@@ -106,28 +70,18 @@ class CheckResult:
 class CheckSettings:
     """What the check requests. `size` is (width, height) of the edited and the requested images."""
 
-    prompt: str = "a red boat on a calm sea"
     size: tuple[int, int] = (512, 512)
-    seed: int = 7
     model: str | None = None
     timeout: float = 300.0
-
-
-class NoImageInReply(Exception):
-    """The service answered, but not with an image."""
-
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"HTTP {status}: {said}" if status != 200 else said)
-        self.status = status
 
 
 class ServiceCheck:
     """Checks the service at `url`, with the API key `key`. Requests are sent one after another."""
 
-    def __init__(self, url: str, key: str | None, asked: CheckSettings) -> None:
+    def __init__(self, url: str, key: str | None, settings: CheckSettings) -> None:
         self._server = RemoteServer(url.rstrip("/"), key, GeneratorError)
-        self._server.headers = NO_CACHE
-        self._asked = asked
+        self._server.headers = {"Cache-Control": "no-cache"}
+        self._settings = settings
 
     def findings(self) -> Iterator[CheckResult]:
         """Yield the results as they are found. Ends early if the service does not answer."""
@@ -135,122 +89,84 @@ class ServiceCheck:
         yield health
         if health.right is False:
             return
-        source = photograph_like(self._asked.size, SOURCE_SEED)
-        kinds = (("text", None), ("edit", source))
-        found = [self._drawn(name, image) for name, image in kinds]
-        for finding, _ in found:
-            yield finding
-        pair = next(
-            ((kinds[at][1], first) for at, (_, first) in reversed(list(enumerate(found))) if first), None
-        )
-        if pair is None:
-            yield CheckResult(
-                "draws", False, 0.0, "The service generated neither from text nor from an image."
-            )
+        gradient = Picture(Image.linear_gradient("L").convert("RGB").resize(self._settings.size))
+        first: tuple[Picture | None, Picture] | None = None
+        for name, source in (("text", None), ("edit", gradient)):
+            found, picture = self._drawn(name, source)
+            yield found
+            first = first if picture is None else (source, picture)
+        if first is None:
+            yield CheckResult("draws", False, 0.0, "The service generated no image.")
             return
-        yield self._equal_twice(*pair)
+        found, again = self._drawn("again", first[0])
+        if again is None:
+            yield CheckResult("again", False, found.seconds, found.said)
+        else:
+            said = "identical pixels" if again == first[1] else "different pixels for the same seed"
+            yield CheckResult("again", again == first[1], found.seconds, f"{said} ({again.digest[:12]})")
 
     def _health(self) -> CheckResult:
         begun = time.monotonic()
         try:
-            status, body = self._ask("GET", "/health", MAX_HEALTH_BYTES, HEALTH_SECONDS)
+            body = self._ask(ServiceQuery("GET", "/health", MAX_GREETING_BYTES), HEALTH_SECONDS)
+            health = read_answer(Health, body, f"{self._server.url}/health", self._server, "its health")
+        except ServiceRefused as error:
+            missing = None if error.status == 404 else False
+            return CheckResult("health", missing, time.monotonic() - begun, str(error))
         except InterleaveError as error:
             return CheckResult("health", False, time.monotonic() - begun, str(error))
-        took = time.monotonic() - begun
-        if status == 404:
-            return CheckResult("health", None, took, "The service has no route /health.")
-        try:
-            health = Health.model_validate_json(body)
-        except ValidationError:
-            return CheckResult("health", False, took, f"HTTP {status}: {self._server.quote(body)}")
-        reported = [health.status, health.identity and f"identity {health.identity}"]
-        reported += [
-            f"{name} {value}"
-            for name, value in (("models", health.models), ("workers", health.workers))
-            if value
-        ]
-        ready = status == 200 and health.gpu_manager_ready is not False
-        return CheckResult(
-            "health", ready, took, self._server.quote(", ".join(part for part in reported if part))
-        )
+        named = {"identity": health.identity, "models": health.models, "workers": health.workers}
+        said = ", ".join([health.status, *(f"{name} {value}" for name, value in named.items() if value)])
+        ready = health.gpu_manager_ready is not False
+        return CheckResult("health", ready, time.monotonic() - begun, self._server.quote(said))
 
     def _drawn(self, name: str, source: Picture | None) -> tuple[CheckResult, Picture | None]:
+        """Return the result of generating an image, and the image."""
         begun = time.monotonic()
         try:
             picture = self._draw(source)
-        except NoImageInReply as refusal:
-            one_way = refusal.status in NEEDS_ANOTHER_ROUTE
-            what = "Not offered" if one_way else "Failed"
-            return CheckResult(
-                name, None if one_way else False, time.monotonic() - begun, f"{what}: {refusal}"
-            ), None
+        except ServiceRefused as error:
+            one_way = error.status in NEEDS_ANOTHER_ROUTE
+            said = f"{'Not offered' if one_way else 'Failed'}: {error.message}"
+            return CheckResult(name, None if one_way else False, time.monotonic() - begun, said), None
         except InterleaveError as error:
             return CheckResult(name, False, time.monotonic() - begun, str(error)), None
-        took = time.monotonic() - begun
-        return CheckResult(
-            name, True, took, f"{picture.size[0]}x{picture.size[1]}, {picture.digest[:12]}"
-        ), picture
-
-    def _equal_twice(self, source: Picture | None, first: Picture) -> CheckResult:
-        begun = time.monotonic()
-        try:
-            again = self._draw(source)
-        except (NoImageInReply, InterleaveError) as error:
-            return CheckResult("again", False, time.monotonic() - begun, str(error))
-        equal = again == first
-        said = "identical pixels" if equal else f"different pixels for the same seed ({again.digest[:12]})"
-        return CheckResult("again", equal, time.monotonic() - begun, said)
+        said = f"{picture.size[0]}x{picture.size[1]}, {picture.digest[:12]}"
+        return CheckResult(name, True, time.monotonic() - begun, said), picture
 
     def _draw(self, source: Picture | None) -> Picture:
-        """Return one image from /edit, or from /generate if /edit needs a source image.
+        """Return one image of /edit.
 
         Raises:
-            NoImageInReply: The service did not return an image.
+            ServiceRefused: The service rejected the request.
             GeneratorError: The service does not answer, or its image is invalid.
         """
-        asked, encoded = self._asked, source.base64_png() if source else None
-        width, height = asked.size
-        body = body_of(asked.prompt, asked.seed, encoded, width=width, height=height, model=asked.model)
-        status, data = self._ask("POST", "/edit", MAX_ANSWER_BYTES, asked.timeout, body)
-        if source is None and status in NEEDS_ANOTHER_ROUTE:
-            refused = status, data
-            status, data = self._ask("POST", "/generate", MAX_ANSWER_BYTES, asked.timeout, body)
-            if status in (404, 405):
-                status, data = refused
-        try:
-            drawn = ServiceReply.model_validate_json(data)
-        except ValidationError as error:
-            raise NoImageInReply(status, self._server.quote(data)) from error
-        if status != 200 or not drawn.success or not drawn.picture:
-            raise NoImageInReply(status, self._server.quote(drawn.error or data))
-        try:
-            return Picture.from_base64(drawn.picture, "The image", MAX_PIXELS)
-        except PictureError as error:
-            raise GeneratorError(error.message, error.hint) from error
+        settings = self._settings
+        width, height = settings.size
+        body = {
+            "image": source.base64_png() if source else None,
+            "prompt": PROMPT,
+            "seed": SEED,
+            "width": width,
+            "height": height,
+            **({"model": settings.model} if settings.model else {}),
+        }
+        data = self._ask(ServiceQuery("POST", "/edit", MAX_ANSWER_BYTES, body), settings.timeout)
+        drawn = read_answer(EditAnswer, data, f"{self._server.url}/edit", self._server, "an image")
+        if not drawn.success or not drawn.edited_image:
+            raise GeneratorError(self._server.quote(drawn.error or data))
+        return decoded(drawn.edited_image, self._server, MAX_PIXELS)
 
-    def _ask(
-        self, method: str, path: str, limit: int, seconds: float, body: dict[str, Any] | None = None
-    ) -> tuple[int, bytes]:
-        """Return status and body of an answer.
+    def _ask(self, question: ServiceQuery, seconds: float) -> bytes:
+        """Return the body of an answer.
 
         Raises:
+            ServiceRefused: The service rejected the request.
             GeneratorError: The service does not answer.
         """
-        import httpx
-
         call = RemoteCall(seconds)
-        where = f"{method} {self._server.url}{path}"
-        late = GeneratorError(f"{where} did not answer within {seconds:g} s.")
-
-        def ask(_: Any) -> tuple[int, bytes]:
-            with self._server.faults():
-                try:
-                    with self._server.answer(call, method, path, seconds, body) as response:
-                        return response.status_code, self._server.whole(response, limit)
-                except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
-                    said = self._server.quote(f"{type(error).__name__}: {error}")
-                    raise GeneratorError(
-                        f"{where} failed: {said}.", "Check that the service is running."
-                    ) from error
-
-        return call.carry_out(ask, None, late)
+        late = late_error(f"{question.method} {self._server.url}{question.path}", seconds)
+        try:
+            return call.carry_out(lambda _: asked(self._server, call, question, seconds), None, late)
+        except Unanswered as error:
+            raise error.error from None

@@ -13,7 +13,7 @@ import logging
 import math
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -25,7 +25,6 @@ from .pool import Busy, GeneratedImage, ImageRequest, ModelInfo, Pool, ServiceEr
 from .settings import MIB, ServiceSettings
 
 LOG = logging.getLogger("interleave_thinker.service")
-RECENT = 12
 ENTRY_BYTES = 1024
 """Approximate size of a cached image in addition to its file, in bytes."""
 CLOSING_SECONDS = 5.0
@@ -179,7 +178,6 @@ class Front:
         places: The queue of each model: what its workers generate now, and `queue` further requests.
         clients: The concurrent requests of each client.
         kept: Finished images of requests with a seed, by the digest of the request.
-        recent: The keys of the last cached images, newest first.
         closing: Whether no further requests are admitted.
     """
 
@@ -192,7 +190,6 @@ class Front:
         )
         self.metrics = Metrics(pool)
         self.held = HeldMemory()
-        self.recent: deque[str] = deque(maxlen=RECENT)
         self.closing = False
         self._seconds: dict[str, float] = {}
 
@@ -234,7 +231,6 @@ class Front:
             drawn = await self._drawn(request, deadline)
             if seeded:
                 self.kept.put(request.key, drawn)
-                self.recent.appendleft(request.key)
         self.metrics.sent.inc(len(drawn.image))
         return drawn
 

@@ -26,7 +26,7 @@ from typing import Any
 from ..backend.core.errors import SettingsError
 from ..backend.core.remote.addresses import ADDRESS_HINT, THIS_MACHINE, check_ray_address
 from .pool import Drawer, OpenDrawer
-from .ray_pool import RayPool, deployment_name, many_models_replica, model_replica, reason_of
+from .ray_pool import RayPool, deployment_name, model_replica, reason_of
 from .settings import HERE, ClusterSettings, ModelSettings, ServiceSettings
 
 APP_NAME = "interleave-thinker"
@@ -39,6 +39,8 @@ STORE_BYTES = 256 * 1024 * 1024
 ROOM_ABOVE = 64
 """Requests that Serve accepts beyond the app's own queue, so that the app rejects first."""
 BUSY_SECONDS = 5.0
+UPSCALE_SECONDS, DOWNSCALE_SECONDS = 5.0, 60.0
+"""Seconds of higher and of lower load before the number of replicas follows."""
 PORT_SECONDS = 20.0
 """Seconds until the proxies of a deployed service listen."""
 
@@ -58,7 +60,7 @@ class Service:
         from ray.serve import RunTarget  # pyright: ignore[reportMissingImports]
 
         serve.start(proxy_location="Disabled")
-        nodes = dict(self._model_nodes())
+        nodes = self._model_nodes()
         together: Any = serve.deployment(_models_class(), name="models", ray_actor_options={"num_cpus": 0})
         target = RunTarget(together.bind(nodes), name=APP_NAME, route_prefix=None)
         serve.run_many([target], wait_for_applications_running=False)
@@ -105,7 +107,6 @@ class Service:
         from ray import serve  # pyright: ignore[reportMissingImports]
         from ray.serve.config import BackpressureConfig  # pyright: ignore[reportMissingImports]
 
-        handles = {name: node for name, node in self._model_nodes()}
         most = ROOM_ABOVE + self.settings.queue * max(1, len(self.models))
         ingress: Any = serve.deployment(
             serve.ingress()(_app_class()),
@@ -118,60 +119,48 @@ class Service:
             graceful_shutdown_timeout_s=self.settings.grace,
         )
         keyed = bool(os.environ.get(self.settings.key_env))
-        return ingress.bind(handles, list(self.models), self.settings, keyed)
+        return ingress.bind(self._model_nodes(), list(self.models), self.settings, keyed)
 
-    def _model_nodes(self) -> list[tuple[str, Any]]:
+    def _model_nodes(self) -> dict[str, Any]:
         from ray import serve  # pyright: ignore[reportMissingImports]
 
-        settings, cluster = self.settings, self.cluster
-        if cluster.models_each is not None:
-            devices = max(len(model.devices) for model in self.models)
-            kind = many_models_replica(cluster.models_each)
-            options = self._options(devices, self._gpus(self.models), batch=1)
-            deployment: Any = serve.deployment(kind, name=deployment_name(""), **options)
-            models = {one.name: one for one in self.models}
-            return [("", deployment.bind(self.open_drawer, models, self._device(self.models)))]
-        nodes = []
+        kind = model_replica(self.settings.batch, self.settings.batch_wait / 1000)
+        nodes: dict[str, Any] = {}
         for model in self.models:
-            kind = model_replica(settings.batch, settings.batch_wait / 1000)
-            options = self._options(len(model.devices), self._gpus([model]), settings.batch)
-            one: Any = serve.deployment(kind, name=deployment_name(model.name), **options)
-            nodes.append((model.name, one.bind(self.open_drawer, model, self._device([model]))))
+            one: Any = serve.deployment(kind, name=deployment_name(model.name), **self._options(model))
+            # A replica sees no other GPU than its own.
+            device = "cuda" if self._gpus(model) else model.devices[0]
+            nodes[model.name] = one.bind(self.open_drawer, model, device)
         return nodes
 
-    def _options(self, devices: int, gpus: float, batch: int) -> dict[str, Any]:
+    def _options(self, model: ModelSettings) -> dict[str, Any]:
         from ray.serve.config import AutoscalingConfig  # pyright: ignore[reportMissingImports]
 
-        cluster = self.cluster
+        cluster, batch = self.cluster, self.settings.batch
         options: dict[str, Any] = {
-            "ray_actor_options": {"num_cpus": cluster.replica_cpus, "num_gpus": gpus},
+            "ray_actor_options": {"num_cpus": cluster.replica_cpus, "num_gpus": self._gpus(model)},
             # One batch is processed while the next one is on its way.
             "max_ongoing_requests": 2 * batch,
             "max_queued_requests": self.settings.queue + ROOM_ABOVE,
             "graceful_shutdown_timeout_s": self.settings.grace,
         }
         if cluster.max_replicas is None:
-            return options | {"num_replicas": max(devices, cluster.min_replicas)}
+            return options | {"num_replicas": max(len(model.devices), cluster.min_replicas)}
         scaling = AutoscalingConfig(
             min_replicas=cluster.min_replicas,
             max_replicas=cluster.max_replicas,
-            target_ongoing_requests=cluster.target_ongoing or 2.0 * batch,
-            upscale_delay_s=cluster.upscale_seconds,
-            downscale_delay_s=cluster.downscale_seconds,
+            target_ongoing_requests=2.0 * batch,
+            upscale_delay_s=UPSCALE_SECONDS,
+            downscale_delay_s=DOWNSCALE_SECONDS,
             metrics_interval_s=1.0,
             look_back_period_s=5.0,
         )
         return options | {"autoscaling_config": scaling}
 
-    def _gpus(self, models: Sequence[ModelSettings]) -> float:
+    def _gpus(self, model: ModelSettings) -> float:
         if self.cluster.replica_gpus is not None:
             return self.cluster.replica_gpus
-        return float(any(one.startswith("cuda") for model in models for one in model.devices))
-
-    def _device(self, models: Sequence[ModelSettings]) -> str:
-        """Return the device of a replica. Its own GPU is the only one that it sees."""
-        first = models[0].devices[0]
-        return "cuda" if self._gpus(models) else first
+        return float(any(one.startswith("cuda") for one in model.devices))
 
 
 def serve_on_ray(address: str, service: Service, log: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""The pool on a cluster: replicas of Ray Serve with one model each or several in turns.
+"""The pool on a cluster: replicas of Ray Serve with one model each.
 
 Serve places replicas, restarts dead ones, queues requests and chooses the replica. Only requests that this
 app has handed over are counted here. The number of replicas is requested from Serve's controller once a
@@ -126,35 +126,6 @@ def model_replica(batch: int, batch_wait: float) -> type:
     return ModelReplica
 
 
-def many_models_replica(at_once: int) -> type:
-    """Return the class of a deployment whose replicas load the requested model and keep `at_once` of them."""
-    from ray import serve  # pyright: ignore[reportMissingImports]
-
-    class ManyModelsReplica:
-        def __init__(self, open_drawer: OpenDrawer, models: Mapping[str, ModelSettings], device: str) -> None:
-            self._open_drawer, self._models, self._device = open_drawer, models, device
-            self._loader = ThreadPoolExecutor(1, thread_name_prefix="interleave-load")
-
-        @serve.multiplexed(max_num_models_per_replica=at_once)
-        async def loaded(self, name: str) -> OneModel:
-            loop = asyncio.get_running_loop()
-            given = (self._open_drawer, self._models[name], self._device, *place_of_replica())
-            return await loop.run_in_executor(self._loader, OneModel, *given)
-
-        async def _named(self) -> OneModel:
-            load: Any = self.loaded
-            return await load(serve.get_multiplexed_model_id())
-
-        async def info(self) -> ModelInfo:
-            return (await self._named()).info
-
-        async def draw(self, request: ImageRequest) -> Answer:
-            model = await self._named()
-            return (await model.draw([request]))[0]
-
-    return ManyModelsReplica
-
-
 LOG = logging.getLogger("interleave_thinker.service")
 LOOKED_EVERY = 1.0
 MAX_ATTEMPTS = 2
@@ -170,7 +141,7 @@ class RayPool:
 
     Args:
         models: The models.
-        handles: Handles by model name, or a single one named "" for all models (multiplexed).
+        handles: Handles by model name.
         settings: Settings of the service.
         app_name: Serve's name of the application.
 
@@ -212,7 +183,7 @@ class RayPool:
         """Implements `Pool.draw`."""
         if request.model not in self._models:
             raise UnknownModel(f"The model {request.model[:100]!r} is not served.")
-        if failed := self._failed.get(request.model, self._failed.get("", "")):
+        if failed := self._failed.get(request.model):
             raise Busy(f"No worker of {request.model!r} is alive: {failed}")
         began = time.monotonic()
         self._at_work[request.model] += 1
@@ -237,7 +208,7 @@ class RayPool:
             RayServeException,
         )
 
-        response = self._handle(request.model).draw.remote(request)
+        response = self._handles[request.model].draw.remote(request)
         try:
             outcome, info = await asyncio.wait_for(_result(response), max(0.0, deadline - time.monotonic()))
         except (asyncio.TimeoutError, asyncio.CancelledError) as ended:
@@ -260,10 +231,6 @@ class RayPool:
         self._infos[request.model] = info
         return outcome
 
-    def _handle(self, model: str) -> Any:
-        own = self._handles.get(model)
-        return own if own is not None else self._handles[""].options(multiplexed_model_id=model)
-
     def models(self) -> Sequence[ModelInfo]:
         """Implements `Pool.models`."""
         return list(self._infos.values())
@@ -273,14 +240,13 @@ class RayPool:
 
         Serve shows their names only in its own status.
         """
-        found: list[WorkerState] = []
-        for name, replicas in self._replicas.items():
-            shown = name or ",".join(self._models)
-            late = "; ".join(text for model, text in self.not_loaded.items() if name in (model, ""))
-            for number, (phase, reason) in enumerate(replicas):
-                reason = reason or late
-                found.append(WorkerState(f"{name or 'any'}-{number}", shown, "ray", phase, reason=reason))
-        return found
+        return [
+            WorkerState(
+                f"{name}-{number}", name, "ray", phase, reason=reason or self.not_loaded.get(name, "")
+            )
+            for name, replicas in self._replicas.items()
+            for number, (phase, reason) in enumerate(replicas)
+        ]
 
     def hopeless(self) -> str:
         """Return why no model can ever be loaded, or an empty text."""
@@ -294,9 +260,8 @@ class RayPool:
 
     def capacity(self, model: str) -> int:
         """Implements `Pool.capacity`."""
-        replicas = self._replicas.get(model if model in self._handles else "", [])
-        batch = self._settings.batch if model in self._handles else 1
-        return batch * sum(phase == "alive" for phase, _ in replicas)
+        replicas = self._replicas.get(model, [])
+        return self._settings.batch * sum(phase == "alive" for phase, _ in replicas)
 
     async def _look_after(self) -> None:
         loop = asyncio.get_running_loop()
@@ -326,25 +291,18 @@ class RayPool:
         return found
 
     async def _learn_of_models(self) -> None:
-        """Get the ModelInfo of every model, once a replica has loaded it.
+        """Get the ModelInfo of every model, once a replica has loaded it."""
+        await asyncio.gather(*map(self._learn_of, self._models))
 
-        Models with their own replicas are queried concurrently. Models that share replicas are queried one
-        after another, since each would evict the one before.
-        """
-        own = [[name] for name in self._models if name in self._handles]
-        shared = [name for name in self._models if name not in self._handles]
-        await asyncio.gather(*(self._learn_of(names) for names in (*own, shared)))
-
-    async def _learn_of(self, names: list[str]) -> None:
-        while waiting := [name for name in names if not self._infos[name].identity]:
-            for name in waiting:
-                await self._learn_of_one(name)
+    async def _learn_of(self, name: str) -> None:
+        while not self._infos[name].identity:
+            await self._learn_of_one(name)
             await asyncio.sleep(LOOKED_EVERY)
 
     async def _learn_of_one(self, name: str) -> None:
         longest = self._settings.load_timeout
         try:
-            response = self._handle(name).info.remote()
+            response = self._handles[name].info.remote()
             try:
                 self._infos[name] = await asyncio.wait_for(_result(response), longest)
             except (asyncio.TimeoutError, asyncio.CancelledError):
@@ -369,5 +327,5 @@ async def _result(response: Any) -> Any:
 
 
 def deployment_name(model: str) -> str:
-    """Return Serve's name of a model's deployment, or of the shared one for an empty name."""
-    return f"model-{model}" if model else "any-model"
+    """Return Serve's name of a model's deployment."""
+    return f"model-{model}"

@@ -15,7 +15,7 @@ from typing_extensions import Self
 from ..backend.core.errors import SettingsError, first_fault
 from ..backend.core.files.bounded_reader import bounded_loader, load_yaml, read_bytes
 from ..backend.core.remote.addresses import DEFAULT_PORT
-from ..backend.core.types.values import DIRECT
+from ..backend.core.types.values import option, setting
 
 HERE = "local"
 """Address that starts Ray on this machine."""
@@ -26,47 +26,18 @@ class ClusterSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    min_replicas: int = Field(default=1, ge=1, le=1000, description="Minimum number of replicas of a model.")
-    max_replicas: int | None = Field(
-        default=None,
-        ge=1,
-        le=1000,
-        description="Maximum number of replicas of a model under load. Empty: always one per device.",
+    min_replicas: int = setting("Minimum number of replicas of a model.", 1, ge=1, le=1000)
+    max_replicas: int | None = setting(
+        "Maximum number of replicas of a model under load. Empty: always one per device.", ge=1, le=1000
     )
-    target_ongoing: float | None = Field(
-        default=None,
-        gt=0,
-        le=10_000,
-        description="Concurrent requests per replica above which replicas are added. Empty: twice the batch "
-        "size.",
-    )
-    upscale_seconds: float = Field(
-        default=5.0, ge=0, le=3600, description="Seconds of higher load before replicas are added."
-    )
-    downscale_seconds: float = Field(
-        default=60.0, ge=0, le=86_400, description="Seconds of lower load before replicas are removed."
-    )
-    replica_gpus: float | None = Field(
-        default=None,
+    replica_gpus: float | None = setting(
+        "GPUs per replica, possibly a fraction. Empty: 1 if the model's devices are GPUs, otherwise 0.",
         ge=0,
         le=64,
-        description="GPUs per replica, possibly a fraction. "
-        "Empty: 1 if the model's devices are GPUs, otherwise 0.",
     )
-    replica_cpus: float = Field(default=1.0, ge=0, le=1000, description="CPUs per replica.")
-    models_each: int | None = Field(
-        default=None,
-        ge=1,
-        le=64,
-        description="Let every replica serve all models and keep this many loaded, evicting "
-        "the least recently used; for more models than GPUs. "
-        "Empty: one model per replica.",
-    )
-    app_replicas: int = Field(
-        default=1,
-        ge=1,
-        le=64,
-        description="Processes that handle HTTP. Each has its own cache of images.",
+    replica_cpus: float = setting("CPUs per replica.", 1.0, ge=0, le=1000)
+    app_replicas: int = setting(
+        "Processes that handle HTTP. Each has its own cache of images.", 1, ge=1, le=64
     )
 
     @model_validator(mode="after")
@@ -102,108 +73,59 @@ class ServiceSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    host: str = Field(
-        default="127.0.0.1",
-        description="Address to listen on. Addresses other than this machine's own need a key (--key-env) "
-        "or --open.",
-        json_schema_extra=DIRECT,
+    host: str = option(
+        "Address to listen on. Addresses other than this machine's own need a key (--key-env) or --open.",
+        "127.0.0.1",
     )
-    port: int = Field(
-        default=DEFAULT_PORT,
-        ge=0,
-        le=65535,
-        description="Port to listen on; 0 chooses a free one.",
-        json_schema_extra=DIRECT,
-    )
-    queue: int = Field(
-        default=100,
-        ge=1,
-        le=100_000,
-        description="Maximum number of waiting requests per model.",
-        json_schema_extra=DIRECT,
-    )
-    batch: int = Field(
-        default=1,
+    port: int = option("Port to listen on; 0 chooses a free one.", DEFAULT_PORT, ge=0, le=65535)
+    queue: int = option("Maximum number of waiting requests per model.", 100, ge=1, le=100_000)
+    batch: int = option(
+        "Maximum number of requests in one call, for models that support it. Values above 1 "
+        "change the rounding of images, so they are part of the service's identity.",
+        1,
         ge=1,
         le=64,
-        description="Maximum number of requests in one call, for models that support it. Values above 1 "
-        "change the rounding of images, so they are part of the service's identity.",
-        json_schema_extra=DIRECT,
     )
-    batch_wait: float = Field(
-        default=20.0,
-        ge=0.0,
-        le=10_000.0,
-        description="Milliseconds that a request waits for others to share its call.",
+    batch_wait: float = setting(
+        "Milliseconds that a request waits for others to share its call.", 20.0, ge=0.0, le=10_000.0
     )
-    patience: float = Field(
-        default=20.0,
+    patience: float = setting(
+        "Seconds that a request waits for space in a full queue before it is rejected with 503.",
+        20.0,
         ge=0.0,
         le=3600.0,
-        description="Seconds that a request waits for space in a full queue before it is rejected with 503.",
     )
-    timeout: float = Field(
-        default=300.0,
-        gt=0.0,
-        le=86_400.0,
-        description="Seconds until an unfinished request is answered with 504.",
-        json_schema_extra=DIRECT,
+    timeout: float = option(
+        "Seconds until an unfinished request is answered with 504.", 300.0, gt=0.0, le=86_400.0
     )
-    load_timeout: float = Field(
-        default=1800.0,
-        gt=0.0,
-        le=86_400.0,
-        description="Seconds until a worker whose model is not loaded is restarted.",
+    load_timeout: float = setting(
+        "Seconds until a worker whose model is not loaded is restarted.", 1800.0, gt=0.0, le=86_400.0
     )
-    keep: int = Field(
-        default=512,
-        ge=0,
-        le=1_000_000,
-        description="Size of the image cache in MiB. Equal requests are answered from it.",
+    keep: int = setting(
+        "Size of the image cache in MiB. Equal requests are answered from it.", 512, ge=0, le=1_000_000
     )
-    per_client: int = Field(
-        default=32, ge=1, le=100_000, description="Maximum number of concurrent requests per client."
+    per_client: int = setting("Maximum number of concurrent requests per client.", 32, ge=1, le=100_000)
+    key_env: str = option(
+        "Environment variable with the API key that clients must send (Authorization: Bearer KEY).",
+        DEFAULT_KEY_VARIABLE,
     )
-    key_env: str = Field(
-        default=DEFAULT_KEY_VARIABLE,
-        description="Environment variable with the API key that clients must send (Authorization: Bearer "
-        "KEY).",
-        json_schema_extra=DIRECT,
+    open: bool = option("Allow listening on a network address without an API key.", False)
+    log_prompts: bool = setting("Log prompts.", False)
+    grace: float = setting("Seconds to finish current requests on shutdown.", 60.0, ge=0.0, le=3600.0)
+    published_ports: bool = option(
+        "Also listen on the ports of the published services, one per model.", False
     )
-    open: bool = Field(
-        default=False,
-        description="Allow listening on a network address without an API key.",
-        json_schema_extra=DIRECT,
-    )
-    echo: bool = Field(
-        default=False, description="Return source images in answers, as the published services do."
-    )
-    log_prompts: bool = Field(default=False, description="Log prompts.")
-    grace: float = Field(
-        default=60.0, ge=0.0, le=3600.0, description="Seconds to finish current requests on shutdown."
-    )
-    published_ports: bool = Field(
-        default=False,
-        description="Also listen on the ports of the published services, one per model.",
-        json_schema_extra=DIRECT,
-    )
-    certificate: str | None = Field(default=None, description="TLS certificate (PEM file).")
-    certificate_key: str | None = Field(
-        default=None, description="Private key of the certificate (PEM file)."
-    )
-    max_body: int = Field(default=64, ge=1, le=1024, description="Maximum size of a request body in MiB.")
-    body_seconds: float = Field(
-        default=30.0, gt=0.0, le=3600.0, description="Maximum seconds to receive a request body."
-    )
-    header_seconds: float = Field(
-        default=10.0, gt=0.0, le=3600.0, description="Maximum seconds to receive a request header."
-    )
-    connections: int = Field(
-        default=2000,
+    certificate: str | None = setting("TLS certificate (PEM file).")
+    certificate_key: str | None = setting("Private key of the certificate (PEM file).")
+    max_body: int = setting("Maximum size of a request body in MiB.", 64, ge=1, le=1024)
+    body_seconds: float = setting("Maximum seconds to receive a request body.", 30.0, gt=0.0, le=3600.0)
+    header_seconds: float = setting("Maximum seconds to receive a request header.", 10.0, gt=0.0, le=3600.0)
+    connections: int = setting(
+        "Maximum number of concurrent connections, "
+        "limited to half of the open files that the system allows. Above it, requests get 503.",
+        2000,
         ge=1,
         le=100_000,
-        description="Maximum number of concurrent connections, "
-        "limited to half of the open files that the system allows. Above it, requests get 503.",
     )
 
 

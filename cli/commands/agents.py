@@ -13,6 +13,7 @@ from ...backend.core.prompts.agent_card import Role
 from ...backend.core.prompts.importer import import_beside, store_beside
 from ...backend.core.prompts.prompt_set import named_prompt_set
 from ...backend.core.shown_text import shown_text
+from ...backend.core.types import Attempt, RunSettings
 from ...backend.output.report.run_report import reasoning_shown
 from ...backend.pipeline.plan_file import read_plan_and_request
 from ...backend.pipeline.prepared import read_picture, read_request, read_text
@@ -141,7 +142,8 @@ def judge(
         print(verdict.model_dump_json())
     else:
         view = Lines()
-        view.say(f"Verdict: {verdict_text(verdict)}", "bold")
+        judged = Attempt(prompt=original, seed=0, image=second, verdict=verdict)
+        view.say(f"Verdict: {verdict_text(judged, RunSettings())}", "bold")
         if verdict.reasoning:
             view.say(reasoning_shown(verdict))
         if verdict.success is not True and verdict.refined_prompt:

@@ -6,15 +6,15 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...backend.core.errors import SettingsError
-from ...backend.core.machine.libraries import installed
-from ...backend.core.remote.api_keys import check_variable, read_key
-from ...backend.core.remote.own_servers import is_this_machine
+from ...backend.core.machine import libraries
 from ...backend.core.types import RunSettings
 from ...backend.models.chat import CHAT_BACKENDS
 from ...backend.models.generators import GENERATORS
@@ -25,6 +25,8 @@ from ..models import NONE, CriticOptions, GeneratorOptions, LocalOptions, Opener
 from ..run_request import check_words
 from ..settings import with_settings
 from .doctor import found_models
+from .run import STORIES
+from .serve import key_for
 
 if TYPE_CHECKING:
     from ...backend.core.seams.generator import Generator
@@ -48,7 +50,7 @@ def command(
     local: LocalOptions,
     runs: Annotated[
         Path, typer.Option(help="Folder of the stories, one run folder each. Existing ones are listed.")
-    ] = Path("interleave-stories"),
+    ] = STORIES,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
     ] = PORT,
@@ -67,13 +69,8 @@ def command(
     page offers the models named here, and the agents that `doctor` finds. Stop it with Ctrl-C; the stories
     stay in --runs, and an unfinished one continues.
     """
-    absent = [name for name in LIBRARIES if not installed(name)]
-    if absent:
-        raise SettingsError(
-            f"`app` needs {', '.join(absent)}, which is not installed.",
-            'Install it: pip install "interleave-thinker[app]"',
-        )
-    key = _key_for(host)
+    libraries.require(*LIBRARIES)
+    key = key_for(host, KEY, "app")
     models = OfferedModels(planning, judging, drawing, local)
     from ...service.settings import ServiceSettings
     from ...service.web.server import Work, run_service
@@ -96,20 +93,13 @@ def command(
     run_service(app, ServiceSettings(host=host, port=port, grace=GRACE), [port], ready, work)
 
 
-def _key_for(host: str) -> str | None:
-    """Return the key that requests need; None on this machine without one.
+@dataclass(frozen=True)
+class Opened:
+    """The models of a story. Critic and generator are opened when they are first needed, and kept."""
 
-    Raises:
-        SettingsError: The key is not valid, or the address needs one.
-    """
-    check_variable(KEY)
-    key = read_key(KEY)
-    if not is_this_machine(host) and not key:
-        raise SettingsError(
-            f"The app at {host} would be open to everyone on the network.",
-            f"Set the environment variable {KEY} to a key.",
-        )
-    return key
+    planner: Callable[[Callable[[str], None]], Planner]
+    critic: Callable[[], Critic | None]
+    generator: Callable[[], Generator]
 
 
 class OfferedModels:
@@ -126,10 +116,9 @@ class OfferedModels:
         local: LocalOptions,
     ) -> None:
         self.example = Example(request=DEMO_REQUEST, seed=DEMO_SEED)
-        self._named = planning, judging, drawing
+        self._named: dict[Role, Any] = {"planner": planning, "critic": judging, "generator": drawing}
         self._local = local
         self._last: tuple[Chosen, Opened] | None = None
-        named = {"planner": planning.planner, "critic": judging.critic, "generator": drawing.generator}
         # Wrong names and options are errors of the command, and not of the first story.
         accepted = CHAT_BACKENDS.option_names(with_role(planning.planner, "planner"))
         accepted |= GENERATORS.option_names(drawing.generator) | {"constrained_decoding"}
@@ -139,9 +128,9 @@ class OfferedModels:
             raise SettingsError(f"None of the selected models supports the setting {name!r}.", "Remove it.")
         agents = _found_agents()
         self._specs: dict[Role, list[str]] = {
-            "planner": _once(named["planner"], TINY_WORLD, *agents),
-            "critic": _once(named["critic"], TINY_WORLD, NONE, *agents),
-            "generator": _once(named["generator"], TINY_WORLD),
+            "planner": _once(planning.planner, TINY_WORLD, *agents),
+            "critic": _once(judging.critic, TINY_WORLD, NONE, *agents),
+            "generator": _once(drawing.generator, TINY_WORLD),
         }
 
     def offered(self) -> dict[Role, list[Offer]]:
@@ -172,17 +161,18 @@ class OfferedModels:
         """
         if self._last is None or self._last[0] != chosen:
             self._last = None
-            planning, judging, drawing = self._named
-            spec = self._spec("planner", chosen)
-            if spec != planning.planner:
-                planning = PlannerOptions(planner=spec)
-            spec = self._spec("critic", chosen)
-            if spec != judging.critic:
-                judging = CriticOptions(critic=spec)
-            spec = self._spec("generator", chosen)
-            if spec != drawing.generator:
-                drawing = GeneratorOptions(generator=spec)
-            self._last = chosen, Opened(Opener(self._local), planning, judging, drawing)
+            opener, options = Opener(self._local), {}
+            for role, named in self._named.items():
+                spec = self._spec(role, chosen)
+                options[role] = named if spec == getattr(named, role) else type(named)(**{role: spec})
+            self._last = (
+                chosen,
+                Opened(
+                    partial(opener.planner, options["planner"]),
+                    cache(partial(opener.critic, options["critic"])),
+                    cache(partial(opener.generator, options["generator"])),
+                ),
+            )
         return self._last[1]
 
     def _spec(self, role: Role, chosen: Chosen) -> str:
@@ -220,29 +210,3 @@ def _found_agents() -> list[str]:
     folders = [path for path in found["comfyui"] if (path / "config.json").is_file()]
     names = ["/".join(path.name.split("--")[1:]) for path in found["hub"]]
     return [f"transformers:{one}" for one in (*folders, *names)]
-
-
-class Opened:
-    """The models of a story, each opened when it is first needed and kept."""
-
-    def __init__(
-        self, opener: Opener, planning: PlannerOptions, judging: CriticOptions, drawing: GeneratorOptions
-    ) -> None:
-        self._opener = opener
-        self._options = planning, judging, drawing
-        self._critic: Critic | None = None
-        self._generator: Generator | None = None
-
-    def planner(self, on_part: Callable[[str], None]) -> Planner:
-        """Open the planner. Raises SettingsError and ChatError as `Opener.planner` does."""
-        return self._opener.planner(self._options[0], on_part)
-
-    def critic(self) -> Critic | None:
-        """Open the critic. Raises SettingsError and ChatError as `Opener.critic` does."""
-        self._critic = self._critic or self._opener.critic(self._options[1])
-        return self._critic
-
-    def generator(self) -> Generator:
-        """Open the generator. Raises SettingsError and GeneratorError as `Opener.generator` does."""
-        self._generator = self._generator or self._opener.generator(self._options[2])
-        return self._generator

@@ -20,9 +20,6 @@ def redraw(
     run: RunFolder,
     step: Annotated[int, typer.Option(min=1, help="Number of the step in the plan.")],
     prompt: Annotated[str, typer.Option(help="Prompt for the image. Default: the prompt of the step.")] = "",
-    attempt: Annotated[
-        int, typer.Option("--attempt", min=0, help="Use the prompt of this attempt (counted from 1) instead.")
-    ] = 0,
 ) -> None:
     """Request one more attempt at a step, with a new seed.
 
@@ -32,20 +29,8 @@ def redraw(
     """
     from ...backend.story.journal.choices import CHOICES, ask_redraw
 
-    if prompt.strip() and attempt:
-        raise SettingsError("--prompt and --attempt cannot be combined.", "Remove one of them.")
-    new_prompt = read_text("--prompt", prompt) if prompt.strip() else None
-    ask_redraw(run, step, new_prompt, _image_of(run, step, attempt) if attempt else None)
+    ask_redraw(run, step, read_text("--prompt", prompt) if prompt.strip() else None)
     typer.echo(f"Saved to {run / CHOICES}. Run the same command again to generate the image.")
-
-
-def _image_of(run: Path, step: int, attempt: int) -> str:
-    """Return the digest of the image of an attempt, counted from 1."""
-    from ...backend.output.feedback.log import Feedback
-    from ...backend.output.feedback.sft_rows import find_attempt
-    from ...backend.story.loop.replay import load_trajectory
-
-    return find_attempt(load_trajectory(run), Feedback(step=step, attempt=attempt - 1))[2].digest
 
 
 def approve(

@@ -2,8 +2,7 @@
 
 It only inspects: versions come from package metadata, models from local folders. Only torch and torchvision
 are imported, because their metadata does not tell whether they fit together. No model is loaded, downloaded
-or requested over the network. `--plan` estimates memory instead, and `--agent` loads one agent to show its
-device and settings.
+or requested over the network. `--plan` estimates memory instead.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ import json
 import os
 import platform
 import re
-import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,16 +48,12 @@ PURPOSES = {
 DEFAULT_AGENT = "qwen3-vl-8b"
 """The size of the published planner and critic."""
 TINY_PAGE = (96, 96)
-PORTS = tuple(range(8000, 8012))
-"""Default ports of the published services and of `serve` (8011)."""
-THIS_MACHINE = "127.0.0.1"
 GIB = 2**30
 HUB_MODELS = ("models--*Qwen3-VL*", "models--InterleaveThinker--*-8B")
 """Folders of agents in the hub's cache."""
 COMFYUI_DECODE = 2178 * 2
 """Bytes per pixel that ComfyUI keeps free before a VAE decodes in 16 bits (comfy/sd.py,
 VAE.memory_used_decode)."""
-CELL = 11
 
 
 def command(
@@ -90,13 +85,6 @@ def command(
     reserve: Annotated[
         float, typer.Option(min=0.0, max=1000.0, help="With --plan: VRAM in GB that other programs use.")
     ] = 0.0,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            help="Load this agent instead, such as transformers:FOLDER, and show its device, training "
-            "and decoding settings."
-        ),
-    ] = None,
 ) -> None:
     """Show the installed packages, the device, the models that were found, and what is missing.
 
@@ -104,9 +92,6 @@ def command(
     precisions of agents and image model fit into how much VRAM, and when models have to be moved between VRAM
     and RAM.
     """
-    if agent is not None:
-        _show_agent(agent, as_json)
-        return
     if plan is not None:
         _plan(plan, planner, critic, size, reserve, as_json)
         return
@@ -132,8 +117,6 @@ def _report() -> tuple[dict[str, Any], bool]:
         "interleave_thinker": __version__,
         "packages": {name: libraries.installed(name) or None for name in PACKAGES},
         "device": _device(),
-        "cards": gpus(),
-        "free_ports": free_ports(),
         "models": {place: [str(path) for path in found] for place, found in models.items()},
         "trained": cards,
     }
@@ -150,9 +133,6 @@ def _show(report: dict[str, Any]) -> None:
     view.say("Packages", "bold")
     for name, version in report["packages"].items():
         view.say(f"  {name} {version or 'missing'}", "" if version else "yellow")
-    view.say("GPUs and ports for a service", "bold")
-    for line in place_lines(report):
-        view.say(f"  {line}")
     view.say("Models", "bold")
     for place, found in report["models"].items():
         for path in found or ["none"]:
@@ -188,23 +168,18 @@ def _advice(report: dict[str, Any]) -> list[str]:
 
 def _device() -> dict[str, Any]:
     """Return the name of the default device, and its memory in GiB if it is known."""
-    cpu = {"name": f"cpu, {os.cpu_count() or 1} processors", "memory_gib": _main_memory()}
-    if find_spec("torch") is None:
-        return cpu
-    import torch
+    name, memory = f"cpu, {os.cpu_count() or 1} processors", None
+    with suppress(AttributeError, ValueError, OSError):
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB, 1)
+    if find_spec("torch") is not None:
+        import torch
 
-    if torch.cuda.is_available():
-        free, total = torch.cuda.mem_get_info()
-        name = torch.cuda.get_device_name()
-        return {"name": name, "memory_gib": round(total / GIB, 1), "free_gib": round(free / GIB, 1)}
-    return {"name": "mps", "memory_gib": _main_memory()} if torch.backends.mps.is_available() else cpu
-
-
-def _main_memory() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
+        if torch.cuda.is_available():
+            free, total = torch.cuda.mem_get_info()
+            name, memory = torch.cuda.get_device_name(), round(total / GIB, 1)
+            return {"name": name, "memory_gib": memory, "free_gib": round(free / GIB, 1)}
+        name = "mps" if torch.backends.mps.is_available() else name
+    return {"name": name, "memory_gib": memory}
 
 
 def _broken_torchvision() -> list[str]:
@@ -218,55 +193,6 @@ def _broken_torchvision() -> list[str]:
         repair = torchvision_repair(error) or "Reinstall it: pip install -U torchvision"
         return [f"torchvision does not load: {type(error).__name__}: {reason}. {repair}"]
     return []
-
-
-def gpus() -> list[dict[str, Any]]:
-    """Return every GPU that torch sees: its name for `--devices`, and its total and free memory in GiB."""
-    if find_spec("torch") is None:
-        return []
-    import torch
-
-    found: list[dict[str, Any]] = []
-    for number in range(torch.cuda.device_count()):
-        gpu: dict[str, Any] = {"device": f"cuda:{number}"}
-        try:
-            free, total = torch.cuda.mem_get_info(number)
-            gpu["name"] = torch.cuda.get_device_name(number)
-            gpu |= {"memory_gib": round(total / GIB, 1), "free_gib": round(free / GIB, 1)}
-        except RuntimeError as error:
-            gpu["fault"] = next(iter(str(error).splitlines()), "")[:200]
-        found.append(gpu)
-    return found
-
-
-def free_ports() -> list[int]:
-    """Return the ports in PORTS that a service on this machine could listen on."""
-    return [port for port in PORTS if _is_free(port)]
-
-
-def _is_free(port: int) -> bool:
-    # As the service would: more reliable than a list of connections, and it needs no privileges.
-    with socket.socket() as probe:
-        if os.name == "posix":
-            # As servers do: a port with connections in TIME_WAIT counts as free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((THIS_MACHINE, port))
-        except OSError:
-            return False
-    return True
-
-
-def place_lines(report: dict[str, Any]) -> list[str]:
-    """Return the GPUs and ports of a report as lines."""
-    shown = []
-    for gpu in report["cards"]:
-        fits = "fault" not in gpu
-        memory = f"{gpu['free_gib']} of {gpu['memory_gib']} GiB free" if fits else gpu["fault"]
-        shown.append(f"{gpu['device']}: {gpu['name'] if fits else 'cannot be used'}, {memory}")
-    taken = [str(port) for port in PORTS if port not in report["free_ports"]]
-    ports = f"ports {PORTS[0]} to {PORTS[-1]}: " + (f"in use {', '.join(taken)}" if taken else "all free")
-    return [*(shown or ["no GPU: models run on the CPU or on Apple's mps"]), ports]
 
 
 def found_models() -> dict[str, list[Path]]:
@@ -310,38 +236,6 @@ def _cards_of(models: dict[str, list[Path]]) -> tuple[dict[str, str], list[str]]
     return cards, warnings
 
 
-def _show_agent(spec: str, as_json: bool) -> None:
-    """Load an agent, and print its device, training and settings."""
-    from ...backend.models.chat import open_chat
-    from ...backend.models.chat.local.chat import TransformersChat
-
-    chat = open_chat(f"{spec}:critic" if spec == "tinyworld" else spec)
-    if not isinstance(chat, TransformersChat):
-        raise SettingsError(f"The agent {spec!r} does not run in this process.", "Use transformers:FOLDER.")
-    base = chat.base
-    base.restore()
-    trained = chat.trained
-    report = {
-        "agent": spec,
-        "trained": trained.described,
-        "warning": trained.warning,
-        "identity": chat.identity,
-        "device": str(base.model.device),
-        "engine": base.settings.engine.model_dump(),
-    }
-    if as_json:
-        print(json.dumps(report))
-        return
-    view = Lines()
-    view.say(f"{spec} on {report['device']}, {base.settings.quantization or base.dtype}", "bold")
-    if trained.described:
-        view.say(f"  {trained.described}")
-    if trained.warning:
-        view.say(f"  {trained.warning}", "yellow")
-    for name, value in base.settings.engine.model_dump().items():
-        view.say(f"  {name}: {'on' if value is True else value or 'off'}")
-
-
 def _plan(
     generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
 ) -> None:
@@ -383,22 +277,10 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _plan_lines(plan: MemoryPlan) -> Iterator[str]:
-    """Yield one table over all VRAM sizes, then a choice for each size.
-
-    A cell is a letter for how the models fit and the peak in GB, so that the table fits on a narrow terminal.
-    """
-    from ...backend.models.vram.placement import COMBINATIONS, GB, WHAT_MOVES
-
-    letters = dict(zip(WHAT_MOVES, "ABCD", strict=True))
-
-    def cell(fit: Fit) -> str:
-        return f"{letters[fit.arrangement] if fit.arrangement else 'no'} {fit.peak / GB:5.1f}"
-
-    def row(label: str, cells: list[str]) -> str:
-        return f"{label:20}" + "".join(f"{one:>{CELL}}" for one in cells)
+    """Yield the size of each model, then a choice for each size of VRAM."""
+    from ...backend.models.vram.placement import GB, WHAT_MOVES
 
     width, height = plan.size
-    parts = plan.parts["bf16 + bf16"]
     yield (
         f"Image model {plan.generator}, planner {plan.planner}, critic {plan.critic}, "
         f"images of {width}x{height} pixels"
@@ -408,19 +290,15 @@ def _plan_lines(plan: MemoryPlan) -> Iterator[str]:
         "GB and 10 % of the working memory for fragmentation."
     )
     yield ""
-    yield row("GB in bf16", [part.name for part in parts])
-    yield row("weights", [f"{part.weights / GB:.1f}" for part in parts])
-    yield row("working memory", [f"{part.work / GB:.1f}" for part in parts])
-    yield ""
-    yield row("agents + image", [f"{one.card} GB" for one in plan.cards])
-    for number, pair in enumerate(COMBINATIONS):
-        yield row(" + ".join(pair), [cell(one.fits[number]) for one in plan.cards])
-    for name, meaning in WHAT_MOVES.items():
-        yield f"  {letters[name]} {name}: {meaning}"
+    yield "In bf16:"
+    for part in plan.parts["bf16 + bf16"]:
+        yield f"  {part.name}: weights {part.weights / GB:.1f} GB, working memory {part.work / GB:.1f} GB"
     yield ""
     for one in plan.cards:
         yield from _choices(one, GB)
     yield ""
+    for name, meaning in WHAT_MOVES.items():
+        yield f"{name}: {meaning}"
     yield "ComfyUI moves models automatically; the command line keeps all of them in VRAM (together)."
     yield (
         f"ComfyUI needs {COMFYUI_DECODE * width * height / GB:.1f} GB free to decode an image of this size. "

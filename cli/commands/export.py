@@ -1,4 +1,4 @@
-"""The commands `export`, `clips` and `put-back`, which make files from a run or from images."""
+"""The commands `export` and `clips`, which make files from a run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import Field
 
 from ...backend.core.errors import SettingsError
-from ...backend.core.types.values import DIRECT
+from ...backend.core.types.values import option
 from ...backend.models.clips import ClipOptions
 from ...backend.output.exporters import export_by_name, options_of
 from ...backend.output.report.export_options import LANGUAGES
@@ -19,7 +18,7 @@ from ...backend.story.loop.replay import is_record, load_trajectory
 from ..models import Given
 from ..progress import Lines
 from ..settings import with_settings
-from ..shared_options import Json, RunFolder
+from ..shared_options import RunFolder
 
 if TYPE_CHECKING:
     from ...backend.story.clips import ClipMade
@@ -28,44 +27,21 @@ if TYPE_CHECKING:
 class ExportChoices(Given):
     """Options of exports. Each format has some of them."""
 
-    audience: bool = Field(
-        default=False,
-        description="Export only the texts and the final images, without verdicts, rejected attempts, "
+    audience: bool = option(
+        "Export only the texts and the final images, without verdicts, rejected attempts, "
         "prompts and names of steps.",
-        json_schema_extra=DIRECT,
+        False,
     )
-    title: str | None = Field(
-        default=None, description="Title. Default: the beginning of the request.", json_schema_extra=DIRECT
+    title: str | None = option("Title. Default: the beginning of the request.")
+    language: str | None = option(f"Language of the labels in the export: {', '.join(LANGUAGES)}.")
+    panels: int | None = option("Comic: images per page, 1 to 9. Default: 4.")
+    lettering: str | None = option(
+        "Comic: captions, balloons, none, or shots (for a storyboard). Default: captions."
     )
-    language: str | None = Field(
-        default=None,
-        description=f"Language of the labels in the export: {', '.join(LANGUAGES)}.",
-        json_schema_extra=DIRECT,
-    )
-    panels: int | None = Field(
-        default=None, description="Comic: images per page, 1 to 9. Default: 4.", json_schema_extra=DIRECT
-    )
-    lettering: str | None = Field(
-        default=None,
-        description="Comic: captions, balloons, none, or shots (for a storyboard). Default: captions.",
-        json_schema_extra=DIRECT,
-    )
-    seconds: float | None = Field(
-        default=None, description="gif and webp: seconds per step. Default: 2.", json_schema_extra=DIRECT
-    )
-    attempts: bool = Field(
-        default=False, description="gif and webp: show every attempt.", json_schema_extra=DIRECT
-    )
-    captions: str | None = Field(
-        default=None,
-        description="mp4: burned in, subtitles (a track) or none. Default: burned in.",
-        json_schema_extra=DIRECT,
-    )
-    fade: float | None = Field(
-        default=None,
-        description="mp4: seconds of a cross-fade, 0 to 3. Default: 0.5.",
-        json_schema_extra=DIRECT,
-    )
+    seconds: float | None = option("gif and webp: seconds per step. Default: 2.")
+    attempts: bool = option("gif and webp: show every attempt.", False)
+    captions: str | None = option("mp4: burned in, subtitles (a track) or none. Default: burned in.")
+    fade: float | None = option("mp4: seconds of a cross-fade, 0 to 3. Default: 0.5.")
 
 
 @with_settings
@@ -160,34 +136,3 @@ def clips(
         lines.wait("")
     if not as_json:
         lines.say(f"{count} clips in {run / 'clips'}")
-
-
-def put_back(
-    before: Annotated[Path, typer.Argument(help="Image before the edit.")],
-    after: Annotated[Path, typer.Argument(help="Image after the edit, of the same size.")],
-    out: Annotated[Path, typer.Option(help="PNG file to write.")],
-    as_json: Json = False,
-) -> None:
-    """Put the pixels of BEFORE back into AFTER where the edit did not need to change them.
-
-    An image model shifts, tints and softens the whole image at every edit. The exit code is 0 if pixels were
-    put back, and 3 if the images differ in more than an edit of a part: the written file is then AFTER.
-    """
-    from ...backend.core.files.atomic import write_bytes
-    from ...backend.models.put_back.pictures import put_back as put_pixels_back
-    from ...backend.pipeline.prepared import read_picture
-
-    if out.suffix.lower() != ".png":
-        raise SettingsError(f"--out {str(out)!r} is not a PNG file.", "Choose a name that ends with .png.")
-    first, second = read_picture(before), read_picture(after)
-    found = put_pixels_back(first, second)
-    write_bytes(out, found.image.png(), SettingsError)
-    if as_json:
-        print(json.dumps({"changed": round(found.changed, 4), "refused": found.refused, "out": str(out)}))
-    elif found.refused:
-        Lines().say(f"Nothing was put back: {found.refused}. {out} is the image after the edit.")
-    else:
-        Lines().say(
-            f"The edit changed {100 * found.changed:.1f} % of the image; the rest was put back: {out}"
-        )
-    raise typer.Exit(3 if found.refused else 0)

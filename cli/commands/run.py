@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.types import RunSettings
+from ...backend.core.types.values import setting
 from ...backend.models.generators import GENERATORS
+from ...backend.output.feedback.browser_requests import run_folder
 from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
 from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.prepared import read_request
@@ -25,6 +27,7 @@ from ..models import (
     HelperOptions,
     LocalOptions,
     PlannerOptions,
+    given,
 )
 from ..progress import JsonLines
 from ..run_request import ModelOptions, carry_out, last_run
@@ -32,18 +35,18 @@ from ..settings import with_settings
 from ..shared_options import InputImages, Json
 from .decide import ask, is_interactive, say_approved
 
-Options = TypeVar("Options", bound=BaseModel)
+STORIES = Path("interleave-stories")
+"""Folder of runs without --out; `app` has the same."""
 NAMES: dict[PublishedSystem, str] = {"released": "the released code", "paper": "the paper"}
 
 
 class ApprovalOptions(BaseModel):
     """Approval."""
 
-    approve_after: float | None = Field(
-        default=None,
-        ge=0.0,
-        description="If the run in --out has waited for approval for this many seconds, continue without it. "
+    approve_after: float | None = setting(
+        "If the run in --out has waited for approval for this many seconds, continue without it. "
         "The step is then 'approved by time', and the run ends with exit code 3.",
+        ge=0.0,
     )
 
 
@@ -54,7 +57,13 @@ def command(
         str | None,
         typer.Argument(help="What the story is about. Without it, the run in --out is resumed."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Run folder. Use an existing one to resume its run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help=f"Run folder; an existing one is resumed. Default: named by the request, in {STORIES}.",
+        ),
+    ] = None,
     image: InputImages = None,
     planning: PlannerOptions,
     judging: CriticOptions,
@@ -90,26 +99,29 @@ def command(
     --pause the run ends with exit code 4 when it waits for your decision (see `approve`), or asks you if it
     is on a terminal.
     """
-    before, own = None, _given(settings)
+    before, own = None, given(settings)
     if request is None:
+        if out is None:
+            raise SettingsError("No request is given.", "Give one, or the folder of a run with --out.")
         roles = {"planner": planning, "critic": judging, "generator": drawing}
         before = last_run(out, [role for role, options in roles.items() if options.model_fields_set])
         if image:
             raise SettingsError("--image needs a request.", "Give the request too, or remove --image.")
-        settings = before.settings.model_copy(update=own)
-        constraints = before.constraints.model_copy(update=_given(constraints))
+        settings = before.record.settings.model_copy(update=own)
+        constraints = before.constraints.model_copy(update=given(constraints))
         asked = before.request
     else:
         asked = read_request(request, image or [])
+    out = out or run_folder(STORIES, asked, settings.seed)
     if published is not None:
         planning, judging, drawing = published_models(published, planning, judging, drawing, as_json)
         settings = _published_settings(published, settings, own, as_json)
-    given = read_plan_file(plan) if plan else None
+    own_plan = read_plan_file(plan) if plan else None
     models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published)
     if approval.approve_after is not None:
         say_approved(approve_overdue(out, approval.approve_after), as_json)
     asks = None if as_json or not is_interactive() else ask
-    raise typer.Exit(carry_out(asked, out, settings, models, given, as_json, before, asks).code)
+    raise typer.Exit(carry_out(asked, out, settings, models, own_plan, as_json, before, asks).code)
 
 
 @with_settings
@@ -148,29 +160,24 @@ def published_models(
 
     A generator whose size cannot be set keeps its size, which `not_as_published` reports.
     """
-    added: dict[str, Any] = {}
+    replies = {name: value for name, value in REPLY_SETTINGS[system].items() if value is not None}
     has_size = drawing.generator != NONE and "size" in GENERATORS.option_names(drawing.generator)
-    found = (
-        _completed(planning, "planner.", REPLY_SETTINGS[system], added),
-        _completed(judging, "critic.", REPLY_SETTINGS[system], added),
-        _completed(drawing, "", {"size": SIZES[system]} if has_size else {}, added),
-    )
+    size = {"size": SIZES[system]} if has_size and SIZES[system] else {}
+    added: dict[str, Any] = {}
+    found: list[Any] = []
+    for options, prefix, values in (
+        (planning, "planner.", replies),
+        (judging, "critic.", replies),
+        (drawing, "", size),
+    ):
+        unset = {name: value for name, value in values.items() if getattr(options, name) is None}
+        added |= {f"{prefix}{name}": value for name, value in unset.items()}
+        found.append(options.model_copy(update=unset))
     if added and as_json:
         JsonLines().object("published_models", system=system, settings=added)
     elif added:
         typer.echo(f"Models as in {NAMES[system]}: {_listed(added)}.")
-    return found
-
-
-def _completed(options: Options, prefix: str, published: dict[str, Any], added: dict[str, Any]) -> Options:
-    """Return the options with the published values of those that are not set, and add these to `added`."""
-    unset = {
-        name: value
-        for name, value in published.items()
-        if value is not None and getattr(options, name) is None
-    }
-    added |= {f"{prefix}{name}": value for name, value in unset.items()}
-    return options.model_copy(update=unset)
+    return found[0], found[1], found[2]
 
 
 def _published_settings(
@@ -182,28 +189,15 @@ def _published_settings(
     if as_json:
         JsonLines().object("published_settings", system=system, settings=published, replaced=other)
     else:
-        same = {
-            name: value
-            for name, value in published.items()
-            if name not in other and value != RunSettings.model_fields[name].default
-        }
-        typer.echo(f"Settings as in {NAMES[system]}: {_listed(same)}.")
-        if other:
-            except_for = ", ".join(
-                f"{_listed({name: value})} ({system}: {_listed({name: published[name]})})"
-                for name, value in other.items()
-            )
-            typer.secho(f"Not as in {NAMES[system]}, as you asked: {except_for}.", fg="yellow")
+        fields = RunSettings.model_fields
+        changed = {name: value for name, value in published.items() if value != fields[name].default}
+        typer.echo(f"Settings as in {NAMES[system]}: {_listed(changed | other)}.")
+    if other and not as_json:
+        instead = _listed({name: published[name] for name in other})
+        typer.secho(
+            f"Not as in {NAMES[system]}, as you asked: {_listed(other)} (not {instead}).", fg="yellow"
+        )
     return settings.model_copy(update=published | own)
-
-
-def _given(options: BaseModel) -> dict[str, Any]:
-    """Return the settings that the user set."""
-    return {
-        name: getattr(options, name)
-        for name in type(options).model_fields
-        if name in options.model_fields_set
-    }
 
 
 def _listed(settings: dict[str, Any]) -> str:

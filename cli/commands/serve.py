@@ -10,22 +10,21 @@ from __future__ import annotations
 import json
 import logging
 import re
-import socket
-import threading
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
-from urllib.parse import urlsplit
 
 import typer
-from pydantic import Field
 
 from ...backend.core.errors import SettingsError
-from ...backend.core.remote.addresses import DEFAULT_PORT, THIS_MACHINE, service_url
+from ...backend.core.machine import libraries
+from ...backend.core.remote.addresses import DEFAULT_PORT, service_url
 from ...backend.core.remote.api_keys import GENERATOR_KEY, check_variable, read_key
-from ...backend.core.types.values import DIRECT
+from ...backend.core.remote.own_servers import is_this_machine
+from ...backend.core.types.values import option
 from ...service.settings import (
     HERE,
     PUBLISHED_PORTS,
@@ -37,7 +36,7 @@ from ...service.settings import (
     models_in,
 )
 from ..models import DrawingOptions
-from ..progress import Lines, warn
+from ..progress import Lines
 from ..settings import with_settings
 from ..shared_options import Json
 
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from ...service.ray_pool import RayPool
 
 WORD = {True: ("ok", "green"), False: ("failed", "red"), None: ("none", "")}
-EVERY_ADDRESS = ("0.0.0.0", "::")
-"""Hosts with which a service listens on all addresses of its machine."""
 MAX_REPEATS, SECONDS = 10, 60.0
 MAX_KINDS = 1000
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
@@ -58,28 +55,16 @@ app = typer.Typer(add_completion=False)
 class ServedModel(DrawingOptions):
     """Served model. A file (--config) can describe several."""
 
-    generator: str | None = Field(
-        default=None,
-        description="Image model to serve: diffusers:FOLDER, tinyworld or fake.",
-        json_schema_extra=DIRECT,
-    )
-    devices: str = Field(
-        default="auto",
-        description="Devices: GPU numbers such as 0,1, or cpu or mps. Several start a replica of the model "
+    generator: str | None = option("Image model to serve: diffusers:FOLDER, tinyworld or fake.")
+    devices: str = option(
+        "Devices: GPU numbers such as 0,1, or cpu or mps. Several start a replica of the model "
         "for each, on Ray.",
-        json_schema_extra=DIRECT,
+        "auto",
     )
-    dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
-        default=None,
-        description="Dtype of the model. Default: bfloat16 on a GPU (float16 if it has no bfloat16), float32 "
-        "on the CPU.",
-        json_schema_extra=DIRECT,
+    dtype: Literal["bfloat16", "float16", "float32"] | None = option(
+        "Dtype of the model. Default: bfloat16 on a GPU (float16 if it has no bfloat16), float32 on the CPU."
     )
-    download: bool = Field(
-        default=False,
-        description="Download the model if it is not in the local cache.",
-        json_schema_extra=DIRECT,
-    )
+    download: bool = option("Download the model if it is not in the local cache.", False)
 
 
 @app.callback(invoke_without_command=True)
@@ -103,21 +88,6 @@ def serve(
             help="YAML file with `models:` and service settings. Options on the command line override it."
         ),
     ] = None,
-    register: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Add the service's address to this list of services (as for http:@FILE) while it runs.",
-        ),
-    ] = None,
-    advertise: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="HOST, HOST:PORT or URL for --register. Default: --host, or this machine's name if the "
-            "service listens on all addresses.",
-        ),
-    ] = "",
 ) -> None:
     """Serve image models over HTTP: the routes of the published services and the Images API.
 
@@ -128,15 +98,15 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     models, settings = _models(model, service, config)
-    _check_key(settings)
+    if not settings.open:
+        key_for(settings.host, settings.key_env, "service", ", or add --open")
     ports = _ports(models, settings)
-    _check_libraries()
-    if advertise and register is None:
-        raise SettingsError("--advertise has no effect without --register.", "Add --register FILE.")
+    libraries.require(*LIBRARIES)
     if ray is None and any(len(one.devices) > 1 for one in models):
         ray = HERE
     if ray not in (None, HERE):
-        _refuse_with_cluster(register, ports)
+        if len(ports) > 1:
+            raise SettingsError("--published-ports cannot be combined with --ray.", "Remove one of them.")
         from ...service.ray_deploy import Service, serve_on_ray
 
         serve_on_ray(ray, Service(settings, models, cluster), _say)
@@ -150,18 +120,14 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     at_ports = {port: name for port, name in ports.items() if name}
-    with few_repeats(), _pool(ray, models, settings, cluster) as pool, ExitStack() as listing:
+    # Each handler sees every record, so each one counts by itself.
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(FewRepeats())
+    with _pool(ray, models, settings, cluster) as pool:
         app_ = create_app(pool, settings, at_ports)
-
-        def ready(addresses: list[str]) -> None:
-            for address in addresses:
-                typer.echo(f"Listening at {address}", err=True)
-            if register is not None:
-                listing.enter_context(_registered(register, advertised_url(addresses[0], advertise)))
-
         front = app_.state.front
-        work = Work(front.close, front.under_way, pool.close, listing.close, pool.hopeless)
-        run_service(app_, settings, list(ports), ready, work)
+        work = Work(front.close, front.under_way, pool.close, hopeless=pool.hopeless)
+        run_service(app_, settings, list(ports), _say_listening, work)
 
 
 @contextmanager
@@ -178,25 +144,6 @@ def _pool(
 
     with models_here(Service(settings, models, cluster), _say) as pool:
         yield pool
-
-
-def _refuse_with_cluster(register: Path | None, ports: dict[int, str]) -> None:
-    if register is not None:
-        raise SettingsError(
-            "--register cannot be combined with --ray, which has one address for all machines.",
-            "List the address yourself.",
-        )
-    if len(ports) > 1:
-        raise SettingsError("--published-ports cannot be combined with --ray.", "Remove one of them.")
-
-
-def _registered(file: Path, url: str) -> AbstractContextManager[None]:
-    from ...backend.core.remote.addresses import registered
-
-    typer.echo(f"Registering {url} in {file}", err=True)
-    if is_local(url):
-        warn("Only this machine can use that address. For others set --host or --advertise.")
-    return registered(file, url)
 
 
 def _models(
@@ -244,13 +191,20 @@ def name_of(generator: str) -> str:
     return name if re.search(r"[A-Za-z]", name) else kind
 
 
-def _check_key(settings: ServiceSettings) -> None:
-    check_variable(settings.key_env)
-    if settings.host not in THIS_MACHINE and not settings.open and not read_key(settings.key_env):
+def key_for(host: str, variable: str, name: str, otherwise: str = "") -> str | None:
+    """Return the API key in an environment variable, or None if there is none.
+
+    Raises:
+        SettingsError: The key is not valid, or it is missing although other machines can reach the host.
+    """
+    check_variable(variable)
+    key = read_key(variable)
+    if not key and not is_this_machine(host):
         raise SettingsError(
-            f"The service at {settings.host} would be open to everyone on the network.",
-            f"Set the environment variable {settings.key_env} to a key, or add --open.",
+            f"The {name} at {host} would be open to everyone on the network.",
+            f"Set the environment variable {variable} to a key{otherwise}.",
         )
+    return key
 
 
 def _ports(models: list[ModelSettings], settings: ServiceSettings) -> dict[int, str]:
@@ -275,100 +229,40 @@ def _ports(models: list[ModelSettings], settings: ServiceSettings) -> dict[int, 
     return ports
 
 
-def _check_libraries() -> None:
-    from importlib.util import find_spec
-
-    absent = [name for name in LIBRARIES if find_spec(name) is None]
-    if absent:
-        raise SettingsError(
-            f"`serve` needs {', '.join(absent)}, which is not installed.",
-            'Install it: pip install "interleave-thinker[serve]"',
-        )
-
-
 def _say(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def advertised_url(listening: str, advertise: str = "") -> str:
-    """Return the address that other machines use.
-
-    Args:
-        listening: URL at which the service listens.
-        advertise: HOST, HOST:PORT or a URL. Empty: the host at which it listens, or the name of this machine
-            if it listens on all addresses.
-
-    Raises:
-        SettingsError: `advertise` is not an address.
-    """
-    parts = urlsplit(listening)
-    host = parts.hostname or ""
-    if not advertise:
-        advertise = socket.gethostname() if host in EVERY_ADDRESS else parts.netloc
-    if "//" in advertise:
-        return service_url(advertise)
-    url = service_url(f"{parts.scheme}://{advertise}")
-    return url if urlsplit(url).port else f"{url}:{parts.port}"
-
-
-def is_local(url: str) -> bool:
-    """Return whether only this machine can use an address."""
-    return urlsplit(url).hostname in THIS_MACHINE
-
-
-@contextmanager
-def few_repeats() -> Iterator[None]:
-    """Limit equal warnings of all loggers inside the context."""
-    # Each handler sees every record, so each one counts by itself.
-    limits = [(handler, FewRepeats()) for handler in logging.getLogger().handlers]
-    for handler, limit in limits:
-        handler.addFilter(limit)
-    try:
-        yield
-    finally:
-        for handler, limit in limits:
-            handler.removeFilter(limit)
+def _say_listening(addresses: list[str]) -> None:
+    for address in addresses:
+        _say(f"Listening at {address}")
 
 
 class FewRepeats(logging.Filter):
-    """Passes at most `most` equal warnings or errors in `seconds`.
-
-    The next one reports how many were left out.
+    """Passes at most MAX_REPEATS equal warnings or errors a minute, so that clients cannot fill the disk.
 
     Messages are equal if they come from the same logger and were written with the same text, before their
     values are put in.
     """
 
-    def __init__(self, most: int = MAX_REPEATS, seconds: float = SECONDS) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._most, self._seconds = most, seconds
-        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
-        self._lock = threading.Lock()
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self._since = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record is written."""
-        if record.levelno < logging.WARNING:
-            return True
+        if record.created >= self._since + SECONDS or len(self._seen) >= MAX_KINDS:
+            self._seen, self._since = Counter(), record.created
         kind = record.name, str(record.msg)
-        with self._lock:
-            began, count = self._seen.get(kind, (record.created, 0))
-            left_out = 0
-            if record.created >= began + self._seconds:
-                began, left_out, count = record.created, max(0, count - self._most), 0
-            if kind not in self._seen and len(self._seen) >= MAX_KINDS:
-                self._seen.clear()
-            self._seen[kind] = began, count + 1
-        if left_out:
-            record.msg, record.args = f"{record.getMessage()} ({left_out} more like it were left out.)", ()
-        return count < self._most
+        self._seen[kind] += record.levelno >= logging.WARNING
+        return self._seen[kind] <= MAX_REPEATS
 
 
 @app.command("check")
 def check(
     url: Annotated[str, typer.Argument(help="Address of the service, such as http://127.0.0.1:8011.")],
-    prompt: Annotated[str, typer.Option(help="Prompt of the test images.")] = "a red boat on a calm sea",
     size: Annotated[str, typer.Option(help="Size of the test images as WIDTHxHEIGHT.")] = "512x512",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the test images.")] = 7,
     model: Annotated[
         str | None, typer.Option(help="Model of the service to test. Default: the service's default.")
     ] = None,
@@ -384,7 +278,7 @@ def check(
     from ...service.check import CheckSettings, ServiceCheck
 
     try:
-        settings = CheckSettings(prompt, sides_of(size, 1), seed, model, timeout)
+        settings = CheckSettings(sides_of(size, 1), model, timeout)
     except ValueError as error:
         raise SettingsError(f"--size: {error}.") from error
     view = Lines()
@@ -412,25 +306,13 @@ def nginx(
     listen: Annotated[
         str, typer.Option(help="PORT or ADDRESS:PORT that nginx listens on.")
     ] = "127.0.0.1:8080",
-    server_name: Annotated[str, typer.Option(help="Host name that nginx answers to. Default: any.")] = "",
-    body_mib: Annotated[int, typer.Option(min=1, max=4096, help="Maximum size of a request in MiB.")] = 64,
-    read_timeout: Annotated[
-        int,
-        typer.Option(
-            min=1, max=86400, help="Timeout of an image in seconds, including the time in the queue."
-        ),
-    ] = 900,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Print a complete file for `nginx -c` instead of one for conf.d.")
-    ] = False,
-    to: Annotated[
-        Path | None,
+        bool,
         typer.Option(
-            metavar="FOLDER",
-            help="Write a folder with which any user can run nginx: configuration, start.sh and stop.sh. "
-            "Use it again after the services change.",
+            "--whole",
+            help="Print a complete file, which any user can run: nginx -p FOLDER -c nginx.conf -e error.log.",
         ),
-    ] = None,
+    ] = False,
 ) -> None:
     """Print an nginx configuration that balances the load of several image services.
 
@@ -438,16 +320,7 @@ def nginx(
     the next service.
     """
     from ...backend.core.remote.addresses import Addresses
-    from ...service.balancer import Balancer
+    from ...service.balancer import configuration
 
     urls = Addresses(services, service_port).now()
-    balancer = Balancer(listen, server_name, body_mib, read_timeout, whole)
-    if to is None:
-        typer.echo(balancer.configuration(urls), nl=False)
-        return
-    if whole:
-        raise SettingsError("--whole has no effect with --to, which writes a complete file.", "Remove it.")
-    from ...service.balancer import START, write_folder
-
-    write_folder(to.expanduser(), balancer, urls)
-    typer.echo(f"To start or reload nginx: {to / START}")
+    typer.echo(configuration(urls, listen, whole), nl=False)

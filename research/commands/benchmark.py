@@ -75,7 +75,7 @@ def benchmarks() -> None:
 
 @with_settings
 def run(
-    called: typer.Context,
+    context: typer.Context,
     *,
     out: Annotated[Path, typer.Option(help="Output folder. Use an existing one to resume.")],
     data: Annotated[
@@ -105,7 +105,7 @@ def run(
         take_folder,
     )
 
-    name = called.info_name or ""
+    name = context.info_name or ""
     benchmark = open_benchmark(name)
     setting = BenchmarkSettings(
         benchmark=name,

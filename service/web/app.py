@@ -1,8 +1,7 @@
 """The service's ASGI app: all routes of the published services and of the Images API, for any pool.
 
-It uses FastAPI for the description `/openapi.json` that the published services have, and because Ray Serve
-can mount it. FastAPI's own documentation pages load scripts from other hosts, so `/docs` is implemented here
-(reference.py). bodies.py reads the bodies itself, off the event loop and with limits.
+It uses FastAPI for `/docs` and `/openapi.json`, which the published services have, and because Ray Serve can
+mount it. bodies.py reads the bodies itself, off the event loop and with limits.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from ..front import Front
 from ..pool import Pool, ServiceError
 from ..settings import ServiceSettings
 from .bodies import BadBody, error_body, error_headers, status_of
-from .page import page_routes, reference_routes
 from .request_handler import RequestHandler
 from .request_limits import RequestLimitsMiddleware
 from .routes import images_routes, published_routes
@@ -72,12 +70,14 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
             front.close()
             await pool.close()
 
-    app = FastAPI(title="Image models as a service", lifespan=life, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Image models as a service", lifespan=life, redoc_url=None)
     app.state.front = front
     app.include_router(published_routes(handler))
     app.include_router(images_routes(handler))
-    app.include_router(page_routes(front))
-    app.include_router(reference_routes(app))
+
+    @app.get("/", summary="Name of the service")
+    async def root() -> dict[str, str]:
+        return {"message": "Image models as a service; see /docs for the routes.", "status": "running"}
 
     @app.get("/ready", summary="For load balancers: 200 if requests are processed")
     async def ready() -> JSONResponse:

@@ -110,32 +110,6 @@ def images_body(images: list[GeneratedImage]) -> bytes:
     return head + b", ".join(parts) + b"]}"
 
 
-def images_events(images: list[GeneratedImage], kind: str, file: str) -> bytes:
-    """Return the server-sent events of the Images API, one per image.
-
-    Args:
-        images: The images.
-        kind: `image_generation` or `image_edit`.
-        file: Format of the files.
-    """
-    name = f"{kind}.completed"
-    events = [
-        {
-            "type": name,
-            "b64_json": base64.b64encode(one.image).decode("ascii"),
-            "created_at": int(time.time()),
-            "size": f"{one.size[0]}x{one.size[1]}",
-            "quality": "auto",
-            "background": "opaque",
-            "output_format": file,
-            "seed": one.seed,
-            "ignored": list(one.ignored),
-        }
-        for one in images
-    ]
-    return b"".join(f"event: {name}\ndata: {json.dumps(one)}\n\n".encode() for one in events)
-
-
 MAX_PROMPT = 20_000
 MAX_SEED = 2**53
 RANDOM_SEEDS = 2**31
@@ -287,13 +261,7 @@ class ImagesBody(DrawBody):
     )
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] | None = None
-    stream: bool | None = Field(
-        default=None,
-        description="Answer with server-sent events, one per image, once all images are finished.",
-    )
-    partial_images: Annotated[int | None, Field(ge=0, le=3), Number] = Field(
-        default=None, description="Maximum number of partial images. This service sends none."
-    )
+    stream: Literal[False] | None = Field(default=None, description="Events are not sent.")
 
     @property
     def pixels(self) -> tuple[int, int] | None:
@@ -317,13 +285,13 @@ def read_body(kind: type[Any], data: bytes) -> Any:
     """
     # A value of two bytes becomes an object of a hundred. An image counts as one value.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
-        raise BadBody([_fault("body", f"contains more than {MAX_VALUES} values")])
+        raise BadBody([fault("body", f"contains more than {MAX_VALUES} values")])
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
         raise BadBody(_faults(error)) from error
     except RecursionError as error:
-        raise BadBody([_fault("body", "nested too deeply")]) from error
+        raise BadBody([fault("body", "nested too deeply")]) from error
 
 
 def read_fields(kind: type[Any], fields: dict[str, str]) -> Any:
@@ -352,5 +320,6 @@ def _faults(error: ValidationError) -> list[dict[str, Any]]:
     return [{**fault, "loc": ["body", *fault["loc"]], "msg": fault["msg"][:200]} for fault in found]
 
 
-def _fault(where: str, message: str) -> dict[str, Any]:
+def fault(where: str, message: str) -> dict[str, Any]:
+    """Return an error of FastAPI about a field of the body."""
     return {"type": "value_error", "loc": ["body", where], "msg": message}

@@ -11,14 +11,15 @@ import asyncio
 import base64
 import io
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ...backend.core.errors import PictureError
@@ -26,12 +27,13 @@ from ...backend.core.files.image_decoding import decoded_mask, reading_image
 from ...backend.core.pictures import Picture
 from ..front import Front, RequestMemory
 from ..pool import GeneratedImage, ImageFormat, ImageRequest, ModelInfo, ServiceError
-from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, BadImage, DrawBody, EditBody, FillBody
+from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, BadImage, DrawBody, EditBody, FillBody, fault
 from .request_limits import SEEN
 
 PIXEL_BYTES, DECODING_BYTES = 3, 8
 """Bytes per pixel of an image, and while it is decoded (transparency, 16 bits per channel)."""
 MAX_SOURCE_PIXELS = 50_000_000
+MASK = "mask"
 MAX_ALL_PIXELS = 100_000_000
 """Maximum number of pixels of all images of a request."""
 
@@ -43,20 +45,17 @@ class RequestImages:
     Attributes:
         sources: Source images in the order in which they were sent.
         mask: The mask.
-        echo: The first source image as it was sent, in base64.
     """
 
     sources: tuple[Picture, ...] = ()
     mask: Picture | None = None
-    echo: str | None = None
 
 
-def images_in(body: EditBody | FillBody, echo: bool, share: RequestMemory) -> RequestImages:
+def images_in(body: EditBody | FillBody, share: RequestMemory) -> RequestImages:
     """Decode the images of a JSON body.
 
     Args:
         body: The body.
-        echo: Whether to keep the source image as it was sent.
         share: Memory of the request.
 
     Raises:
@@ -69,8 +68,7 @@ def images_in(body: EditBody | FillBody, echo: bool, share: RequestMemory) -> Re
         return RequestImages()
     sources = [file_in(body.image, "image")]
     masks = [file_in(body.mask_image, "mask_image")] if body.mask_image else []
-    decoded = images_of(sources, masks, share)
-    return RequestImages(decoded.sources, decoded.mask, body.image if echo else None)
+    return images_of(sources, masks, share)
 
 
 def images_of(sources: list[bytes], masks: list[bytes], share: RequestMemory) -> RequestImages:
@@ -87,66 +85,47 @@ def images_of(sources: list[bytes], masks: list[bytes], share: RequestMemory) ->
         Busy: Not enough memory is left.
     """
     if len(sources) > MAX_IMAGES or len(masks) > 1:
-        many = {
-            "type": "value_error",
-            "loc": ["body", "image"],
-            "msg": f"at most {MAX_IMAGES} images and one mask",
-        }
-        raise BadBody([many])
+        raise BadBody([fault("image", f"at most {MAX_IMAGES} images and one mask")])
     if not sources:
         raise BadImage("The image is missing.", "Send it as a file of the form.")
     names = [f"image {number}" if len(sources) > 1 else "image" for number in range(1, len(sources) + 1)]
-    names += ["mask"] * len(masks)
-    pixels = [pixels_in(data, name) for data, name in zip([*sources, *masks], names, strict=True)]
+    files = [*zip(names, sources, strict=True), *((MASK, mask) for mask in masks)]
+    pixels = [pixels_in(data, name) for name, data in files]
     if sum(pixels) > MAX_ALL_PIXELS:
         raise BadImage(
             f"The images of the request have {sum(pixels)} pixels; the maximum is {MAX_ALL_PIXELS}.",
             "Scale them down first.",
         )
     decoded: list[Picture] = []
-    for data, name, size in zip([*sources, *masks], names, pixels, strict=True):
+    for (name, data), size in zip(files, pixels, strict=True):
         share.take(size * DECODING_BYTES)
-        decoded.append(decode_mask(data, name) if name == "mask" else decode_image(data, name))
+        decoded.append(decode_image(data, name))
         share.take(size * (PIXEL_BYTES - DECODING_BYTES))
     return RequestImages(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)
 
 
-def pixels_in(data: bytes, where: str) -> int:
-    """Return width times height from a file's header, without decoding it.
-
-    Raises:
-        BadImage: The file is not an image, or is too large.
-    """
+@contextmanager
+def _read() -> Iterator[None]:
+    """Raise BadImage for an image inside the block that is invalid or too large."""
     try:
-        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
-            return image.size[0] * image.size[1]
+        yield
     except PictureError as error:
         raise BadImage(error.message, error.hint) from error
+
+
+def pixels_in(data: bytes, where: str) -> int:
+    """Return width times height from a file's header, without decoding it. Raises BadImage as it does."""
+    with _read(), reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
+        return image.size[0] * image.size[1]
 
 
 def decode_image(data: bytes, where: str) -> Picture:
-    """Decode an image file.
-
-    Raises:
-        BadImage: The file is not an image, or is too large.
-    """
-    try:
-        return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
-
-
-def decode_mask(data: bytes, where: str) -> Picture:
-    """Decode a mask file: white where it is transparent, or else its brightness.
-
-    Raises:
-        BadImage: The file is not an image, or is too large.
-    """
-    try:
+    """Decode an image file, or a mask: white where it is transparent, or else its brightness."""
+    with _read():
+        if where != MASK:
+            return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
         with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
             return Picture(decoded_mask(image, where))
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
 
 
 def file_in(text: str, where: str) -> bytes:
@@ -219,13 +198,8 @@ class RequestHandler:
             form: FormData = await request.form(max_files=2 * MAX_IMAGES, max_fields=MAX_FIELDS)
         except ClientDisconnect as error:
             raise ClientGone("The client hung up before its body arrived.") from error
-        except MultiPartException as error:
-            raise _no_form(error.message) from error
-        except Exception as error:
-            # Inside an app, Starlette converts it into its own exception with a status.
-            if getattr(error, "status_code", None) != 400:
-                raise
-            raise _no_form(str(getattr(error, "detail", error))) from error
+        except HTTPException as error:
+            raise BadBody([fault("", f"invalid form ({error.detail})")]) from error
         fields: dict[str, str] = {}
         files: dict[str, list[bytes]] = {}
         try:
@@ -322,7 +296,3 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
 async def _hung_up(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _no_form(reason: str) -> BadBody:
-    return BadBody([{"type": "value_error", "loc": ["body"], "msg": f"invalid form ({reason})"}])

@@ -28,8 +28,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = ("/", "/docs", "/redoc", "/health", "/ready", "/favicon.ico")
-"""Paths that need no API key: for load balancers, the page where a key is entered, and the documentation."""
+OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health", "/ready", "/favicon.ico")
+"""Paths that need no API key: for load balancers, and the documentation."""
 WITH_BODY = ("POST", "PUT", "PATCH")
 SEEN = "interleave"
 """Key in a connection's scope for the request's `model` and its `share` of the memory."""

@@ -9,14 +9,14 @@ that returns addresses has to store, expire and protect the files.
 
 from __future__ import annotations
 
-import base64
 import time
+from dataclasses import asdict
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from ..pool import GeneratedImage, ImageFormat, WorkerState
+from ..pool import ImageFormat, WorkerState
 from .bodies import (
     EditBody,
     FillBody,
@@ -25,7 +25,6 @@ from .bodies import (
     SizedBody,
     drawn_body,
     images_body,
-    images_events,
     read_body,
     read_fields,
 )
@@ -90,13 +89,10 @@ async def _from_json(
 ) -> Response:
     def read(data: bytes) -> tuple[EditBody | FillBody, RequestImages]:
         body = read_body(kind, data)
-        return body, images_in(body, handler.front.settings.echo, handler.share(request))
+        images = images_in(body, handler.share(request))
+        return body.model_copy(update={"image": None, "mask_image": None}), images
 
-    body, images = await handler.json(request, read)
-    mask = body.mask_image if handler.front.settings.echo else None
-    body = body.model_copy(update={"image": None, "mask_image": None})
-    drawn, said = await _edited(handler, request, body, images, format)
-    return _edited_body(drawn, said, image, mask)
+    return await _edited(handler, request, *await handler.json(request, read), image, format)
 
 
 async def _from_form(handler: RequestHandler, request: Request, image: str, format: ImageFormat) -> Response:
@@ -104,30 +100,26 @@ async def _from_form(handler: RequestHandler, request: Request, image: str, form
     body = read_fields(SizedBody, fields)
     sources, masks = files.get("image_file", []), files.get("mask_file", [])
     images = await handler.in_thread(images_of, sources, masks, handler.share(request))
-    if handler.front.settings.echo:
-        images = RequestImages(images.sources, images.mask, base64.b64encode(sources[0]).decode())
-    mask = base64.b64encode(masks[0]).decode() if handler.front.settings.echo and masks else None
-    drawn, said = await _edited(handler, request, body, images, format)
-    return _edited_body(drawn, said, image, mask)
+    return await _edited(handler, request, body, images, image, format)
 
 
 async def _edited(
-    handler: RequestHandler, request: Request, body: SizedBody, images: RequestImages, format: ImageFormat
-) -> tuple[GeneratedImage, dict[str, Any]]:
-    """Return the generated image, and the fields that describe the request."""
+    handler: RequestHandler,
+    request: Request,
+    body: SizedBody,
+    images: RequestImages,
+    image: str,
+    format: ImageFormat,
+) -> Response:
+    """Return the answer with the generated image in the field `image`. Source images are not returned."""
     (drawn,) = await handler.draw(request, body, images, format)
-    return drawn, {
-        "original_image": images.echo,
+    said = {
+        "original_image": None,
         "original_prompt": body.prompt,
         "enhanced_prompt": body.prompt,
         "model_type": handler.model_of(request, body.model).name,
+        **({"mask_image": None} if image == "filled_image" else {}),
     }
-
-
-def _edited_body(drawn: GeneratedImage, said: dict[str, Any], image: str, mask: str | None) -> Response:
-    """Return the answer with the image in the field `image`. Only a filled image is sent with its mask."""
-    if image == "filled_image":
-        said["mask_image"] = mask
     return Response(drawn_body(drawn, said, image, "processing_time"), media_type=JSON)
 
 
@@ -165,19 +157,7 @@ def status_body(handler: RequestHandler) -> dict[str, Any]:
         "queued": queued,
         "waiting_for_room": waiting,
         "kept_images": len(front.kept),
-        "workers": [
-            {
-                "name": one.name,
-                "model": one.model,
-                "device": one.device,
-                "phase": one.phase,
-                "drawn": one.drawn,
-                "restarts": one.restarts,
-                "reason": one.reason,
-                "seconds_to_restart": one.seconds_to_restart,
-            }
-            for one in workers
-        ],
+        "workers": [asdict(one) for one in workers],
     }
 
 
@@ -196,7 +176,6 @@ def _takes_files(*names: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 
-EVENTS = "text/event-stream"
 IMAGE_FIELDS = ("image", "image[]")
 MASK_FIELDS = ("mask", "mask_image")
 
@@ -210,7 +189,7 @@ def images_routes(handler: RequestHandler) -> APIRouter:
     )
     async def generations(request: Request) -> Response:
         body = await handler.json(request, lambda data: read_body(ImagesBody, data))
-        return await drawn(request, body, RequestImages(), "image_generation")
+        return await drawn(request, body, RequestImages())
 
     @router.post("/images/edits", openapi_extra=_schema_for("multipart/form-data"), summary="Edit images")
     async def edits(request: Request) -> Response:
@@ -219,13 +198,10 @@ def images_routes(handler: RequestHandler) -> APIRouter:
         sources = [data for name in IMAGE_FIELDS for data in files.get(name, [])]
         masks = [data for name in MASK_FIELDS for data in files.get(name, [])]
         images = await handler.in_thread(images_of, sources, masks, handler.share(request))
-        return await drawn(request, body, images, "image_edit")
+        return await drawn(request, body, images)
 
-    async def drawn(request: Request, body: ImagesBody, images: RequestImages, event: str) -> Response:
-        kind = body.output_format or "png"
-        answer = await handler.draw(request, body, images, kind, body.n or 1)
-        if body.stream:
-            return Response(images_events(answer, event, kind), media_type=EVENTS)
+    async def drawn(request: Request, body: ImagesBody, images: RequestImages) -> Response:
+        answer = await handler.draw(request, body, images, body.output_format or "png", body.n or 1)
         return Response(images_body(answer), media_type=JSON)
 
     @router.get("/models", summary="List the models")

@@ -1,21 +1,19 @@
-"""Options of agents on the command line, and the report of `doctor --agent`."""
+"""Options of agents on the command line."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import tiny_checkpoint
 from support.cli_calls import call
-from typer.testing import CliRunner
 
 from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.models.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.models.chat.local.chat import TransformersChat
 from interleave_thinker.backend.models.generators.encoding_cache import EncodingCacheSettings
-from interleave_thinker.cli import app
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener, PlannerOptions
 
 
@@ -54,7 +52,7 @@ def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
     [
         ("engine.prefix_token=1", "Did you mean engine.prefix_tokens"),
         ("engine.static_cache", "NAME=VALUE"),
-        ("engine.prefix_tokens=-1", "greater than or equal to 0. Allowed: integer, 0 or more"),
+        ("engine.prefix_tokens=-1", "it must be at least 0. Allowed: integer, 0 or more"),
     ],
 )
 def test_a_wrong_setting_names_what_is_right(text: str, words: str) -> None:
@@ -69,35 +67,14 @@ def test_engine_settings_that_no_model_supports_are_rejected() -> None:
         opener.finish()
 
 
-def doctor(*arguments: str) -> Any:
-    result = CliRunner().invoke(app, ["doctor", *arguments])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def test_doctor_shows_the_settings_of_an_agent(checkpoint: Path) -> None:
-    assert "prefix_tokens: off" in doctor("--agent", "tinyworld")
-    found = json.loads(doctor("--agent", f"transformers:{checkpoint}", "--json"))
-    assert found["engine"] == EngineSettings().model_dump() and found["device"] == "cpu"
-
-
 def test_each_agent_has_its_own_reply_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-    from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener, PlannerOptions
-
     other = default_prompt_set().model_copy(update={"critic": "other words"})
     other.save(tmp_path / "prompt_set")
     opener = Opener(LocalOptions())
     untouched = opener.planner(PlannerOptions()), opener.critic(CriticOptions())
     planner = opener.planner(PlannerOptions(max_tokens=9000, temperature=0.5, prompts=str(tmp_path)))
     critic = opener.critic(
-        CriticOptions(
-            top_p=0.9,
-            top_k=5,
-            seed=3,
-            max_pixels=4096,
-            prompts=str(tmp_path / "prompt_set"),
-        )
+        CriticOptions(top_p=0.9, top_k=5, seed=3, max_pixels=4096, prompts=str(tmp_path / "prompt_set"))
     )
     assert critic is not None and untouched[1] is not None
     assert (planner.settings.max_tokens, planner.settings.temperature) == (9000, 0.5)

@@ -19,52 +19,27 @@ from interleave_thinker.backend.story.execution_record.reader import FILE_NAME
 OURS = Plan(
     steps=(
         Step(number=1, name="Boat", prompt="a boat"),
-        Step(
-            number=2,
-            name="Blue",
-            instruction="Paint it.",
-            prompt="a boat",
-            auxiliary_text="Blue at last.",
-        ),
+        Step(number=2, name="Blue", instruction="Paint it.", prompt="a boat", auxiliary_text="Blue!"),
     )
 )
-STEPS = [
-    {
-        "step_number": step.number,
-        "step_name": step.name,
-        "instruction": step.instruction,
-        "prompt": step.prompt,
-        "auxiliary_text": step.auxiliary_text,
-    }
-    for step in OURS.steps
-]
+FIELDS = {"step_number": "number", "step_name": "name"}
+FIELDS |= {name: name for name in ("instruction", "prompt", "auxiliary_text")}
+STEPS = [{name: getattr(step, ours) for name, ours in FIELDS.items()} for step in OURS.steps]
 PUBLISHED = {"execution_plan": STEPS}
-ATTEMPT = {
-    "step": 1,
-    "prompt": "a boat",
-    "refine_prompt": "",
-    "source_img": None,
-    "target_img": None,
-    "success": True,
-    "reasoning": "",
-}
+ATTEMPT = {"step": 1, "prompt": "a boat", "refine_prompt": "", "source_img": None, "target_img": None}
+ATTEMPT |= {"success": True, "reasoning": ""}
 OUTLINE = """1. Boat
    draw: a boat
 
 2. Blue
    do: Paint it.
    draw: a boat
-   text: Blue at last."""
+   text: Blue!"""
 FORMS = {
     "plan.json": OURS.model_dump_json(),
-    "published": json.dumps(PUBLISHED),
-    "published, with reasoning": json.dumps({"reasoning": "Two.", **PUBLISHED}),
     "published, with other fields": json.dumps({"execution_plan": [{**one, "kind": "T2I"} for one in STEPS]}),
     "as Python writes it": str(PUBLISHED),
-    "list": json.dumps(STEPS),
     "answer": f"<think>Two.</think>\n<answer>{json.dumps(PUBLISHED)}</answer>",
-    "fenced": f"```json\n{json.dumps(PUBLISHED)}\n```",
-    "other name": json.dumps({"plan": STEPS}),
     "record": json.dumps({"user_input": "A boat.", "global_context": PUBLISHED, "steps": [ATTEMPT]}),
     "outline": OUTLINE,
 }
@@ -81,10 +56,9 @@ def test_every_form_of_a_plan_is_read(tmp_path: Path, form: str) -> None:
     assert json.loads(result.stdout) == [{"step": 2, "rule": "identical-prompts", "message": message}]
 
 
-@pytest.mark.parametrize("form", ["published, with reasoning", "as Python writes it", "record"])
-def test_run_carries_out_published_plans(tmp_path: Path, form: str) -> None:
+def test_run_carries_out_published_plans(tmp_path: Path) -> None:
     file = tmp_path / "plan.txt"
-    file.write_text(FORMS[form], encoding="utf-8")
+    file.write_text(FORMS["as Python writes it"], encoding="utf-8")
     arguments = ["--plan", file, "--critic", "none", "--generator", "fake:16"]
     result = call("run", "A boat.", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 0, result.output
@@ -99,10 +73,8 @@ def test_run_carries_out_published_plans(tmp_path: Path, form: str) -> None:
     ("text", "expected"),
     [
         ('{"execution_plan": [{"step_number": 1, "promt": "a", "auxiliary_text": "b"}]}', "step 1, promt"),
-        ('{"execution_plan": [{"prompt": "a", "auxiliary_text": "b", "locked": 3}]}', "locked"),
         ('{"execution_plan": [{"prompt": "a", "locked": true,}]}', "is not JSON"),
         ('{"steps": [{"number": 1, "prompt": "a", "promt": "b"}]}', "steps.0.promt"),
-        ("<answer>no plan</answer>", "execution_plan"),
         ("", "The plan is empty"),
     ],
 )

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -76,14 +75,13 @@ def test_incomplete_headers_do_not_block_clients_or_fill_the_log(tmp_path: Path)
 
 @ON_RAY
 def test_several_devices_start_replicas_that_end_with_the_service(tmp_path: Path) -> None:
-    file = tmp_path / "ip.txt"
-    options = ("--devices", "cpu,cpu", "--set", "replica_cpus=0.1", "--register", str(file))
+    options = ("--devices", "cpu,cpu", "--set", "replica_cpus=0.1")
     with serving(tmp_path, "--generator", "fake:32", *options) as (process, (url,)):
         wait_until(lambda: is_alive(url) and httpx.get(f"{url}/health").json()["workers"]["alive"] == 2)
-        assert open_generator(f"http:@{file}").draw("a", None, 1) == FakeGenerator(32).draw("a", None, 1)
+        assert open_generator(url).draw("a", None, 1) == FakeGenerator(32).draw("a", None, 1)
         children = children_of(process.pid)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0 and file.read_text() == ""
+        assert process.wait(60) == 0
         assert children
         wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 20)
 
@@ -127,10 +125,7 @@ NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
         (["--generator", "fake", "--steps", "3"], "does not support the setting 'steps'"),
         (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
-        (
-            ["--generator", "fake", "--open", "--host", NO_HOST],
-            "cannot listen",
-        ),
+        (["--generator", "fake", "--open", "--host", NO_HOST], "cannot listen"),
         (["--generator", "fake", "--published-ports"], "none of the models has a port"),
         (["--generator", "fake", "--set", "certificate=no.pem"], "no.pem"),
         (["--config", "absent.yaml"], "absent.yaml"),
@@ -145,12 +140,11 @@ def test_a_usage_error_gives_one_line(
     monkeypatch.delenv("INTERLEAVE_SERVICE_KEY", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     monkeypatch.setattr(sys, "argv", ["interleave-thinker", "serve", *options])
-    started = time.monotonic()
     with pytest.raises(SystemExit) as end:
         main()
     error = capsys.readouterr().err
     assert end.value.code == 2 and expected in error and "Traceback" not in error
-    assert "sk-secret" not in error and time.monotonic() - started < 30
+    assert "sk-secret" not in error
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path) -> None:
@@ -182,15 +176,10 @@ def test_models_of_a_file_use_the_gpus_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
         "models: {}",
-        "models: [a]",
         "models: {a: {}}",
         "models: {a: {generator: fake, surprise: 1}}",
-        "models: {a: {generator: fake, 5: 1}}",
         "models: {'../a': fake}",
-        "models: {a: {generator: fake, devices: 0}}",
         "models: {a: {generator: fake, devices: 1000}}",
         "models: {a: {generator: fake, options: {x: [1]}}}",
         "models: !!python/object/apply:os.system [ls]",

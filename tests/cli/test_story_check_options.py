@@ -32,12 +32,8 @@ def options(tmp_path: Path) -> list[str]:
 
 
 def checker(tmp_path: Path, *replies: str) -> list[str]:
-    return [
-        "--set",
-        "check_story=2",
-        "--set",
-        f"story_checker={written(tmp_path / 'checker.json', *replies)}",
-    ]
+    path = written(tmp_path / "checker.json", *replies)
+    return ["--set", "check_story=2", "--set", f"story_checker={path}"]
 
 
 def critic(tmp_path: Path, count: int) -> list[str]:
@@ -54,7 +50,7 @@ def test_findings_are_printed_and_the_story_goes_on(tmp_path: Path, options: lis
         "Step 2 of 3  the fox runs\n    attempt 1: accepted, cached",
         "    prompt: the fox runs. The fox must be red.\n    attempt 2: accepted",
         "Story check: no findings\n",
-        "3 of 3 images accepted.",
+        "3 of 3 images accepted",
     ):
         assert line in result.output
     trajectory = load_trajectory(out)
@@ -69,14 +65,6 @@ def test_the_critics_model_checks_if_no_other_is_named(tmp_path: Path, options: 
     shared = ["--critic", written(tmp_path / "critic.json", *replies), "--set", "check_story=1"]
     result = call("run", "a story", "--out", tmp_path / "out", *options, *shared)
     assert result.exit_code == 0 and "Story check: no findings" in result.output, result.output
-
-
-def test_json_lines_contain_the_check(tmp_path: Path, options: list[str]) -> None:
-    models = [*critic(tmp_path, 5), *checker(tmp_path, answer(FOUND), answer([]))]
-    result = call("run", "a story", "--out", tmp_path / "out", *options, *models, "--json")
-    events = [json.loads(line) for line in result.output.splitlines()]
-    checks = [event["check"] for event in events if event["event"] == "story_checked"]
-    assert [check["reopened"] for check in checks] == [2, None]
 
 
 def test_an_unreadable_check_is_a_warning(tmp_path: Path, options: list[str]) -> None:

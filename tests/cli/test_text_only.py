@@ -34,7 +34,7 @@ def test_a_plan_of_texts_opens_no_image_model_and_no_critic(tmp_path: Path) -> N
     out = tmp_path / "run"
     done = call("run", REQUEST, "--image", frame(tmp_path), "--plan", plan, *MISSING, "--out", out)
     assert done.exit_code == 0, done.output
-    assert "2 text-only steps, no image generated" in done.output
+    assert "2 steps · 0 images generated" in done.output
     assert Journal(out).record().identities.generator == ""
     page = (out / "index.html").read_text()
     assert "The fingers close." in page

@@ -34,24 +34,13 @@ for arguments in json.loads(sys.argv[3]):
     print(json.dumps([code, out.getvalue(), err.getvalue()]))
 """
 SFT = ["--data", "sft.json", "--model", "tinyworld:critic"]
-GRPO = [
-    "--data",
-    "rl.jsonl",
-    "--model",
-    "tinyworld:critic",
-    "--generator",
-    "fake",
-    "--scorer",
-    "tinyworld",
-]
+GRPO = ["--data", "rl.jsonl", "--model", "tinyworld:critic", "--generator", "fake"]
+GRPO += ["--scorer", "tinyworld"]
 COMMANDS = {
-    "planner-sft": [*SFT, "--out", "made/1"],
     "critic-sft": [*SFT, "--out", "made/2"],
-    "critic-sft, a recipe": ["--config", "tiny", "--data", "sft.json", "--out", "made/3"],
     "critic-sft, QLoRA": [*SFT, "--lora-r", "4", "--load-in-4bit", "--out", "made/4"],
     "critic-grpo": [*GRPO, "--out", "made/5"],
     "merge": ["--model", "tinyworld:critic", "--adapter", "adapter", "--out", "made/6"],
-    "tinyworld-planner": ["--rows", "32", "--out", "made/7"],
     "tinyworld-critic": ["--out", "made/8"],
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -17,16 +18,19 @@ from support.free_port import free_port
 from support.stand_in_service import stand_in_service
 
 from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.service.balancer import Balancer
+from interleave_thinker.service.balancer import configuration
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
 def test_printed_configuration() -> None:
-    printed = Balancer(listen="8080").configuration(["http://10.0.0.1:8011", "http://10.0.0.2:8011"])
+    printed = configuration(["http://10.0.0.1:8011", "http://10.0.0.2:8011"], "8080")
     assert printed.index("least_conn;") < printed.index("server 10.0.0.1:8011") < printed.index("keepalive ")
     assert "proxy_http_version 1.1;" in printed
-    assert "error timeout http_503 non_idempotent;" in printed
+    assert "error timeout http_503 non_idempotent;" in printed and printed.startswith("upstream")
+    whole = configuration(["http://10.0.0.1:8011"], "8080", whole=True)
+    assert whole.startswith("worker_processes") and "pid nginx.pid;" in whole, "paths are relative"
+    assert "    proxy_temp_path proxy;" in whole and "    upstream interleave_thinker {" in whole
 
 
 @pytest.mark.parametrize(
@@ -42,13 +46,13 @@ def test_printed_configuration() -> None:
 )
 def test_invalid_upstreams_are_rejected(urls: list[str]) -> None:
     with pytest.raises(SettingsError):
-        Balancer().configuration(urls)
+        configuration(urls)
 
 
 @pytest.mark.parametrize("listen", ["80;", "a b:80", "", "80\n"])
 def test_a_place_to_listen_is_a_port_or_an_address(listen: str) -> None:
     with pytest.raises(SettingsError):
-        Balancer(listen=listen).configuration(["http://a:1"])
+        configuration(["http://a:1"], listen)
 
 
 @contextmanager
@@ -57,12 +61,11 @@ def nginx(folder: Path, urls: list[str]) -> Iterator[str]:
     if NGINX is None:
         pytest.skip("nginx is not installed: apt-get install nginx-light")
     port = free_port()
-    file = folder / "nginx.conf"
-    places = "".join(f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy"))
-    own = f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
-    printed = Balancer(listen=f"127.0.0.1:{port}", whole=True).configuration(urls)
-    file.write_text(own + printed.replace("http {\n", f"http {{\naccess_log off;\n{places}", 1))
-    running = subprocess.Popen([NGINX, "-p", str(folder), "-c", str(file)], stderr=subprocess.PIPE)
+    printed = configuration(urls, f"127.0.0.1:{port}", whole=True)
+    (folder / "nginx.conf").write_text(f"daemon off;\n{printed}")
+    # The workers of a server that root starts could not read the folder as another user.
+    line = [NGINX, "-p", str(folder), "-c", "nginx.conf", "-e", "error.log", "-g", "user root;"]
+    running = subprocess.Popen(line[: None if os.geteuid() == 0 else -2], stderr=subprocess.PIPE)
     try:
         for _ in range(100):
             with ExitStack() as ignored:

@@ -35,7 +35,7 @@ class Answer:
 
 
 class Handle:
-    """A handle of a deployment: `info.remote()`, and `options(multiplexed_model_id=...)` for many models."""
+    """A handle of a deployment: `info.remote()`."""
 
     def __init__(self, name: str, load: Callable[[str], Awaitable[ModelInfo]]) -> None:
         self._name, self._load = name, load
@@ -48,9 +48,6 @@ class Handle:
     def remote(self) -> Answer:
         self.asked.append(Answer(self._load(self._name)))
         return self.asked[-1]
-
-    def options(self, multiplexed_model_id: str) -> Handle:
-        return Handle(multiplexed_model_id, self._load)
 
 
 async def load(name: str) -> ModelInfo:
@@ -74,13 +71,11 @@ async def learned(handles: Mapping[str, Handle], seconds: float) -> RayPool:
 
 def test_each_model_has_its_own_loading_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RayPool, "_replicas_now", lambda pool: {})
-    for shared in (False, True):
-        handles: dict[str, Handle] = {"": Handle("", load)} if shared else {n: Handle(n, load) for n in NAMES}
-        pool = asyncio.run(learned(handles, 0.05))
-        assert [info.identity for info in pool.models()] == ["", "", "good/1"]
-        assert pool.not_loaded == {
-            "stuck": "The model 'stuck' was not loaded within 0.05 s.",
-            "broken": "The model 'broken' cannot be queried (RuntimeError).",
-        }
-        if not shared:
-            assert handles["stuck"].asked[0].cancelled, "the wait is canceled"
+    handles = {name: Handle(name, load) for name in NAMES}
+    pool = asyncio.run(learned(handles, 0.05))
+    assert [info.identity for info in pool.models()] == ["", "", "good/1"]
+    assert pool.not_loaded == {
+        "stuck": "The model 'stuck' was not loaded within 0.05 s.",
+        "broken": "The model 'broken' cannot be queried (RuntimeError).",
+    }
+    assert handles["stuck"].asked[0].cancelled, "the wait is canceled"

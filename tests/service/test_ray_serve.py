@@ -94,18 +94,7 @@ def test_two_replicas_and_batches_generate_the_librarys_pixels(ray_cluster: None
         assert edited(client, model="other").size == (48, 48)
         assert client.post("/edit", json={"prompt": "a", "model": "none"}).status_code == 404
         assert client.post("/edit", json={"prompt": 3}).status_code == 422
-        page = client.get("/", headers={"Accept": "text/html"})
-        assert page.text.startswith("<!doctype html>")
-
-
-def test_one_replica_alternates_between_more_models_than_fit(ray_cluster: None) -> None:
-    models = [ModelSettings(name=f"p{side}", generator=f"fake:{side}") for side in (16, 24, 32)]
-    with deployed(models, ClusterSettings(models_each=1, replica_cpus=0.1)) as client:
-        until_learned(client, replicas=1)
-        for side in (16, 32, 24, 16):
-            assert edited(client, model=f"p{side}").size == (side, side)
-        by_header = client.post("/edit", json={"prompt": "a"}, headers={"serve-multiplexed-model-id": "p24"})
-        assert Picture.from_base64(by_header.json()["edited_image"]).size == (24, 24)
+        assert client.get("/docs").status_code == 200
 
 
 def test_a_model_that_does_not_load_gives_one_error(ray_cluster: None, tmp_path: Path) -> None:

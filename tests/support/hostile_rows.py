@@ -37,7 +37,6 @@ from interleave_thinker.research.data.sequences import make_sequences
 from interleave_thinker.training.from_runs.convert import RunConverter
 from interleave_thinker.training.from_runs.settings import FilterData
 
-from .hostile_prompts import mutated
 from .made_runs import grey_page, made_run, say
 
 VALUES: tuple[Any, ...] = (
@@ -62,6 +61,38 @@ VALUES: tuple[Any, ...] = (
     [[]] * 2_000,
     {"a": {"b": {"c": []}}},
     [None, 1, "x"],
+)
+NASTY = (
+    b"\x00",
+    b"\xff\xfe",
+    b"!!python/object/apply:os.system ['touch pwned']",
+    b"&a [*a, *a]",
+    b"*a",
+    b"{",
+    b"}",
+    b"[" * 2000,
+    b"{" * 2000,
+    b"../../outside",
+    b"/etc/passwd",
+    b"\xe2\x80\xae",
+    b"\x1b]0;title\x07",
+    b": : :",
+    b"- - -",
+    b"? [complex, key]\n: 1",
+    b"{a missing_bank}",
+    b"{animal +no_such_tag}",
+    b"{animal?plural:are}",
+    b"[one|[two|three]]",
+    b"9" * 400,
+    b"1e999",
+    b"null",
+    b"\n\t",
+    "é́\U0001f600".encode(),
+    b"A" * 70_000,
+    b"<<: *x",
+    b"%YAML 9.9",
+    b"--- \n--- \n",
+    b'"' * 9,
 )
 NAMES = ("planner_sft.json", "critic_sft.json", "critic_rl.jsonl")
 COMM = [
@@ -203,3 +234,18 @@ def planner(runs: list[Path], out: Path, comm: Path | None = None) -> PlannerRep
     return make_planner_rows(
         runs, out, default_prompt_set(), PlannerRowsData(), OtherSources(comm=comm), quiet
     )
+
+
+def mutated(content: bytes, random: Random) -> bytes:
+    """Return the content with one to three faults."""
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(content) + 1)
+        ways: tuple[Callable[[], bytes], ...] = (
+            lambda at=at, content=content: content[:at] + random.choice(NASTY) + content[at:],
+            lambda at=at, content=content: content[:at],
+            lambda at=at, content=content: content[:at] + content[at + random.randint(1, 30) :],
+            lambda at=at, content=content: content[:at] + bytes([random.randrange(256)]) + content[at + 1 :],
+            lambda at=at, content=content: content[:at] + content[: random.randint(1, 200)] + content[at:],
+        )
+        content = random.choice(ways)()
+    return content

@@ -1,10 +1,9 @@
-"""The addresses of services: lists and files of them, registration, and which of them are other people's.
+"""The addresses of services: lists and files of them, and which of them are other people's.
 
 A list may refer to files, in the format that clusters write: one address per line, `#` comments, bare host
 names as well as URLs. A file is read again when it changes, because services come and go while a client runs
 for days. If it is temporarily missing, empty or incomplete, the last addresses stay in use and the log
-reports it. Only the command line accepts files. A workflow contains only addresses. A service may add its own
-address to such a file; a service that was killed leaves its address, and clients then use the others.
+reports it. Only the command line accepts files. A workflow contains only addresses.
 """
 
 from __future__ import annotations
@@ -14,15 +13,11 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from ..errors import InterleaveError, SettingsError
-from ..files.atomic import write_text
+from ..errors import SettingsError
 from ..files.bounded_reader import read_text
-from ..files.lock import SystemLock
 from ..machine.environment import variable
 from ..machine.registry import split_spec
 
@@ -31,9 +26,6 @@ BY_ADDRESS = ("openai", "http", "images")
 """Backends whose argument contains addresses."""
 ALWAYS_HOSTED = ("gemini",)
 """Backends whose model exists only at its provider. An address is that of a proxy to it."""
-LOCK_SECONDS = 30.0
-"""Maximum time to wait for other services that change the list."""
-WHAT = "The list of services"
 REACHED_IN = 10.0
 """Seconds in which a cluster must accept a connection."""
 ADDRESS_HINT = (
@@ -156,67 +148,6 @@ def _has_spaces(text: str) -> bool:
 def _within_bounds(urls: tuple[str, ...]) -> None:
     if len(urls) > MAX_SERVICES:
         raise SettingsError(f"The list has {len(urls)} services; the maximum is {MAX_SERVICES}.")
-
-
-@contextmanager
-def registered(path: Path, url: str) -> Iterator[None]:
-    """Keep the address of a service in a list of services while the block runs.
-
-    Other lines and comments of the file are kept. The file is created if necessary.
-
-    Args:
-        path: The file.
-        url: Address of the service.
-
-    Raises:
-        SettingsError: The file cannot be read or written, is locked for too long or is full.
-    """
-    # A link to the list stays a link.
-    path = Path(os.path.realpath(path.expanduser()))
-    _change(path, lambda lines: _with(lines, url))
-    try:
-        yield
-    finally:
-        try:
-            _change(path, lambda lines: [line for line in lines if _address(line) != url])
-        except InterleaveError as error:
-            LOG.warning("%s stays in the list of services. %s", url, error)
-
-
-def _with(lines: list[str], url: str) -> list[str]:
-    addresses = {_address(line) for line in lines} - {""}
-    if url in addresses:
-        return lines
-    if len(addresses) >= MAX_SERVICES:
-        raise SettingsError(
-            f"{WHAT} has {len(addresses)} addresses, the maximum.", "Remove those of services that ended."
-        )
-    return [*lines, url]
-
-
-def _change(path: Path, change: Callable[[list[str]], list[str]]) -> None:
-    """Replace the lines of the file by those that `change` returns."""
-    busy = SettingsError(f"{WHAT} {str(path)!r} is locked by another process.", "Try again.")
-    if not path.parent.is_dir():
-        raise SettingsError(f"{WHAT} {str(path)!r} is in a folder that does not exist.", "Create the folder.")
-    with SystemLock(path.with_name(f"{path.name}.lock")).held(busy, LOCK_SECONDS):
-        before = read_text(path, MAX_FILE_BYTES, SettingsError, WHAT).splitlines() if path.exists() else []
-        after = change(before)
-        if after != before:
-            mode = path.stat().st_mode if path.exists() else None
-            write_text(path, "".join(f"{line}\n" for line in after), SettingsError, WHAT)
-            if mode is not None:
-                with suppress(OSError):  # the services of a group may have different users
-                    path.chmod(mode)
-
-
-def _address(line: str) -> str:
-    """Return the address in a line, or an empty text if there is none that can be used."""
-    name = line.partition("#")[0].strip()
-    try:
-        return service_url(name, DEFAULT_PORT) if name else ""
-    except SettingsError:
-        return ""
 
 
 def is_hosted(host: str) -> bool:

@@ -32,6 +32,17 @@ DIRECT: dict[str, JsonValue] = {"direct": True}
 Such a setting has an option of its own on the command line. All others are set with `--set NAME=VALUE`.
 """
 
+
+def setting(description: str, default: Any = None, **limits: Any) -> Any:
+    """Return the field of a setting. The limits are those of pydantic's `Field`."""
+    return Field(default=default, description=description, **limits)
+
+
+def option(description: str, default: Any = None, **limits: Any) -> Any:
+    """Return the field of a setting that has an option of its own on the command line."""
+    return setting(description, default, json_schema_extra=DIRECT, **limits)
+
+
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")
 Options = TypeVar("Options", bound=BaseModel)
