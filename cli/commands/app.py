@@ -6,7 +6,6 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,13 +92,17 @@ def command(
     run_service(app, ServiceSettings(host=host, port=port, grace=GRACE), [port], ready, work)
 
 
-@dataclass(frozen=True)
 class Opened:
     """The models of a story. Critic and generator are opened when they are first needed, and kept."""
 
-    planner: Callable[[Callable[[str], None]], Planner]
-    critic: Callable[[], Critic | None]
-    generator: Callable[[], Generator]
+    def __init__(self, opener: Opener, options: dict[Role, Any]) -> None:
+        self._opener, self._planning = opener, options["planner"]
+        self.critic: Callable[[], Critic | None] = cache(partial(opener.critic, options["critic"]))
+        self.generator: Callable[[], Generator] = cache(partial(opener.generator, options["generator"]))
+
+    def planner(self, on_part: Callable[[str], None]) -> Planner:
+        """Open the planner. Raises SettingsError and ChatError as `Opener.planner` does."""
+        return self._opener.planner(self._planning, on_part)
 
 
 class OfferedModels:
@@ -161,18 +164,11 @@ class OfferedModels:
         """
         if self._last is None or self._last[0] != chosen:
             self._last = None
-            opener, options = Opener(self._local), {}
+            options: dict[Role, Any] = {}
             for role, named in self._named.items():
                 spec = self._spec(role, chosen)
                 options[role] = named if spec == getattr(named, role) else type(named)(**{role: spec})
-            self._last = (
-                chosen,
-                Opened(
-                    partial(opener.planner, options["planner"]),
-                    cache(partial(opener.critic, options["critic"])),
-                    cache(partial(opener.generator, options["generator"])),
-                ),
-            )
+            self._last = chosen, Opened(Opener(self._local), options)
         return self._last[1]
 
     def _spec(self, role: Role, chosen: Chosen) -> str:
