@@ -26,7 +26,6 @@ from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import all_accepted, only_waits, stop_sentence, summarize
-from interleave_thinker.cli.progress import step_line
 from interleave_thinker.nodes.story.saved_runs import incomplete_line
 
 
@@ -278,7 +277,6 @@ def test_an_approved_image_is_not_called_picked_by_hand(tmp_path: Path) -> None:
         "Attempt 1 picked by hand",
         "Approved at attempt 1",
     ]
-    assert [step_line(one).partition(":")[0] for one in results] == ["approved", "picked by hand", "approved"]
     assert "1 picked by hand · 2 approved by hand" in summarize(ended.trajectory).sentence
     written = json.loads((tmp_path / "run" / "trajectory.json").read_text(encoding="utf-8"))["results"]
     assert [one.get("approved") for one in written] == [True, None, True]

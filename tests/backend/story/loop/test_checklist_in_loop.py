@@ -114,7 +114,7 @@ def test_an_unanswered_item_leaves_the_step_not_checked(tmp_path: Path) -> None:
         and verdict.success is None
         and [one.passed for one in verdict.items] == [None, True]
     )
-    assert verdict_text(verdict) == "not checked: no answer: there are two boats"
+    assert verdict_text(first.attempts[0], whole.settings) == "not checked: no answer: there are two boats"
     assert reasoning_shown(verdict).startswith("? there are two boats: no answer")
     assert outcome(first.attempts[0], whole.settings) is AttemptOutcome.not_checked
     assert stop_sentence(first) == "Not checked: the critic did not answer the checklist"

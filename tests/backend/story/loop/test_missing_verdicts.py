@@ -177,7 +177,8 @@ def test_a_critic_that_needs_the_form_now_and_then_goes_on(tmp_path: Path, own: 
     summary = summarize(finished.trajectory)
     assert summary.forced_verdicts == 3
     assert "3 verdicts readable only in the forced form" in summary.sentence
-    said = [verdict_text(one.verdict) for one in finished.trajectory.results[0].attempts if one.verdict]
+    settings, (result, *_) = finished.trajectory.settings, finished.trajectory.results
+    said = [verdict_text(one, settings) for one in result.attempts if one.verdict]
     assert [text.endswith("(readable only in the forced form)") for text in said] == [False] * 3 + [
         True,
         False,
