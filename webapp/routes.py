@@ -57,13 +57,14 @@ KEPT = "private, max-age=31536000, immutable"
 
 @dataclass(frozen=True)
 class Route:
-    """A route: `answer` receives the validated query (GET) or body (POST) in a thread."""
+    """A route: `answer` receives the validated query (GET) or body (POST) in a thread, after `wait`."""
 
     method: str
     name: str
     model: type[BaseModel]
     answer: Callable[[Any], BaseModel | Response]
     seconds: float = ANSWER_SECONDS
+    wait: Callable[[Any], Awaitable[None]] | None = None
 
 
 def add_routes(app: FastAPI, board: Board) -> None:
@@ -71,18 +72,14 @@ def add_routes(app: FastAPI, board: Board) -> None:
     for route in _table(board):
         app.add_api_route(f"{PREFIX}/{route.name}", _handler(route), methods=[route.method])
 
-    async def shown(request: Request) -> Response:
-        asked = await _given(request, AskBoard)
-        until = time.monotonic() + asked.wait
-        while asked.seen == board.edition and time.monotonic() < until and not board.closing:
-            await asyncio.sleep(LOOKED_EVERY)
-        return _json(await asyncio.wait_for(asyncio.to_thread(board.shown, asked), ANSWER_SECONDS))
-
-    app.add_api_route(f"{PREFIX}/board", _refusing(shown), methods=["GET"])
-
 
 def _table(board: Board) -> list[Route]:
     runs, exporting = board.runs, threading.Lock()
+
+    async def news(asked: AskBoard) -> None:
+        until = time.monotonic() + asked.wait
+        while asked.seen == board.edition and time.monotonic() < until and not board.closing:
+            await asyncio.sleep(LOOKED_EVERY)
 
     def page(asked: AskPage) -> PageShown:
         return PageShown(
@@ -120,6 +117,7 @@ def _table(board: Board) -> list[Route]:
 
     return [
         Route("GET", "page", AskPage, page),
+        Route("GET", "board", AskBoard, board.shown, wait=news),
         Route("POST", "story", StoryForm, board.start),
         Route("POST", "again", AskAgain, board.resume),
         Route("POST", "cancel", AskCancel, board.cancel),
@@ -144,20 +142,14 @@ def _exported(folder: Path, name: ExportName) -> Path:
 
 
 def _handler(route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler of a route. It answers errors as one line in `error`."""
+
     async def handle(request: Request) -> Response:
-        given = await _given(request, route.model)
-        answer = await asyncio.wait_for(asyncio.to_thread(route.answer, given), route.seconds)
-        return answer if isinstance(answer, Response) else _json(answer)
-
-    return _refusing(handle)
-
-
-def _refusing(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return a handler that answers errors as one line in `error`."""
-
-    async def handle_or_refuse(request: Request) -> Response:
         try:
-            return await handle(request)
+            given = await _given(request, route.model)
+            if route.wait is not None:
+                await route.wait(given)
+            answer = await asyncio.wait_for(asyncio.to_thread(route.answer, given), route.seconds)
         except ValidationError as error:
             fault = first_fault(error)
             return refused(400, f"{fault.place or 'request'}: {fault.reason}")
@@ -167,8 +159,9 @@ def _refusing(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Req
             return refused(error.status, str(error))
         except InterleaveError as error:
             return refused(404 if request.method == "GET" else 400, str(error))
+        return answer if isinstance(answer, Response) else _json(answer)
 
-    return handle_or_refuse
+    return handle
 
 
 async def _given(request: Request, model: type[Any]) -> Any:
