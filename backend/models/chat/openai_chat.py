@@ -67,7 +67,6 @@ MAX_EVENT_VALUES = 1_000_000
 An answer of 4,096 tokens with twenty alternatives each, spelled out byte by byte, has that many."""
 Alternatives = tuple[tuple[str, float], ...]
 KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
-MAX_BODY_SHOWN = 300
 MAX_ARGUMENT = 4096
 TOP_LOGPROBS = 20
 MAX_TOKENS = 65536
@@ -193,11 +192,9 @@ def message_json(message: Message, area: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a reply.
+    """A piece of a reply: its text, the reasoning that the server extracted from it, and its token counts.
 
-    `reasoning` is the text that the server extracted from think tags, `counts` are the token counts that it
-    reports as fields of a reply. `alternatives` contains each token with its most likely alternatives and
-    their log-probabilities.
+    `alternatives` contains each token with its most likely alternatives and their log-probabilities.
     """
 
     text: str
@@ -559,10 +556,7 @@ class OpenAIChat(ChatModel):
         if response.status_code in (400, 413, 422) and "top_k" in text:
             error.hint = "This server does not support top_k: set it to 0."
         elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
-            error.hint = (
-                "Start the server with a longer context (vLLM: --max-model-len), "
-                "or show the agent fewer images."
-            )
+            error.hint = "Start the server with a longer context, or show the agent fewer images."
             raise _TooManyTokens(error)
         moment = moment_of(response.status_code, text)
         if moment is not None:
@@ -590,7 +584,7 @@ def open(
         check_variable(key_variable)
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])
     if match is None or len(argument) > MAX_ARGUMENT:
-        shown = re.sub(r"//[^/@\s]*@", "//(hidden)@", argument)[:MAX_BODY_SHOWN]
+        shown = re.sub(r"//[^/@\s]*@", "//(hidden)@", argument)[:300]
         raise SettingsError(
             f"{shown!r} does not name a model and its server.",
             "Write MODEL@URL, such as qwen3-vl@http://127.0.0.1:8000/v1.",
