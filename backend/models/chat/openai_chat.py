@@ -556,7 +556,10 @@ class OpenAIChat(ChatModel):
         if response.status_code in (400, 413, 422) and "top_k" in text:
             error.hint = "This server does not support top_k: set it to 0."
         elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
-            error.hint = "Start the server with a longer context, or show the agent fewer images."
+            error.hint = (
+                "Start the server with a longer context (vLLM: --max-model-len), "
+                "or show the agent fewer images."
+            )
             raise _TooManyTokens(error)
         moment = moment_of(response.status_code, text)
         if moment is not None:
