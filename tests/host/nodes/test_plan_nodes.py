@@ -12,10 +12,9 @@ from support.chat_server import chat_server
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 
 from ..graphs.attempt_pairs import pair
-from ..graphs.examples import id_of, need_checkpoints, twin
 from ..graphs.stories import changed, edited, node, planned, reply, story, written
 from ..graphs.stories import shown as preview
-from ..server.comfy_server import ComfyServer, HostError
+from ..server.comfy_server import ComfyServer
 from ..server.runs import failure, journal, on_a_wire, refusal, text_of, trajectory  # fmt: skip
 
 
@@ -95,26 +94,16 @@ def test_a_style_precedes_every_generated_prompt(host: ComfyServer) -> None:
     assert drawn == ["Ink on paper. a red house", "Ink on paper. add a tree"]
 
 
-def test_the_seed_determines_the_plan(host: ComfyServer) -> None:
-    """With a real agent, which samples its answer."""
-    need_checkpoints()
-
-    def plan(seed: int, exact_count: bool = False) -> str:
-        graph = twin("tiny_world_story")
-        name = id_of(graph, "InterleavePlanner")
-        # A high temperature, so that a model of two million weights gives different answers. The count is not
-        # part of the prompt, but a changed one makes the node run again.
-        graph = changed(graph, name, seed=seed, temperature=2.0, exact_count=exact_count)
-        agent = graph[name]["inputs"]["agent"][0]
-        graph = changed(graph, agent, max_tokens=80)
-        try:
-            return text_of(host.run({name: graph[name], agent: graph[agent], "text": preview(name, 1)}))
-        except HostError as error:  # replies that were cut off, which the error shows
-            return str(error)
-
-    first = plan(1)
-    assert first == plan(1, exact_count=True)
-    assert any(plan(seed) != first for seed in range(2, 6))
+def test_the_planners_seed_and_temperature_win_over_the_agents(host: ComfyServer) -> None:
+    with chat_server(reply("a boat")) as server:
+        url = server.spec.partition("@")[2]
+        graph = planned(request="sampled", seed=7, temperature=0.5)
+        graph["agent"] = node("InterleaveRemoteAgent", base_url=url, model="tiny", temperature=1.5)
+        host.run(graph)
+        host.run(changed(graph, "planner", seed=0, temperature=0.0))
+    sampled, of_agent = server.requests
+    assert (sampled["seed"], sampled["temperature"]) == (7, 0.5)
+    assert (of_agent["seed"], of_agent["temperature"]) == (0, 1.5)
 
 
 def test_a_manual_plan_is_generated_without_a_planner(host: ComfyServer) -> None:
