@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import tiny_clips
+from support import tiny_pipelines
 from support.cli_calls import call
 from support.clips import COLORS, story
 
@@ -16,7 +16,7 @@ from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 def test_clips_are_made_and_kept(tmp_path: Path) -> None:
     run = save_trajectory(story(*COLORS), tmp_path / "run")
-    pipeline = tiny_clips.ltx(tmp_path / "ltx")
+    pipeline = tiny_pipelines.ltx(tmp_path / "ltx")
     command = ["clips", str(run), "--pipeline", str(pipeline), "--size", "32x32", "--seconds", "0.5"]
     command += ["--steps", "1"]
     first = call(*command)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from support.cli_calls import call
-from support.stand_in_service import stand_in_service
+from support.image_service import image_service
 
 
 def test_check_prints_its_tests_and_sets_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "sesame")
-    with stand_in_service() as service:
+    with image_service() as service:
         shown = call("serve", "check", service.url, "--size", "32x32")
         assert shown.exit_code == 0, shown.output
         assert [line.split()[:2] for line in shown.output.splitlines()] == [
@@ -21,7 +21,7 @@ def test_check_prints_its_tests_and_sets_the_exit_code(monkeypatch: pytest.Monke
             ["edit", "ok"],
             ["again", "ok"],
         ]
-        assert service.headers_seen[0]["Authorization"] == "Bearer sesame"
+        assert service.headers_seen[0]["authorization"] == "Bearer sesame"
         service.unlike_itself = True
         faulty = call("serve", "check", service.url, "--size", "32x32", "--json")
         assert faulty.exit_code == 1
@@ -44,7 +44,7 @@ def test_nginx_reads_the_published_list(tmp_path: Path) -> None:
 def test_tools_take_bare_addresses() -> None:
     shown = call("serve", "nginx", "gpu-1,gpu-2:9000", "--service-port", 8012)
     assert "server gpu-1:8012 " in shown.output and "server gpu-2:9000 " in shown.output
-    with stand_in_service() as service:
+    with image_service() as service:
         checked = call("serve", "check", service.url.removeprefix("http://"), "--size", "32x32")
     assert checked.exit_code == 0, checked.output
 

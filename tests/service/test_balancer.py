@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.free_port import free_port
-from support.stand_in_service import stand_in_service
+from support.image_service import image_service
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.service.balancer import configuration
@@ -98,14 +98,14 @@ def answers_of(url: str, seconds: float, clients: int = 6) -> Counter[int]:
 
 def test_a_full_service_and_a_dead_one_lose_no_request(tmp_path: Path) -> None:
     with ExitStack() as open_ones:
-        services = [open_ones.enter_context(stand_in_service()) for _ in range(2)]
+        services = [open_ones.enter_context(image_service()) for _ in range(2)]
         for one in services:
             one.seconds = 0.05
         services[0].most_at_once = 1
         dead = f"http://127.0.0.1:{free_port()}"
         url = open_ones.enter_context(nginx(tmp_path, [dead, *(one.url for one in services)]))
         assert set(answers_of(url, 1.0)) == {200}
-        assert min(len(one.bodies) for one in services) > 5
+        assert min(len(one.requests) for one in services) > 5
         # A forwarded rejection costs its connection. Without rejections, connections are kept.
         services[0].most_at_once, before = 100, sum(one.connections for one in services)
         asked = answers_of(url, 0.6).total()
@@ -113,7 +113,7 @@ def test_a_full_service_and_a_dead_one_lose_no_request(tmp_path: Path) -> None:
 
 
 def test_large_body_is_rejected_before_it_reaches_a_service(tmp_path: Path) -> None:
-    with stand_in_service() as service, nginx(tmp_path, [service.url]) as url:
+    with image_service() as service, nginx(tmp_path, [service.url]) as url:
         answer = httpx.post(f"{url}/edit", content=b"x" * 65 * 1024 * 1024, trust_env=False)
         assert answer.status_code == 413
-        assert not service.bodies
+        assert not service.requests

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.image_service import image_service
-from support.stand_in_service import StandInService, stand_in_service
+from support.image_service import ImageService, image_service
 
 from interleave_thinker.service.check import CheckSettings, ServiceCheck
 
@@ -14,8 +13,8 @@ ASKED = CheckSettings(size=(32, 24), timeout=5)
 
 
 @pytest.fixture
-def service() -> Iterator[StandInService]:
-    with stand_in_service() as running:
+def service() -> Iterator[ImageService]:
+    with image_service() as running:
         yield running
 
 
@@ -23,19 +22,19 @@ def found(url: str, key: str | None = None) -> dict[str, bool | None]:
     return {one.name: one.right for one in ServiceCheck(url, key, ASKED).findings()}
 
 
-def test_correct_service(service: StandInService) -> None:
+def test_correct_service(service: ImageService) -> None:
     assert found(service.url, "sesame") == {"health": True, "text": True, "edit": True, "again": True}
-    assert service.headers_seen[-1]["Cache-Control"] == "no-cache"
-    assert service.headers_seen[-1]["Authorization"] == "Bearer sesame"
-    assert [bool(body["image"]) for body in service.bodies] == [False, True, True]
+    assert service.headers_seen[-1]["cache-control"] == "no-cache"
+    assert service.headers_seen[-1]["authorization"] == "Bearer sesame"
+    assert [bool(body["image"]) for body in service.requests] == [False, True, True]
 
 
-def test_unrepeatable_service_fails_the_check(service: StandInService) -> None:
+def test_unrepeatable_service_fails_the_check(service: ImageService) -> None:
     service.unlike_itself = True
     assert found(service.url) == {"health": True, "text": True, "edit": True, "again": False}
 
 
-def test_service_that_only_edits_passes_the_check(service: StandInService) -> None:
+def test_service_that_only_edits_passes_the_check(service: ImageService) -> None:
     service.only_edits = True
     assert found(service.url) == {"health": True, "text": None, "edit": True, "again": True}
 

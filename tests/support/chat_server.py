@@ -6,83 +6,29 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from threading import Event
 from typing import Any
 
-from .server_thread import in_thread
+from .fake_server import FakeHandler, FakeServer
+
+JSON = {"content-type": "application/json"}
 
 
-class ChatServer(ThreadingHTTPServer):
-    """Answers every request with `text`, token by token.
-
-    `faults` are (status, body) pairs that are sent first. It stays silent for `silent_seconds`.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, text: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.text = text
-        self.script: list[str] = []
-        """Texts of the first answers, in order; after them `text` is used."""
-        self.finish = "stop"
-        self.usage: dict[str, Any] = {}
-        """Further fields of the token counts."""
-        self.streams = True
-        self.has_logprobs = True
-        self.reasoning: tuple[str, str] | None = None
-        """Field that separates the reasoning, and the reasoning."""
-        self.top = {"true": 0.8, " True": 0.1, "false": 0.1, "maybe": 0.0}
-        self.faults: list[tuple[int, bytes]] = []
-        self.busy_seconds = 0.0
-        """Seconds from the first request for which it answers 429, with this in Retry-After."""
-        self.busy_until = 0.0
-        self.refused = 0
-        """Number of requests rejected as too busy."""
-        self.dies_after: int | None = None
-        """Replies after which every request gets `dies_with`: a status, or 0 for a closed connection."""
-        self.dies_with = 0
-        self.raw: bytes | None = None
-        self.events: list[str] | None = None
-        """Data of a stream's events, unchanged."""
-        self.silent_seconds = 0.0
-        self.hung_up = Event()
-        self.sent = 0
-        self.requests: list[dict[str, Any]] = []
-        self.headers_seen: list[dict[str, str]] = []
-
-    @property
-    def spec(self) -> str:
-        return f"tiny@http://127.0.0.1:{self.server_port}/v1"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: ChatServer
-
-    def _reasoning(self) -> dict[str, str]:
-        return dict([self.server.reasoning]) if self.server.reasoning is not None else {}
-
+class _Handler(FakeHandler):
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self._record(body)
-        self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
+        body = self.body()
         if self.server.silent_seconds:
             self._be_silent()
         elif not self._fail() and not self._send_fixed():
             self._reply(body)
-
-    def _record(self, body: dict[str, Any]) -> None:
-        self.server.requests.append(body)
 
     def _fail(self) -> bool:
         """Send the next failure; returns whether there was one."""
         server = self.server
         if server.dies_after is not None and len(server.requests) > server.dies_after:
             if server.dies_with:
-                self._send(server.dies_with, b"it died", "text/plain")
+                self.send(server.dies_with, b"it died")
             else:
                 self.close_connection = True
             return True
@@ -92,20 +38,16 @@ class _Handler(BaseHTTPRequestHandler):
             if now < server.busy_until:
                 server.refused += 1
                 # Two timers can differ by a tick.
-                self._send(429, b"slow down", "text/plain", str(math.ceil(server.busy_seconds)))
+                self.send(429, b"slow down", {"retry-after": str(math.ceil(server.busy_seconds))})
                 return True
-        if server.faults:
-            status, content = server.faults.pop(0)
-            self._send(status, content, "text/plain")
-            return True
-        return False
+        return self.fault()
 
     def _send_fixed(self) -> bool:
         """Send the answer given as bytes (`raw`) or `events`; returns whether there is one."""
         if self.path != "/v1/chat/completions":
-            self._send(404, b"no such page", "text/plain")
+            self.send(404, b"no such page")
         elif self.server.raw is not None:
-            self._send(200, self.server.raw, "application/json")
+            self.send(200, self.server.raw, JSON)
         elif self.server.events is not None:
             self._begin_stream()
             for data in self.server.events:
@@ -121,17 +63,17 @@ class _Handler(BaseHTTPRequestHandler):
         tokens = re.findall(r"\s*\w+|\s*\W", self.server.text)
         wanted = bool(body.get("logprobs")) and self.server.has_logprobs
         if body["stream"] and self.server.streams:
-            with suppress(BrokenPipeError, ConnectionResetError):
-                self._stream(tokens, wanted)
+            self._stream(tokens, wanted)
             return
+        thought = dict([self.server.reasoning]) if self.server.reasoning is not None else {}
         choice = {
-            "message": {"role": "assistant", "content": self.server.text, **self._reasoning()},
+            "message": {"role": "assistant", "content": self.server.text, **thought},
             "finish_reason": self.server.finish,
         }
         if wanted:
             choice["logprobs"] = {"content": [self._token(token) for token in tokens]}
         reply = {"choices": [choice], "usage": {"completion_tokens": len(tokens), **self.server.usage}}
-        self._send(200, json.dumps(reply).encode(), "application/json")
+        self.send(200, reply, JSON)
 
     def _stream(self, tokens: list[str], wanted: bool) -> None:
         self._begin_stream()
@@ -175,20 +117,48 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {data}\n\n".encode())
         self.wfile.flush()
 
-    def _send(self, status: int, content: bytes, kind: str, retry_after: str = "") -> None:
-        self.send_response(status)
-        if retry_after:
-            self.send_header("retry-after", retry_after)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
 
-    def log_message(self, format: str, *args: object) -> None:
-        return
+class ChatServer(FakeServer):
+    """Answers every request with `text`, token by token.
+
+    It stays silent for `silent_seconds`.
+    """
+
+    handler = _Handler
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.script: list[str] = []
+        """Texts of the first answers, in order; after them `text` is used."""
+        self.finish = "stop"
+        self.usage: dict[str, Any] = {}
+        """Further fields of the token counts."""
+        self.streams = True
+        self.has_logprobs = True
+        self.reasoning: tuple[str, str] | None = None
+        """Field that separates the reasoning, and the reasoning."""
+        self.top = {"true": 0.8, " True": 0.1, "false": 0.1, "maybe": 0.0}
+        self.busy_seconds = 0.0
+        """Seconds from the first request for which it answers 429, with this in Retry-After."""
+        self.busy_until = 0.0
+        self.refused = 0
+        """Number of requests rejected as too busy."""
+        self.dies_after: int | None = None
+        """Replies after which every request gets `dies_with`: a status, or 0 for a closed connection."""
+        self.dies_with = 0
+        self.raw: bytes | None = None
+        self.events: list[str] | None = None
+        """Data of a stream's events, unchanged."""
+        self.silent_seconds = 0.0
+        self.hung_up = Event()
+        self.sent = 0
+
+    @property
+    def spec(self) -> str:
+        return f"tiny@http://127.0.0.1:{self.server_port}/v1"
 
 
-@contextmanager
-def chat_server(text: str) -> Iterator[ChatServer]:
-    with in_thread(ChatServer(text)) as server:
-        yield server
+def chat_server(text: str) -> AbstractContextManager[ChatServer]:
+    """Run the server in a thread until the block ends."""
+    return ChatServer(text).running()

@@ -96,11 +96,11 @@ def serve(folder: Path, fault: str, key: str) -> int:
 
     class Handler(_Handler):
         def do_GET(self) -> None:
-            self._send(200 if self.path == "/health" else 404, b'{"status":"ok"}', "application/json")
+            self.send(200 if self.path == "/health" else 404, b'{"status":"ok"}')
 
         def do_POST(self) -> None:
             if self.headers["authorization"] != f"Bearer {key}":
-                return self._send(401, b"Invalid API Key", "text/plain")
+                return self.send(401, b"Invalid API Key")
             if fault == "ends":
                 print("GGML_ASSERT(false) failed", flush=True)
                 os._exit(134)
@@ -108,12 +108,12 @@ def serve(folder: Path, fault: str, key: str) -> int:
                 time.sleep(600)
             if self.path == "/apply-template":
                 prompt = "?<think>\n" if fault == "thinks" else "?"
-                return self._send(200, json.dumps({"prompt": prompt}).encode(), "application/json")
+                return self.send(200, {"prompt": prompt})
             super().do_POST()
 
-        def _record(self, body: dict[str, Any]) -> None:
+        def record(self, body: dict[str, Any]) -> None:
             # Before the reply, since the client may look as soon as it has read the reply.
-            super()._record(body)
+            super().record(body)
             with (folder / "requests").open("a") as noted:
                 noted.write(json.dumps(body) + "\n")
 

@@ -8,15 +8,13 @@ request.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from typing import Any
 
 from interleave_thinker.backend.core.pictures import Picture
 
+from .fake_server import FakeHandler, FakeServer
 from .image_service import paint
-from .server_thread import in_thread
 
 MODEL = "tiny-image"
 BLOCKED = json.dumps({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}).encode()
@@ -24,72 +22,40 @@ BLOCKED = json.dumps({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}).
 SIDES = {"1K": 1024, "2K": 2048, "4K": 4096}
 
 
-class GeminiService(ThreadingHTTPServer):
-    """Records every request. `faults` are answered first, one per image."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.requests: list[dict[str, Any]] = []
-        self.paths: list[str] = []
-        self.headers_seen: list[dict[str, str]] = []
-        self.faults: list[tuple[int, bytes]] = []
-        self.greeting: tuple[int, bytes] = (200, json.dumps({"name": f"models/{MODEL}"}).encode())
-        self.key = ""
-        """Key without which a request is rejected as the provider does it."""
-        self.changes = False
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: GeminiService
-
+class _Handler(FakeHandler):
     def do_GET(self) -> None:
-        self._seen()
+        self.server.paths.append(self.path)
+        self.record_headers()
         if self._allowed():
-            self._send(*self.server.greeting)
+            self.send(*self.server.greeting)
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self._seen()
-        self.server.requests.append(body)
-        if not self._allowed():
-            return
-        if self.server.faults:
-            self._send(*self.server.faults.pop(0))
-            return
-        image = painted(body, len(self.server.requests) if self.server.changes else 0)
-        self._send(200, answered({"inlineData": {"mimeType": "image/png", "data": image.base64_png()}}))
-
-    def _seen(self) -> None:
         self.server.paths.append(self.path)
-        self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
+        body = self.body()
+        if self._allowed() and not self.fault():
+            image = painted(body, len(self.server.requests) if self.server.changes else 0)
+            self.send(200, answered({"inlineData": {"mimeType": "image/png", "data": image.base64_png()}}))
 
     def _allowed(self) -> bool:
-        if self.headers.get("x-goog-api-key", "") == self.server.key or not self.server.key:
-            return True
         given = self.headers.get("x-goog-api-key", "")
-        error = {
-            "code": 400,
-            "message": f"API key not valid: {given}",
-            "status": "INVALID_ARGUMENT",
-            "details": [{"reason": "API_KEY_INVALID"}],
-        }
-        self._send(400, json.dumps({"error": error}).encode())
+        if not self.server.key or given == self.server.key:
+            return True
+        error = {"code": 400, "message": f"API key not valid: {given}", "status": "INVALID_ARGUMENT"}
+        self.send(400, {"error": {**error, "details": [{"reason": "API_KEY_INVALID"}]}})
         return False
 
-    def _send(self, status: int, data: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+class GeminiService(FakeServer):
+    """`key` is the one without which a request is rejected as the provider does it."""
+
+    handler = _Handler
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: list[str] = []
+        self.greeting: tuple[int, bytes] = (200, json.dumps({"name": f"models/{MODEL}"}).encode())
+        self.key = ""
+        self.changes = False
 
 
 def answered(*parts: dict[str, Any], finish: str = "STOP") -> bytes:
@@ -114,8 +80,6 @@ def painted(body: dict[str, Any], number: int = 0) -> Picture:
     return paint({"image": None, "body": json.dumps(body, sort_keys=True), "number": number, **size})
 
 
-@contextmanager
-def gemini_service() -> Iterator[GeminiService]:
+def gemini_service() -> AbstractContextManager[GeminiService]:
     """Run the server in a thread until the block ends."""
-    with in_thread(GeminiService()) as service:
-        yield service
+    return GeminiService().running()

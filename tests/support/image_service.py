@@ -7,54 +7,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from contextlib import AbstractContextManager
 from select import select
 from socket import MSG_PEEK
-from threading import Barrier, Event
+from threading import Barrier, Event, Lock
 from typing import Any
 
 from PIL import Image
 
 from interleave_thinker.backend.core.pictures import Picture
 
-from .server_thread import in_thread
+from .fake_server import FakeHandler, FakeServer
 
 
-class ImageService(ThreadingHTTPServer):
-    """Records every request.
+class _Handler(FakeHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
-    `faults` are (status, body[, headers]) answers that come first, one per /edit request.
-    """
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.requests: list[dict[str, Any]] = []
-        self.headers_seen: list[dict[str, str]] = []
-        self.faults: list[tuple[int, bytes] | tuple[int, bytes, dict[str, str]]] = []
-        self.hangs_at = ""
-        """Path that is not answered before the service ends."""
-        self.meets: Barrier | None = None
-        """Barrier where every image waits for others, at this service or another one."""
-        self.greeted = 0
-        self.loading = 0
-        """Number of greetings that are answered with a request to ask later."""
-        self.left = Event()
-        """Set when a client hung up without an answer."""
-        self.ends = Event()
-        self.hanging = Event()
-        self.health: dict[str, Any] | None = {"status": "healthy", "gpus": 1, "model": "tiny-painter"}
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: ImageService
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections += 1
 
     def do_GET(self) -> None:
         self.server.greeted += 1
@@ -62,32 +35,36 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/health" and self.server.loading > 0:
             self.server.loading -= 1
-            self._answer(503, b'{"status": "loading"}', {"Retry-After": "0.3"})
+            self.send(503, {"status": "loading"}, {"retry-after": "0.3"})
         elif self.path == "/health" and self.server.health is not None:
-            self._answer(200, json.dumps(self.server.health).encode())
+            self.send(200, self.server.health)
         else:
-            self._answer(404, b"not found")
+            self.send(404, b"not found")
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append(body)
-        self.server.headers_seen.append(dict(self.headers))
-        if self._hangs():
-            return
-        if self.server.faults:
-            self._answer(*self.server.faults.pop(0))
-            return
+        server, body = self.server, self.body()
+        with server.lock:
+            number, server.at_work = len(server.requests), server.at_work + 1
+            refused = server.at_work > server.most_at_once
+        try:
+            if self._hangs() or self.fault():
+                return
+            if refused:
+                self.send(503, {"success": False, "error": "full"}, {"retry-after": "2"})
+            elif server.only_edits and not body["image"]:
+                self.send(400, {"detail": "an image is needed"})
+            else:
+                self._paint(body | ({"number": number} if server.unlike_itself else {}))
+        finally:
+            with server.lock:
+                server.at_work -= 1
+
+    def _paint(self, body: dict[str, Any]) -> None:
+        time.sleep(self.server.seconds)
         if self.server.meets is not None:
             self.server.meets.wait(30)
-        answer = {
-            "success": True,
-            "edited_image": paint(body).base64_png(),
-            "original_image": body["image"],
-            "seed": body["seed"],
-            "gpu_id": 0,
-            "processing_time": 0.01,
-        }
-        self._answer(200, json.dumps(answer).encode())
+        answer = {"success": True, "edited_image": paint(body).base64_png(), "original_image": body["image"]}
+        self.send(200, answer | {"seed": body.get("seed"), "gpu_id": 0, "processing_time": 0.01})
 
     def _hangs(self) -> bool:
         if self.path != self.server.hangs_at:
@@ -100,16 +77,33 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         return True
 
-    def _answer(self, status: int, data: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+class ImageService(FakeServer):
+    """A service that paints. Its behavior is adjustable.
+
+    Attributes:
+        seconds: Seconds per image.
+        most_at_once: More parallel requests get status 503.
+        unlike_itself: No two images are equal.
+        only_edits: A request without an image is rejected.
+        hangs_at: Path that is not answered before the service ends. `hanging` is set when it is requested.
+        left: Set when a client hung up without an answer.
+        meets: Barrier where every image waits for others, at this service or another one.
+        loading: Number of greetings that are answered with a request to ask later.
+        health: Answer of /health.
+    """
+
+    handler = _Handler
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds, self.most_at_once = 0.0, 1000
+        self.unlike_itself = self.only_edits = False
+        self.hangs_at, self.hanging, self.left = "", Event(), Event()
+        self.meets: Barrier | None = None
+        self.greeted = self.loading = self.connections = self.at_work = 0
+        self.lock = Lock()
+        self.health: dict[str, Any] | None = {"status": "healthy", "gpus": 1, "model": "tiny-painter"}
 
 
 def paint(body: dict[str, Any]) -> Picture:
@@ -123,11 +117,6 @@ def paint(body: dict[str, Any]) -> Picture:
     return Picture(tile.resize(size))
 
 
-@contextmanager
-def image_service() -> Iterator[ImageService]:
+def image_service() -> AbstractContextManager[ImageService]:
     """Run the service in a thread until the block ends."""
-    with in_thread(ImageService()) as service:
-        try:
-            yield service
-        finally:
-            service.ends.set()
+    return ImageService().running()

@@ -9,85 +9,45 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from email.parser import BytesParser
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from PIL import Image
 
 from interleave_thinker.backend.core.pictures import Picture
 
+from .fake_server import FakeHandler, FakeServer
 from .image_service import paint
-from .server_thread import in_thread
 
 STANDARD = {"model", "prompt", "n", "size", "image", "image[]", "mask", "quality", "user"}
 EXTRAS = ["seed", "num_inference_steps", "guidance_scale", "negative_prompt"]
 
 
-class ImagesService(ThreadingHTTPServer):
-    """Records the fields and images of every request. `faults` are answered first."""
-
-    daemon_threads = True
-
-    def __init__(self, hosted: bool = False) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.hosted = hosted
-        self.extras = [] if hosted else list(EXTRAS)
-        self.requests: list[dict[str, Any]] = []
-        self.keys: list[str] = []
-        self.pages: list[str] = []
-        self.faults: list[tuple[int, bytes]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-    @property
-    def page(self) -> dict[str, Any]:
-        """Return its OpenAPI description, with one reference and one inline schema."""
-        fields = {name: {} for name in ("prompt", "model", "size", *self.extras)}
-        edits = {"schema": {"properties": {**fields, "image": {}, "image[]": {}, "mask": {}}}}
-        named = {"schema": {"$ref": "#/components/schemas/ImageRequest"}}
-        return {
-            "paths": {
-                "/v1/images/generations": {"post": {"requestBody": {"content": {"application/json": named}}}},
-                "/v1/images/edits": {"post": {"requestBody": {"content": {"multipart/form-data": edits}}}},
-            },
-            "components": {"schemas": {"ImageRequest": {"properties": fields}}},
-        }
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: ImagesService
-
+class _Handler(FakeHandler):
     def do_GET(self) -> None:
         self.server.pages.append(self.path)
         if self.path == "/v1/models":
-            self._answer(200, {"data": [{"id": "painter"}]})
+            self.send(200, {"data": [{"id": "painter"}]})
         elif self.path == "/openapi.json" and not self.server.hosted:
-            self._answer(200, self.server.page)
+            self.send(200, self.server.page)
         else:
-            self._answer(404, {"detail": "Not Found"})
+            self.send(404, {"detail": "Not Found"})
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers["Content-Length"]))
         body = self._form(content) if "multipart" in self.headers["Content-Type"] else json.loads(content)
-        self.server.requests.append(body)
-        self.server.keys.append(self.headers.get("Authorization", ""))
-        if self.server.faults:
-            status, said = self.server.faults.pop(0)
-            self._send(status, said)
+        self.record(body)
+        if self.fault():
             return
         unknown = sorted(set(body) - STANDARD - {"images"})
         if self.server.hosted and unknown:
             error = {"message": f"Unknown parameter: '{unknown[0]}'.", "param": unknown[0]}
-            self._answer(400, {"error": {**error, "type": "invalid_request_error"}})
+            self.send(400, {"error": {**error, "type": "invalid_request_error"}})
             return
         image = painted(body, len(self.server.requests) if self.server.hosted else 0)
-        self._answer(200, {"created": 1, "data": [{"b64_json": image.base64_png(), "url": None}]})
+        self.send(200, {"created": 1, "data": [{"b64_json": image.base64_png(), "url": None}]})
 
     def _form(self, content: bytes) -> dict[str, Any]:
         head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
@@ -105,17 +65,31 @@ class _Handler(BaseHTTPRequestHandler):
                 found[str(name)] = Image.open(io.BytesIO(data))
         return found
 
-    def _answer(self, status: int, said: dict[str, Any]) -> None:
-        self._send(status, json.dumps(said).encode())
 
-    def _send(self, status: int, data: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+class ImagesService(FakeServer):
+    """Records the fields and images of every request."""
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    handler, path = _Handler, "/v1"
+
+    def __init__(self, hosted: bool = False) -> None:
+        super().__init__()
+        self.hosted = hosted
+        self.extras = [] if hosted else list(EXTRAS)
+        self.pages: list[str] = []
+
+    @property
+    def page(self) -> dict[str, Any]:
+        """Return its OpenAPI description, with one reference and one inline schema."""
+        fields = {name: {} for name in ("prompt", "model", "size", *self.extras)}
+        edits = {"schema": {"properties": {**fields, "image": {}, "image[]": {}, "mask": {}}}}
+        named = {"schema": {"$ref": "#/components/schemas/ImageRequest"}}
+        return {
+            "paths": {
+                "/v1/images/generations": {"post": {"requestBody": {"content": {"application/json": named}}}},
+                "/v1/images/edits": {"post": {"requestBody": {"content": {"multipart/form-data": edits}}}},
+            },
+            "components": {"schemas": {"ImageRequest": {"properties": fields}}},
+        }
 
 
 def painted(body: dict[str, Any], number: int = 0) -> Picture:
@@ -131,8 +105,6 @@ def painted(body: dict[str, Any], number: int = 0) -> Picture:
     return paint(drawn_from)
 
 
-@contextmanager
-def images_service(hosted: bool = False) -> Iterator[ImagesService]:
+def images_service(hosted: bool = False) -> AbstractContextManager[ImagesService]:
     """Run the server in a thread until the block ends."""
-    with in_thread(ImagesService(hosted)) as service:
-        yield service
+    return ImagesService(hosted).running()

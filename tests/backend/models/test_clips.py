@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import tiny_clips
+from support import tiny_pipelines
 from support.clips import COLORS, blend, plain, story
 
 from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, JournalError, SettingsError
@@ -105,7 +105,7 @@ def test_a_story_in_memory_has_its_clips_and_a_run_in_use_is_refused(tmp_path: P
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = tmp_path_factory.mktemp("pipelines")
-    return {"wan": tiny_clips.wan(made / "wan"), "ltx": tiny_clips.ltx(made / "ltx")}
+    return {"wan": tiny_pipelines.wan(made / "wan"), "ltx": tiny_pipelines.ltx(made / "ltx")}
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_models_and_options_that_cannot_be_used_are_refused_first(
         open_clip_maker(str(folders["wan"]))
     monkeypatch.setattr(pipelines, "find_spec", lambda name: name)
     with pytest.raises(SettingsError, match="only the first frame"):
-        open_clip_maker(str(tiny_clips.wan(tmp_path / "one", ignores_last=True)))
+        open_clip_maker(str(tiny_pipelines.wan(tmp_path / "one", ignores_last=True)))
     (tmp_path / "sd").mkdir()
     (tmp_path / "sd" / "model_index.json").write_text('{"_class_name": "StableDiffusionPipeline"}')
     with pytest.raises(SettingsError, match="not a known pipeline for clips"):

@@ -108,7 +108,7 @@ def test_identity_names_url_model_and_options_but_no_key(
     assert service.url in generator.identity and "tiny-painter" in generator.identity
     assert "secret-key" not in generator.identity
     generator.draw("a boat", None, 1)
-    assert service.headers_seen[0]["Authorization"] == "Bearer secret-key"
+    assert service.headers_seen[0]["authorization"] == "Bearer secret-key"
     service.health = {"model": "another"}
     assert open_generator(service.url, guidance=2.5).identity != generator.identity
 

@@ -203,5 +203,7 @@ def test_an_address_without_a_path_gets_that_of_the_api(
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "secret-key")
     generator = open_generator(spec(service).removesuffix("/v1"))
     generator.draw("a boat", None, 1)
-    assert service.keys == ["Bearer secret-key"] and "secret" not in generator.identity
+    assert (
+        service.headers_seen[0]["authorization"] == "Bearer secret-key" and "secret" not in generator.identity
+    )
     assert generator.identity == open_generator(spec(service)).identity
