@@ -379,6 +379,7 @@ def wan(folder: Path, ignores_last: bool = False) -> Path:
     """
 
     def parts() -> dict[str, Any]:
+        text = clip_text("UMT5")
         vae = of(
             "AutoencoderKLWan",
             base_dim=3,
@@ -403,7 +404,7 @@ def wan(folder: Path, ignores_last: bool = False) -> Path:
             rope_max_seq_len=32,
         )
         rest = {"scheduler": flow(shift=7.0), "expand_timesteps": ignores_last}
-        return {"vae": vae, "transformer": denoiser, **rest, **clip_text("UMT5")}
+        return {"vae": vae, "transformer": denoiser, **rest, **text}
 
     return saved(folder, "WanImageToVideoPipeline", parts, seed=0, factor=1.0)
 
@@ -412,6 +413,7 @@ def ltx(folder: Path) -> Path:
     """Save an LTXPipeline: lengths 8n+1, sides that are multiples of 32."""
 
     def parts() -> dict[str, Any]:
+        text = clip_text("T5")
         vae = of(
             "AutoencoderKLLTXVideo",
             latent_channels=8,
@@ -440,6 +442,6 @@ def ltx(folder: Path) -> Path:
             num_layers=1,
             caption_channels=16,
         )
-        return {"vae": vae, "transformer": denoiser, "scheduler": flow(), **clip_text("T5")}
+        return {"vae": vae, "transformer": denoiser, "scheduler": flow(), **text}
 
     return saved(folder, "LTXPipeline", parts, seed=0, factor=1.0)

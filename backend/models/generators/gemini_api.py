@@ -35,6 +35,7 @@ from ...core.remote.api_keys import GEMINI_KEY, key_for, read_key
 from ...core.remote.balanced import Endpoint
 from ...core.remote.server import RemoteServer
 from ...core.types import MAX_STEP_IMAGES, DrawSettings, StepSettings, shown_beside
+from ...core.types.run_settings import AnySize
 from ...core.types.values import bounded_identity, read_options
 from .images_api import UNSEEDED
 from .service_client import (
@@ -79,7 +80,7 @@ class GeminiOptions(ListOptions):
         input_side: Maximum width and height in pixels of the images that are sent.
     """
 
-    size: str | None = "1024x1024"
+    size: AnySize | None = "1024x1024"
     input_side: int = Field(default=512, ge=64, le=4096)
 
 
