@@ -143,13 +143,6 @@ def test_feedback_becomes_the_same_rows_on_the_command_line(run: Path, tmp_path:
     assert {path.name for path in (tmp_path / "rows" / "images").iterdir()} == images
 
 
-def test_rows_are_added_to_an_existing_file(run: Path, tmp_path: Path) -> None:
-    rows = Path(shutil.copytree(DATA / "node_rows", tmp_path / "rows"))
-    word = Feedback(step=2, attempt=2, accepted=True)
-    assert add_feedback_rows(rows, load_trajectory(run), [word]).rows == 4
-    assert read_rows(rows / "critic_sft.json")[:3] == read_rows(DATA / "node_rows" / "critic_sft.json")
-
-
 def test_an_old_adapter_loads_and_judges_as_before(run: Path) -> None:
     pytest.importorskip("peft", reason="adapters need peft")
     from interleave_thinker.backend.models.chat import open_chat

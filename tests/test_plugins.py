@@ -191,22 +191,6 @@ def test_damaged_metadata_is_named_and_hides_no_other_plugin(install: Install) -
         open_generator("no")
 
 
-def test_a_plugin_whose_name_cannot_be_written_is_not_listed(install: Install) -> None:
-    names = ("a:b", "\x1b[31mred", "two words", "")
-    lines = "\n".join(f"{name} = sound_one" for name in (*names, "sound-1.0"))
-    install("odd-package", f"[interleave_thinker.generators]\n{lines}\n", sound_one="open = len")
-    assert GENERATORS.plugins == ["sound-1.0"]
-    with pytest.raises(SettingsError, match=r"fake, sound-1\.0 .* metadata of odd-package is damaged"):
-        open_generator("a:b")
-
-
-def test_a_package_with_an_unreadable_name_does_not_hide_the_error(install: Install) -> None:
-    site = install("nameless", "[interleave_thinker.generators]\nbroken = no_such_module\n")
-    (site / "nameless-1.0.dist-info" / "METADATA").write_bytes(b"Name: \xff\n")
-    with pytest.raises(SettingsError, match="a package without a name: ModuleNotFoundError"):
-        open_generator("broken")
-
-
 @pytest.mark.parametrize(
     ("module", "reason"),
     [
@@ -220,12 +204,6 @@ def test_an_open_that_cannot_be_called_is_named(module: str, reason: str, instal
     install("odd-package", "[interleave_thinker.generators]\nodd = odd_one\n", odd_one=module)
     with pytest.raises(SettingsError, match=f"the generator 'odd': {reason}"):
         open_generator("odd:1")
-
-
-def test_constants_named_options_belong_to_the_plugin(install: Install) -> None:
-    module = "OPTIONS = {}\ndef open(argument, size=1): return size"
-    install("some-package", "[interleave_thinker.generators]\nown = own_one\n", own_one=module)
-    assert GENERATORS.open("own", size=2) == 2
 
 
 def test_options_of_an_export_and_a_full_disk(install: Install, tmp_path: Path) -> None:
@@ -274,23 +252,3 @@ def test_under_the_hosts_name_a_plugin_imports_the_copy_that_runs(stripes: Path,
     line = [sys.executable, "-c", code]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines() == ["True True True", "[]"], done.stderr
-
-
-def test_pip_installs_the_package_of_the_document(tmp_path: Path) -> None:
-    if not all(importlib.util.find_spec(name) for name in ("pip", "setuptools")):
-        pytest.skip("pip or setuptools is not installed")
-    for path in ("pyproject.toml", "interleave_stripes.py"):
-        (tmp_path / path).write_text(plugin_package.FILES[path], encoding="utf-8")
-    target = tmp_path / "installed"
-    line = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = subprocess.run(
-        [*line, "--target", str(target), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (written,) = target.glob("interleave_stripes-1.0.dist-info/entry_points.txt")
-    assert "stripes = interleave_stripes\n" in written.read_text(encoding="utf-8")
-    assert (target / "interleave_stripes.py").is_file()

@@ -5,11 +5,8 @@ A network of one line replaces the real one: it multiplies the image by the weig
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import runpy
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -22,7 +19,7 @@ from PIL import Image
 from support.cli_calls import call
 from support.served_app import running
 
-from interleave_thinker import Picture, load_trajectory, open_generator
+from interleave_thinker import load_trajectory
 
 pytest.importorskip("fastapi")
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,67 +110,3 @@ def test_an_impossible_step_says_what_to_do(
     with serve() as url:
         done = run(tmp_path, url, plan, *(["--image", photograph] if with_image else []))
     assert done.exit_code == 3 and said in " ".join(done.output.split())
-
-
-def test_the_identity_changes_with_the_network_and_the_styles(serve: Serve) -> None:
-    found = set()
-    for network, styles in (("a", STYLES), ("a", STYLES), ("b", STYLES), ("a", {"mosaic": 2})):
-        with serve(network, styles) as url:
-            found.add(open_generator(url).identity)
-    assert len(found) == 3
-
-
-def test_a_large_photograph_is_scaled_down(serve: Serve) -> None:
-    with serve() as url:
-        image = open_generator(url).draw("in the style of print", Picture(Image.new("RGB", (2048, 600))), 1)
-    assert image.size == (1024, 300)
-
-
-def test_the_program_serves_a_network_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file, the numbers of the styles and the paths of the command line are used."""
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    import uvicorn
-    from fastapi.testclient import TestClient
-
-    monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(tiny_onnx(tmp_path, onnx)), "pale=2", "dark=0"])
-    apps: list[Any] = []
-    monkeypatch.setattr(uvicorn, "run", lambda app, port: apps.append(app))
-    runpy.run_path(str(EXAMPLE), run_name="__main__")
-    client = TestClient(apps[0])
-    file = io.BytesIO()
-    Image.new("RGB", SIZE, (200, 100, 40)).save(file, "PNG")
-    image = base64.b64encode(file.getvalue()).decode()
-    for name, factor in (("pale", 0.75), ("dark", 0.25)):
-        body = {"prompt": f"in the style of {name}", "image": image, "seed": 3}
-        answer = client.post("/edit", json=body).json()
-        assert answer["success"] and answer["ignored"] == ["seed"]
-        painted = np.asarray(Picture.from_base64(answer["edited_image"]).image)
-        assert np.abs(painted - np.array([200, 100, 40]) * factor).max() <= 1
-
-
-def tiny_onnx(folder: Path, onnx: Any) -> Path:
-    """Write `TinyNetwork` as an ONNX file."""
-    helper, real = onnx.helper, onnx.TensorProto.FLOAT
-    shape = [1, 3, "height", "width"]
-    graph = helper.make_graph(
-        [
-            helper.make_node("Mul", ["style_weights", "factors"], ["chosen"]),
-            helper.make_node("ReduceMax", ["chosen"], ["factor"], keepdims=0),
-            helper.make_node("Mul", ["image", "factor"], ["stylized"]),
-        ],
-        "tiny",
-        [
-            helper.make_tensor_value_info("image", real, shape),
-            helper.make_tensor_value_info("style_weights", real, [len(FACTORS)]),
-        ],
-        [helper.make_tensor_value_info("stylized", real, shape)],
-        [helper.make_tensor("factors", real, [len(FACTORS)], FACTORS)],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "tiny.onnx")
-    return folder / "tiny.onnx"
-
-
-def test_the_example_is_as_short_as_the_page_promises() -> None:
-    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) < 70

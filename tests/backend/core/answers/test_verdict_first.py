@@ -9,12 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from interleave_thinker.backend.core.answers.reading import read_verdict, write_verdict
-from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import (
-    FORM_BEGINS,
-    NAMES,
-    default_prompt_set,
     named_prompt_set,
     prompt_set_of,
 )
@@ -48,22 +44,6 @@ def test_the_verdict_is_known_after_the_first_words() -> None:
         read += 1
     assert text[:read] == '<answer>{"previous_step_success": true,'
     assert read_verdict(text[:read]).success is True
-
-
-def test_the_packs_prompt_sets_differ_only_in_the_critic() -> None:
-    own, first, short = (named_prompt_set(name) for name in NAMES)
-    assert own == default_prompt_set().in_one_reply()
-    assert [one.verdict_first for one in (own, first, short)] == [False, True, False]
-    assert len({one.critic for one in (own, first, short)}) == 3
-    assert own.planner_text == first.planner_text == short.planner_text
-    for one in (own, first, short):
-        assert one.critic.count("{original_instruction}") == one.critic.count("{rewritten_prompt}") == 1
-        assert one.critic.partition(FORM_BEGINS)[0] == own.critic.partition(FORM_BEGINS)[0]
-        assert (
-            one.critic.partition("Now judge this step")[2] == own.critic.partition("Now judge this step")[2]
-        )
-    with pytest.raises(SettingsError, match="verdict-first"):
-        named_prompt_set("silent")
 
 
 class Confused:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -107,14 +106,6 @@ def test_a_link_is_replaced_and_never_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "plan.json").is_symlink()
 
 
-def test_writing_yields_a_name_in_the_same_folder(tmp_path: Path) -> None:
-    with atomic.writing(tmp_path / "weights.pt", TrainingError) as temporary:
-        assert temporary.parent == tmp_path and atomic.TEMPORARY.fullmatch(temporary.name)
-        temporary.write_bytes(b"weights")
-        assert not (tmp_path / "weights.pt").exists()
-    assert (tmp_path / "weights.pt").read_bytes() == b"weights"
-
-
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), RuntimeError("no"), OSError(28, "No space left")])
 def test_a_stop_in_the_middle_changes_nothing(tmp_path: Path, stop: BaseException) -> None:
     (tmp_path / "a").write_bytes(b"old")
@@ -148,15 +139,6 @@ def test_failed_fsync_of_a_folder_is_ignored_of_a_file_not(
     assert (tmp_path / "a").read_bytes() == b"1" and names(tmp_path) == ["a", "b"]
 
 
-def test_neither_links_nor_hard_links_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("link", "symlink"):
-        refuse(monkeypatch, name, 1000)
-    atomic.write_bytes(tmp_path / "a", b"1", JournalError)
-    with atomic.writing_folder(tmp_path / "run", JournalError) as folder:
-        (folder / "x").write_bytes(b"1")
-    assert names(tmp_path) == ["a", "run"]
-
-
 @pytest.fixture
 def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     old, new = tmp_path / "checkpoint", tmp_path / "checkpoint.part"
@@ -164,29 +146,6 @@ def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
         (folder / "deep").mkdir(parents=True)
         (folder / "deep" / "a").write_text(content)
     yield old, new
-
-
-def test_a_folder_replaces_another(folders: tuple[Path, Path]) -> None:
-    old, new = folders
-    assert atomic.replace_folder(new, old, TrainingError) == old
-    assert (old / "deep" / "a").read_text() == "new"
-    assert names(old.parent) == ["checkpoint"]
-
-
-def test_the_old_folder_is_deleted_after_the_new_one_replaced_it(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = folders
-    seen: list[str] = []
-    remove = shutil.rmtree
-
-    def watched(path: Path, **options: bool) -> None:
-        seen.append((old / "deep" / "a").read_text())
-        remove(path, **options)
-
-    monkeypatch.setattr(shutil, "rmtree", watched)
-    atomic.replace_folder(new, old, TrainingError)
-    assert seen == ["new"] and names(old.parent) == ["checkpoint"]
 
 
 @pytest.mark.parametrize("times", [1, 4])
@@ -313,15 +272,6 @@ def test_the_error_names_a_path_too_long_for_windows(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Path, "mkdir", mkdir)
     with pytest.raises(JournalError, match="long paths are enabled"):
         atomic.write_bytes(deep / "a.png", b"", JournalError)
-
-
-def test_a_long_windows_path_works_if_the_system_supports_it(tmp_path: Path) -> None:
-    path = tmp_path.joinpath(*["folder" * 8] * 6, "picture.png")
-    assert len(str(path)) > atomic.WINDOWS_PATH
-    if os.name == "nt":
-        pytest.skip("depends on a switch of the system")
-    atomic.write_bytes(path, b"1", JournalError)
-    assert path.read_bytes() == b"1"
 
 
 def test_a_read_only_folder_raises_at_once(tmp_path: Path, waited: list[float]) -> None:

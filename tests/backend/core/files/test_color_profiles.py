@@ -95,13 +95,6 @@ def test_an_srgb_profile_changes_no_pixel() -> None:
     assert shown(file("RGB", (20, 60, 61), srgb_like())) != (20, 60, 61), "near to it is not the same"
 
 
-def test_exif_orientation_applies_too() -> None:
-    notes = Image.Exif()
-    notes[ORIENTATION] = 6
-    turned = Picture.from_bytes(file("RGB", (180, 60, 61), wide_rgb(), exif=notes))
-    assert turned.size == (2, 4) and turned.image.getpixel((0, 0)) == (208, 57, 59)
-
-
 def test_a_gray_mask_is_read_by_its_displayed_values() -> None:
     with reading_image(io.BytesIO(file("L", 100, gray())), "mask") as image:
         assert decoded_mask(image, "mask").getpixel((0, 0)) == (119, 119, 119)

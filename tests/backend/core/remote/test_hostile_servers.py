@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,16 +20,8 @@ from interleave_thinker.backend.core.errors import (
 from interleave_thinker.backend.core.remote import balanced
 from interleave_thinker.backend.core.remote.api_keys import MARK, GrowingMask, KeyMask
 from interleave_thinker.backend.core.remote.call import RemoteCall
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
 from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.models.generators import open_generator
-from interleave_thinker.backend.output.exporters import export_by_name
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
-from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"
 ASK = [Message(role="user", content=("A boat?",))]
@@ -38,20 +29,12 @@ MASK, NEVER_SAID = KeyMask(KEY), KeyMask("0123456789-never-said")
 LATE = 1.0
 HANG = 30.0
 """Seconds after which a call hangs; a deadline that does not work would take 60."""
-ENDLESS = [
-    "silent", "slow status", "slow headers", "slow body", "slow stream", "keep-alives", "1xx storm",
-    "100 drip",
-    "endless lines", "endless chunks",
-]  # fmt: skip
+ENDLESS = ["silent", "slow headers", "slow stream", "1xx storm", "endless lines"]
 WRONG = [
-    "hangs up", "endless headers", "endless line", "endless refusal", "broken off", "broken stream",
-    "broken chunk",
-    "terminal escapes", "status 999", "two lengths", "upgrade", "to a file", "to itself", "to another, 307",
-    "to a key",
-    "gzip bomb", "brotli", "empty", "web page", "stream of nothing", "NaN", "deep", "many", "an error",
-    "wrong kinds",
-    "lone surrogate", "image: claimed", "image: zeros", "echo: bad status line", "echo: bad JSON",
-    "echo: double field",
+    "hangs up", "endless line", "endless refusal", "broken off", "broken chunk", "terminal escapes",
+    "status 999", "two lengths", "upgrade", "to a file", "to itself", "to another, 307", "gzip bomb", "empty",
+    "web page", "NaN", "deep", "many", "an error", "wrong kinds", "lone surrogate", "image: claimed",
+    "image: zeros", "echo: bad status line", "echo: double field",
 ]  # fmt: skip
 
 
@@ -241,35 +224,3 @@ def test_the_command_lines_deadline_is_for_every_server(server: HostileServer) -
         opener.generator(GeneratorOptions(generator=f"http:{server.url('slow body')}"))
     with pytest.raises(SettingsError, match="deadline"):
         Opener(LocalOptions(deadline=LATE)).finish()
-
-
-@pytest.mark.parametrize(
-    "name", ["echo as it is, words", "echo twice, stream of 3", "echo the whole header, refusal"]
-)
-def test_no_file_of_a_run_and_of_its_page_has_the_key(
-    server: HostileServer, name: str, tmp_path: Path
-) -> None:
-    plan = Plan(steps=(Step(number=1, prompt="a boat"),))
-    critic = Critic(open_chat(f"openai:m@{server.url(name)}"), settings=ReplySettings(watch_verdict=True))
-    generators = [open_generator("fake")]
-    if "refusal" not in name and "stream" not in name:
-        generators.append(open_generator(f"http:{server.url(name)}"))
-    for number, generator in enumerate(generators):
-        journal = Journal(tmp_path / f"run-{number}")
-        settings = RunSettings(max_attempts=2)
-        story = run(Request(text="a boat"), Collaborators(None, generator, critic), settings, journal, plan)
-        if "refusal" in name:
-            with pytest.raises(ChatError, match="Two judgements") as stopped:
-                list(story)
-            (tmp_path / "log.txt").write_text(str(stopped.value), encoding="utf-8")
-        else:
-            *_, last = story
-            assert isinstance(last, Finished)
-        export_by_name("page", load_trajectory(journal.folder), tmp_path / f"page-{number}")
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 6
-    half = len(KEY) // 2
-    for path in files:
-        content = path.read_bytes().lower()
-        assert KEY[:half].lower().encode() not in content and KEY[half:].lower().encode() not in content, path
-    assert any(MARK.encode() in path.read_bytes() for path in files), "something was echoed"
