@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, Field
 
 from ..pictures import Picture
-from .values import Several, StepImage, Value, written_without
+from .values import Several, SparseValue, StepImage
 
 MAX_CAST = 16
 MAX_TRAITS = 4
@@ -50,7 +50,7 @@ Present = Annotated[tuple[MemberName, ...], Field(max_length=MAX_CAST)]
 Facts = Annotated[Several[ShortText], Field(max_length=MAX_FACTS)]
 
 
-class CastMember(Value):
+class CastMember(SparseValue):
     """A character, prop or place that looks the same in every image.
 
     Attributes:
@@ -60,14 +60,12 @@ class CastMember(Value):
         images: Images that show it. The last one is the newest and is shown first.
     """
 
+    omitted = ("traits", "images")
+
     name: MemberName
     kind: MemberKind = "character"
     traits: Several[ShortText] = Field(default=(), max_length=MAX_TRAITS)
     images: Several[StepImage] = Field(default=(), max_length=MAX_MEMBER_IMAGES)
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return written_without(fields(self), self, ("traits", "images"))
 
     @property
     def newest(self) -> Picture | None:

@@ -14,10 +14,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from .cast import MAX_TRAIT, ShortText
-from .values import MAX_TEXT, Several, Value, written_without
+from .values import MAX_TEXT, Several, SparseValue, Value
 
 if TYPE_CHECKING:
     from .cast import CastMember
@@ -104,7 +104,7 @@ class ChecklistItem(Value):
 Checklist = Annotated[Several[ChecklistItem], Field(max_length=MAX_ITEMS)]
 
 
-class CheckedItem(ChecklistItem):
+class CheckedItem(ChecklistItem, SparseValue):
     """The critic's answer to an item.
 
     Attributes:
@@ -114,14 +114,11 @@ class CheckedItem(ChecklistItem):
         unanswered: Whether the critic gave no answer. An image with such an item is not checked.
     """
 
+    omitted = ("unanswered",)
+
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     passed: bool | None = None
     unanswered: bool = False
-
-    @model_serializer(mode="wrap")
-    def _without_unanswered(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit that it was answered, as earlier versions wrote items, so that they can read them."""
-        return written_without(fields(self), self, ("unanswered",))
 
 
 CheckedItems = Annotated[Several[CheckedItem], Field(max_length=MAX_ITEMS)]

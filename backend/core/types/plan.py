@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ..pictures import Picture
 from .cast import Cast, CastMember, Facts, Present, check_cast, pictures_of
 from .checklist import Checklist
 from .presence import members_in, without_marks
 from .run_settings import MAX_ATTEMPTS, StepSettings
-from .values import MAX_TEXT, Several, StepImage, Text, Value, written_without
+from .values import MAX_TEXT, Several, SparseValue, StepImage, Text, Value
 
 MAX_STEPS = 100
 MAX_STYLE = 2_000
@@ -45,13 +45,15 @@ class Rewritten(Value):
     draws: int = Field(ge=0, le=MAX_ATTEMPTS)
 
 
-class Step(Value):
+class Step(SparseValue):
     """One step of a plan. If `prompt` is None, the step is text-only and `auxiliary_text` is its content.
 
     `cast` names the members of the plan's cast that are in the step; None: its prompt tells (presence.py).
     `facts` state what is true after it. The critic answers each item of `checklist` with yes or no.
     `rewritten` is set if the run wrote the prompt, to generate the step from text.
     """
+
+    omitted = ("facts", "checklist", "rewritten", "settings", "cast")
 
     number: int = Field(ge=1)
     name: Text = ""
@@ -63,16 +65,6 @@ class Step(Value):
     facts: Facts = ()
     checklist: Checklist = ()
     rewritten: Rewritten | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_settings(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit empty settings and cast, as earlier versions wrote steps, so that they can read them."""
-        written = written_without(fields(self), self, ("facts", "checklist", "rewritten"))
-        if self.settings == StepSettings():
-            written.pop("settings", None)
-        if self.cast is None:
-            written.pop("cast", None)
-        return written
 
     @model_validator(mode="after")
     def _has_content(self) -> Step:
@@ -110,7 +102,7 @@ def in_style(prompt: str, style: str) -> str:
     return f"{sentence}{'' if sentence[-1] in SENTENCE_ENDS else '.'} {prompt}"
 
 
-class Plan(Value):
+class Plan(SparseValue):
     """All steps, written before any image is generated.
 
     Step numbers increase, but need not start at 1 (a continuation). The sentence `style` precedes the prompt
@@ -118,16 +110,13 @@ class Plan(Value):
     `cast` are the characters, props and places that look the same in every image.
     """
 
+    omitted = ("style", "warning", "cast")
+
     steps: Several[Step] = Field(min_length=1, max_length=MAX_STEPS)
     reasoning: Text = ""
     style: str = Field(default="", max_length=MAX_STYLE)
     warning: Text = ""
     cast: Cast = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit empty fields, as earlier versions wrote plans, so that they can read them."""
-        return written_without(fields(self), self, ("style", "warning", "cast"))
 
     @model_validator(mode="after")
     def _numbers_rise(self) -> Plan:

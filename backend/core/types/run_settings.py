@@ -21,7 +21,16 @@ from pydantic import (
 )
 
 from ..pictures import Picture
-from .values import DIRECT, Several, StepImage, StepLora, Text, Value, bounded_identity, written_without
+from .values import (
+    DIRECT,
+    Several,
+    SparseValue,
+    StepImage,
+    StepLora,
+    Text,
+    Value,
+    bounded_identity,
+)
 
 MAX_STEP_IMAGES = 16
 """Maximum number of images shown to a model at once, including the one it edits."""
@@ -146,7 +155,7 @@ class StepSettings(Value):
         return {name: one for name, one in given.items() if one is not None}
 
 
-class CastShown(Value):
+class CastShown(SparseValue):
     """What an image model is told about the cast of a step.
 
     Attributes:
@@ -154,12 +163,10 @@ class CastShown(Value):
         names: Members that the first images of `beside` show, in their order.
     """
 
+    omitted = ("text", "names")
+
     text: Text = ""
     names: Several[str] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return written_without(fields(self), self, ("text", "names"))
 
 
 class DrawSettings(StepSettings):
@@ -208,7 +215,7 @@ accepts no reference images. `checklist`: the critic cannot answer single items.
 """
 
 
-class RunSettings(Value):
+class RunSettings(SparseValue):
     """Settings of a run.
 
     A field is defined here once: default, range, description, and whether it is one of those that people set
@@ -216,6 +223,7 @@ class RunSettings(Value):
     """
 
     past_fields = frozenset({"draw_ahead"})
+    omitted = ("max_draws", "most_images", "derive_checklist", "pause")
 
     max_attempts: int = Field(
         default=5,
@@ -312,11 +320,3 @@ class RunSettings(Value):
     def _read_former(cls, value: object) -> object:
         """Read the value that files and workflows up to 0.3.0 have."""
         return "every attempt" if value == "every try" else value
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit unset limits and pauses, as earlier versions wrote settings, so that they can read them."""
-        written = written_without(fields(self), self, ("max_draws", "most_images", "derive_checklist"))
-        if self.pause == "never":
-            written.pop("pause", None)
-        return written

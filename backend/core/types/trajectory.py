@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from ..pictures import Picture
 from .checklist import CheckedItems
 from .clip import Clip
 from .plan import MAX_STEPS, Plan, Request, Step
 from .run_settings import MAX_ATTEMPTS, MAX_BATCH, MAX_STEP_IMAGES, CastShown, RunSettings, UnusedSetting
-from .values import Several, Text, Value, written_without
+from .values import Several, SparseValue, Text, Value
 
 
-class Verdict(Value):
+class Verdict(SparseValue):
     """The critic's verdict on one image. `success` is None if the critic's reply could not be read.
 
     None never counts as accepted. An empty `refined_prompt` keeps the prompt. `probability` is P(success),
@@ -25,17 +25,14 @@ class Verdict(Value):
     grammar of verdicts, had.
     """
 
+    omitted = ("items", "forced")
+
     success: bool | None
     refined_prompt: Text = ""
     reasoning: Text = ""
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     items: CheckedItems = ()
     forced: bool = False
-
-    @model_serializer(mode="wrap")
-    def _without_items(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit empty fields that were added later, so that earlier versions can read the verdict."""
-        return written_without(fields(self), self, ("items", "forced"))
 
 
 class Score(Value):
@@ -80,8 +77,10 @@ class Enhancement(Value):
     warning: Text = ""
 
 
-class Attempt(Value):
+class Attempt(SparseValue):
     """One attempt at a step. `image` is None if it failed, `verdict` is None if no critic was used."""
+
+    omitted = ("place", "redraw", "beside", "enhancement", "cast")
 
     prompt: Text
     seed: int
@@ -104,11 +103,6 @@ class Attempt(Value):
     enhancement: Enhancement | None = Field(
         default=None, description="Prompt that the image model was given, if an enhancer rewrote it."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit default values, as earlier versions wrote attempts, so that they can read them."""
-        return written_without(fields(self), self, ("place", "redraw", "beside", "enhancement", "cast"))
 
 
 FORMAT_VERSION = 1
@@ -150,22 +144,19 @@ class StopReason(str, Enum):
         return cls.attempts_used_up if value == "tries used up" else None
 
 
-class StepResult(Value):
+class StepResult(SparseValue):
     """A step with all its attempts. `chosen` is an index into `attempts`, or None without an image.
 
     `approved`: the user picked the attempt that the run kept itself, so no other image was chosen.
     """
+
+    omitted = ("approved",)
 
     step: Step
     attempts: Several[Attempt] = Field(default=(), max_length=MAX_ATTEMPTS)
     chosen: int | None = None
     stop_reason: StopReason
     approved: bool = False
-
-    @model_serializer(mode="wrap")
-    def _without_approval(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `approved` if it is false, so that earlier versions can read the result."""
-        return written_without(fields(self), self, ("approved",))
 
     @model_validator(mode="after")
     def _chosen_exists(self) -> StepResult:
@@ -209,8 +200,10 @@ class StoryCheck(Value):
     warning: Text = ""
 
 
-class Identities(Value):
+class Identities(SparseValue):
     """What made a run. Each string changes whenever its model or settings could give another result."""
+
+    omitted = ("scorer",)
 
     planner: Text = ""
     generator: Text = ""
@@ -220,18 +213,15 @@ class Identities(Value):
         default="", description="Scorer that chooses between images; empty: the critic does."
     )
 
-    @model_serializer(mode="wrap")
-    def _without_scorer(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a missing scorer, as earlier versions wrote identities, so that they can read them."""
-        return written_without(fields(self), self, ("scorer",))
 
-
-class Trajectory(Value):
+class Trajectory(SparseValue):
     """A complete run: request, plan and all attempts.
 
     `unused` lists settings that had no effect. `checks` are the story checks of the run, oldest first.
     `clips` lead from one image to the next (clips/making.py).
     """
+
+    omitted = ("unused", "checks", "clips")
 
     version: int = FORMAT_VERSION
     request: Request
@@ -242,8 +232,3 @@ class Trajectory(Value):
     unused: Several[UnusedSetting] = ()
     checks: Several[StoryCheck] = Field(default=(), max_length=MAX_CHECKS)
     clips: Several[Clip] = Field(default=(), max_length=MAX_STEPS)
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit empty fields, as earlier versions wrote trajectories."""
-        return written_without(fields(self), self, ("unused", "checks", "clips"))

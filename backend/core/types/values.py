@@ -83,9 +83,22 @@ class Value(ValidTexts):
         return {name: one for name, one in given.items() if name not in cls.past_fields}
 
 
-def written_without(written: dict[str, Any], value: BaseModel, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the serialized fields of a value, without those of `names` that are empty."""
-    return {name: one for name, one in written.items() if name not in names or getattr(value, name)}
+class SparseValue(Value):
+    """A value that is written without some fields while they have their defaults.
+
+    Earlier versions did not have these fields and reject unknown ones, so they can read such a value.
+    """
+
+    omitted: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_omitted(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written = fields(self)
+        for name in self.omitted:
+            default = type(self).model_fields[name].get_default(call_default_factory=True)
+            if getattr(self, name) == default:
+                written.pop(name, None)
+        return written
 
 
 class StepImage(Value):

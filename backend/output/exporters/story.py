@@ -12,16 +12,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from ...core.errors import JournalError
 from ...core.pictures import Picture
 from ...core.types import CastMember, RunSettings, StopReason, Text, Trajectory, Value
 from ...core.types.cast import MemberKind
 from ...core.types.clip import Clip
-from ...core.types.values import written_without
+from ...core.types.values import SparseValue
 from ...story.clips import clips_of
 from ...story.journal.archive import PAGE, WORKFLOW, pack_run
 from ...story.journal.copy import save_trajectory
@@ -99,7 +99,7 @@ class StoryAttempt(Value):
     error: Text
 
 
-class StoryPart(Value):
+class StoryPart(SparseValue):
     """One step of the story.
 
     Attributes:
@@ -118,6 +118,8 @@ class StoryPart(Value):
         clip: Video from the image before to the image of this step; absent without one.
     """
 
+    omitted = ("settings", "clip")
+
     number: int
     name: Text
     text: Text
@@ -128,10 +130,6 @@ class StoryPart(Value):
     attempts: tuple[StoryAttempt, ...]
     settings: dict[str, str | int | float] = Field(default={})
     clip: StoryClip | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return written_without(fields(self), self, ("settings", "clip"))
 
 
 class StoryMember(Value):
@@ -150,7 +148,7 @@ class StoryMember(Value):
     images: tuple[StoryImage, ...]
 
 
-class StoryFile(Value):
+class StoryFile(SparseValue):
     """The complete file.
 
     Attributes:
@@ -165,6 +163,8 @@ class StoryFile(Value):
         cast: The cast; absent without one.
     """
 
+    omitted = ("cast",)
+
     format: Literal["interleave-thinker story"] = FORMAT
     version: int = VERSION
     title: str
@@ -174,10 +174,6 @@ class StoryFile(Value):
     summary: str
     steps: tuple[StoryPart, ...]
     cast: tuple[StoryMember, ...] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return written_without(fields(self), self, ("cast",))
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:

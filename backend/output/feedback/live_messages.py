@@ -27,7 +27,6 @@ from ...core.types import (
     StopReason,
     StoryCheck,
 )
-from ...core.types.values import written_without
 from ...story.journal.waiting import Waiting
 from ...story.loop.events import AttemptStarted
 from ...story.outcomes import AttemptOutcome, Lack, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
@@ -115,7 +114,9 @@ class ShownPart(MessagePart):
 
     @model_serializer(mode="wrap")
     def _without_omitted(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return written_without(fields(self), self, self.omitted)
+        return {
+            name: one for name, one in fields(self).items() if name not in self.omitted or getattr(self, name)
+        }
 
     @property
     def key(self) -> str:

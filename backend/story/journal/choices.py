@@ -21,9 +21,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, Field
 
 from ...core.errors import JournalError, SettingsError
 from ...core.files.lock import SystemLock
@@ -37,10 +37,9 @@ from ...core.types import (
     Several,
     Step,
     Text,
-    Value,
     in_style,
 )
-from ...core.types.values import written_without
+from ...core.types.values import SparseValue
 from .run_files import ATTEMPTS, PICTURES, PLAN, RUN, RunFiles
 
 CHOICES = "choices.json"
@@ -61,7 +60,7 @@ class DecidedMeanwhile(SettingsError):
     """Another decision about the run was stored first."""
 
 
-class RedrawRequest(Value):
+class RedrawRequest(SparseValue):
     """One more attempt that the user or the story check requested.
 
     `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
@@ -69,25 +68,24 @@ class RedrawRequest(Value):
     only while the step has it. `story` is a digest of the texts of the story that was checked.
     """
 
+    omitted = ("about", "story")
+
     by: RequestedBy = "user"
     planned: Text
     prompt: Annotated[Text, Field(min_length=1)]
     about: PictureDigest | None = None
     story: PictureDigest | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_image(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit what is not set, so that earlier versions can read the request."""
-        return written_without(fields(self), self, ("about", "story"))
 
-
-class Choices(Value):
+class Choices(SparseValue):
     """Content of choices.json: by step number, the picked image's digest and the requested attempts.
 
     `skips` are the skipped steps with their prompts at that time. A skip is valid as long as the plan has
     that prompt. `plan` is the digest of the planner's plan that the user approved. `timed` are the images
     that a time-out let pass, by step number; 0 is the plan.
     """
+
+    omitted = ("redraws", "skips", "plan", "timed")
 
     format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
     version: Literal[1] = 1
@@ -100,11 +98,6 @@ class Choices(Value):
     timed: dict[Annotated[int, Field(ge=0)], PictureDigest] = Field(
         default_factory=dict, max_length=MAX_CHOICES
     )
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit what there is none of, so that earlier versions can read the file."""
-        return written_without(fields(self), self, ("redraws", "skips", "plan", "timed"))
 
     @property
     def digest(self) -> str:

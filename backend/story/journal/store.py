@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from ...core.pictures import Picture
 from ...core.types import (
@@ -32,11 +31,10 @@ from ...core.types import (
     StoryCheck,
     Text,
     Trajectory,
-    Value,
     Verdict,
 )
 from ...core.types.checklist import ChecklistItem
-from ...core.types.values import bounded_identity, written_without
+from ...core.types.values import SparseValue, bounded_identity
 from .choices import Choices, RedrawRequest, fitting, with_request
 from .run_files import Digest, Key
 from .waiting import Waiting
@@ -104,12 +102,14 @@ def score_key(
     return JudgeKey(critic=name, before=before, after=after, original_prompt=original_prompt, prompt_used="")
 
 
-class DrawRecord(Value):
+class DrawRecord(SparseValue):
     """One generator call: its image or error, and its wall time in seconds.
 
     `more` are the further images of a batch. `enhancement` is what a prompt enhancer made of the prompt.
     `draft` is the model's own image, if a correction made `image` of it.
     """
+
+    omitted = ("enhancement", "draft")
 
     key: DrawKey
     image: Picture | None = None
@@ -119,30 +119,22 @@ class DrawRecord(Value):
     enhancement: Enhancement | None = None
     draft: Picture | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit missing parts, as earlier versions wrote records, so that they can read them."""
-        return written_without(fields(self), self, ("enhancement", "draft"))
-
     @property
     def images(self) -> tuple[Picture, ...]:
         """All images of the call; empty if it failed."""
         return () if self.image is None else (self.image, *self.more)
 
 
-class JudgementRecord(Value):
+class JudgementRecord(SparseValue):
     """One judgement: a critic's verdict, a scorer's score, or an error; and the wall time in seconds."""
+
+    omitted = ("score",)
 
     key: JudgeKey
     verdict: Verdict | None = None
     error: Fault | None = None
     seconds: float = Field(default=0.0, ge=0.0)
     score: Score | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_score(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a missing score, as earlier versions wrote records, so that they can read them."""
-        return written_without(fields(self), self, ("score",))
 
     @property
     def succeeded(self) -> bool:
