@@ -12,37 +12,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("backend", "nodes", "service", "webapp", "training", "evaluation", "tinyworld", "cli")
-MAY_USE = {
-    "backend": {"backend"},
-    "nodes": {"nodes", "backend"},
-    "service": {"service", "backend"},
-    "webapp": {"webapp", "backend"},
-    "training": {"training", "backend"},
-    "evaluation": {"evaluation", "training", "backend"},
-    "tinyworld": {"tinyworld", "evaluation", "training", "backend"},
-    "cli": set(LAYERS) - {"nodes"},
-}
+HOST = {"comfy", "comfy_api", "comfy_extras", "folder_paths"}
 FORBIDDEN = {
-    "backend": {
-        "comfy",
-        "comfy_api",
-        "comfy_extras",
-        "folder_paths",
-        "nodes",
-        "trl",
-        "typer",
-        "ray",
-        "server",
-    },
+    "backend": HOST | {"nodes", "server", "trl", "typer", "ray"},
     "nodes": {"trl", "typer", "ray"},
-    "service": {"comfy", "comfy_api", "folder_paths", "trl"},
-    "webapp": {"comfy", "comfy_api", "folder_paths", "trl"},
-    "training": {"comfy", "comfy_api", "folder_paths"},
-    "evaluation": {"comfy", "comfy_api", "folder_paths"},
-    "tinyworld": {"comfy", "comfy_api", "folder_paths"},
-    "cli": {"comfy", "comfy_api", "folder_paths", "trl"},
+    "service": HOST | {"trl"},
+    "webapp": HOST | {"trl"},
+    "training": HOST,
+    "research": HOST,
+    "tinyworld": HOST,
+    "cli": HOST | {"trl"},
 }
+"""Packages that no module of a layer imports. Which folder may import which: `test_layers.py`."""
 HEAVY = {
     "torch",
     "torchvision",
@@ -74,7 +55,12 @@ LIGHT = (
     "cli.commands.export",
     "cli.commands.doctor",
 )
-MODULES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+MODULES = [
+    path
+    for layer in FORBIDDEN
+    for path in sorted((ROOT / layer).rglob("*.py"))
+    if "experiments" not in path.parts  # scripts of the checkout
+]
 SHOWN = ("backend", "nodes", "cli")
 """Layers that start in a host or with every command."""
 START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
@@ -100,36 +86,27 @@ def layer_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0]
 
 
-def ids(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+def test_no_layer_imports_what_it_may_not() -> None:
+    for path in MODULES:
+        for node, name, relative in imports(path):
+            where = f"{path}:{getattr(node, 'lineno', 0)} imports {name}"
+            first = name.partition(".")[0]
+            assert first != "interleave_thinker", (
+                f"{where}: only relative imports survive the host's own package name"
+            )
+            assert relative or first not in FORBIDDEN[layer_of(path)], where
 
 
-@pytest.mark.parametrize("path", MODULES, ids=ids)
-def test_layers(path: Path) -> None:
-    layer = layer_of(path)
-    for node, name, relative in imports(path):
-        where = f"{path}:{getattr(node, 'lineno', 0)} imports {name}"
-        first = name.partition(".")[0]
-        assert first != "interleave_thinker", (
-            f"{where}: only relative imports survive the host's own package name"
-        )
-        if relative:
-            assert first not in LAYERS or first in MAY_USE[layer], where
-        else:
-            assert first not in FORBIDDEN[layer], where
-
-
-@pytest.mark.parametrize("path", [path for path in MODULES if layer_of(path) in SHOWN], ids=ids)
-def test_heavy_imports_only_where_they_are_used(path: Path) -> None:
+def test_heavy_imports_only_where_they_are_used() -> None:
     """Allow imports at the top only in modules that serve the library, and not in commonly imported ones."""
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    if name not in LIGHT and path.name != "__init__.py":
-        return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in tree.body:
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-        assert not {found.partition(".")[0] for found in names} & HEAVY, f"{path}:{node.lineno}"
+    for path in MODULES:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if layer_of(path) not in SHOWN or (name not in LIGHT and path.name != "__init__.py"):
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert not {found.partition(".")[0] for found in names} & HEAVY, f"{path}:{node.lineno}"
 
 
 @pytest.mark.parametrize("module", LIGHT)
