@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
@@ -55,35 +54,20 @@ def drawing(stage: int, fault: int = 0, size: int = 96) -> Picture:
 
     A `fault` above 0 moves and recolors what the stage added.
     """
-    scale = 4
-    side = size * scale
-    image = Image.new("RGB", (side, side))
+    night = stage >= 4
+    image = Image.new("RGB", (100, 100), (28, 34, 74) if night else (255, 214, 170))
     draw = ImageDraw.Draw(image)
-    top, bottom = ((28, 34, 74), (70, 78, 130)) if stage >= 4 else ((255, 214, 170), (255, 240, 220))
-    for y in range(side):
-        share = y / side
-        draw.line(
-            [(0, y), (side, y)], tuple(round(a + (b - a) * share) for a, b in zip(top, bottom, strict=True))
-        )
-    sea = (38, 76, 120) if stage >= 4 else (104, 176, 196)
-    draw.rectangle([0, side * 0.62, side, side], fill=sea)
-    wave = [(x, side * (0.62 + 0.012 * math.sin(x / side * 30))) for x in range(0, side + 8, 8)]
-    draw.polygon([*wave, (side, side * 0.7), (0, side * 0.7)], fill=sea)
+    draw.rectangle([0, 62, 100, 100], fill=(38, 76, 120) if night else (104, 176, 196))
     if stage >= 2:
-        x = 0.22 if fault and stage == 2 else 0.78
-        color = (
-            (238, 238, 220) if stage >= 4 else (120, 190, 90) if fault == 2 and stage == 2 else (250, 196, 60)
-        )
-        draw.ellipse([side * (x - 0.1), side * 0.1, side * (x + 0.1), side * 0.3], fill=color)
-    boat = (212, 62, 52) if not (fault and stage == 1) else (70, 110, 200)
-    draw.polygon([(side * 0.3, side * 0.6), (side * 0.7, side * 0.6), (side * 0.62, side * 0.72), (side * 0.38, side * 0.72)], fill=boat)  # fmt: skip
-    draw.polygon([(side * 0.5, side * 0.25), (side * 0.5, side * 0.57), (side * 0.68, side * 0.57)], fill=(252, 250, 244))  # fmt: skip
-    draw.polygon([(side * 0.48, side * 0.32), (side * 0.48, side * 0.57), (side * 0.34, side * 0.57)], fill=(240, 232, 214))  # fmt: skip
+        x = 22 if fault and stage == 2 else 78
+        sun = (120, 190, 90) if fault == 2 and stage == 2 else (250, 196, 60)
+        draw.ellipse([x - 10, 10, x + 10, 30], fill=(238, 238, 220) if night else sun)
+    boat = (70, 110, 200) if fault and stage == 1 else (212, 62, 52)
+    draw.polygon([(30, 60), (70, 60), (62, 72), (38, 72)], fill=boat)
+    draw.polygon([(50, 25), (50, 57), (68, 57)], fill=(252, 250, 244))
     if stage >= 3:
-        y = 0.85 if not (fault and stage == 3) else 0.45
-        fish = (240, 140, 50)
-        draw.ellipse([side * 0.4, side * (y - 0.05), side * 0.6, side * (y + 0.05)], fill=fish)
-        draw.polygon([(side * 0.41, side * y), (side * 0.32, side * (y - 0.05)), (side * 0.32, side * (y + 0.05))], fill=fish)  # fmt: skip
+        y = 45 if fault and stage == 3 else 85
+        draw.ellipse([40, y - 5, 60, y + 5], fill=(240, 140, 50))
     return Picture(image.resize((size, size), Image.Resampling.LANCZOS))
 
 

@@ -31,18 +31,11 @@ def test_a_copy_is_asked_again_and_then_no_answer(agent: str) -> None:
 SUBJECTS = [
     Subject("A red dragon finds a cave, two images", ("A red dragon at a cave", "The dragon sleeps in it")),
     Subject("A dragon gets a hat", ("A green dragon", "Put a yellow hat on the dragon")),
-    Subject("An octopus finds a hat", ("A purple octopus on a shelf", "The octopus puts on a yellow hat")),
-    Subject("Facts about the octopus, with images", ("An octopus in the sea", "Three hearts of an octopus")),
     Subject(
         "A knitted octopus finds a hat. Two pictures with captions, then one sentence about octopuses.",
         ("A yellow hat on the octopus.", "Put a yellow hat on the octopus."),
     ),
-    Subject("Jam", ("Two red apples and a jar with a label on a table", "Open the jar, the lid next to it")),
-    Subject(
-        "Pears", ("A white bowl with green pears on a wooden table", "Cut one pear, halves in front of it")
-    ),
     Subject("章鱼找到一顶帽子", ("一只紫色的章鱼坐在木架上", "给章鱼戴上一顶黄色的帽子")),
-    Subject("Un pulpo con sombrero", ("Un pulpo morado en un estante", "Pon un sombrero amarillo al pulpo")),
 ]
 
 
@@ -98,7 +91,7 @@ OWN = [(a, one, r) for a in sorted(templates()) for one in SUBJECTS for r in own
 
 
 def test_answers_of_ones_own_are_taken_at_once() -> None:
-    assert len(OWN) > 240
+    assert len(OWN) > 100
     for agent, subject, reply in OWN:
         replies = replies_with(agent, reply)[:-1]
         if agent.endswith(("planner_part", "planner_outline")):
@@ -110,7 +103,7 @@ def test_answers_of_ones_own_are_taken_at_once() -> None:
 
 
 def test_the_example_answers_its_own_question() -> None:
-    artist = SUBJECTS[4]
+    artist = SUBJECTS[2]
     for agent in ("default planner_text", "default critic", "verdict-first critic", "short critic"):
         for thought, answer in examples(agent, templates()[agent]):
             assert accepts(agent, [next(forms(thought, answer))], artist) == (True, 1)
