@@ -39,7 +39,8 @@ UNITS = (
     "1.  ", "a: ",
     "a red sun at the ", " and ", "must be ; ", "; ", "{text_input}", "<image>", "A=A+A\n", "A='a'\n", "a ",
     "a b ", ". ",
-    '{"execution_plan": [', '{"step_number": 1, ', "@https://", "</ ", "<  /", "`", "```json", "ſ", "\u2028",
+    '{"execution_plan": [', '"execution_plan": [], ', '<answer>{"step_number": 1, "prompt": "a"}</answer>',
+    '{"step_number": 1, ', "@https://", "</ ", "<  /", "`", "```json", "ſ", "\u2028",
     "\x85", "é{", "draw ", "one ", "在", "三张", "한 ", "with a ",
 )  # fmt: skip
 

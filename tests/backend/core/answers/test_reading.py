@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -299,15 +298,6 @@ def test_a_verdict_is_never_guessed(text: str) -> None:
         assert caught.value.quote
 
 
-def test_the_error_quotes_the_offending_part() -> None:
-    with pytest.raises(AnswerError, match="maybe"):
-        read_verdict(
-            '<think>hm</think><answer>{"previous_step_success": "maybe", "refine_prompt": "a"}</answer>'
-        )
-    with pytest.raises(AnswerError, match="step_number"):
-        read_plan('{"execution_plan": [{"step_number": "first", "prompt": "a"}]}')
-
-
 @pytest.mark.parametrize("prompt", ["...", "the prompt to draw with", "a " * 20_000])
 def test_the_prompt_next_to_a_true_verdict_is_ignored(prompt: str) -> None:
     """A reply that stops at true has none."""
@@ -441,7 +431,6 @@ BAD_PLANS = {
         '{"execution_plan": [{"step_number": 2, "prompt": "a"}, {"step_number": 1, "prompt": "a"}]}'
     ),
     "two plans": f"{json.dumps(BOTH)} {json.dumps({'execution_plan': [STEP]})}",
-    "prompt is a number": '{"execution_plan": [{"step_number": 1, "prompt": 5}]}',
     "verdict": '{"previous_step_success": true}',
     "the form's prompt": json.dumps({"execution_plan": [STEP | {"prompt": "What the image model is told"}]}),
     "a type as prompt": json.dumps({"execution_plan": [STEP | {"prompt": "string or null"}]}),
@@ -491,11 +480,6 @@ def test_a_plan_is_never_guessed(text: str) -> None:
 
 UNFIT = {
     "no steps": ({"execution_plan": []}, "execution_plan is an empty list; it must have at least 1 entries."),
-    "no list": ({"execution_plan": 5}, "execution_plan is 5; it must be a list."),
-    "step is a text": (
-        {"execution_plan": ["a"]},
-        "execution_plan[0] is 'a'; it must be an object with keys.",
-    ),
     "number is a word": (
         {"execution_plan": [STEP | {"step_number": "first"}]},
         "execution_plan[0].step_number is 'first'; it must be a whole number.",
@@ -503,14 +487,6 @@ UNFIT = {
     "number is missing": (
         {"execution_plan": [STEP, {"prompt": "a"}]},
         "execution_plan[1].step_number; it is missing.",
-    ),
-    "number is negative": (
-        {"execution_plan": [STEP | {"step_number": -1}]},
-        "execution_plan[0].step_number is -1; it must be at least 0.",
-    ),
-    "prompt is a number": (
-        {"execution_plan": [STEP | {"prompt": 5}]},
-        "execution_plan[0].prompt is 5; it must be a text.",
     ),
 }
 
@@ -547,37 +523,3 @@ def test_a_damaged_verdict_is_never_turned_around(
             assert read_verdict(damaged).success == verdict.success
         except AnswerError:
             continue
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        '{"',
-        '{"a":"',
-        "[",
-        '"',
-        "<answer>",
-        "<think>",
-        "success:",
-        '{"success": true',
-        " ",
-        '{"execution_plan": [',
-        '"execution_plan": [], ',
-        '{"step_number": 1, "prompt": "a"]',
-        '<answer>{"step_number": 1, "prompt": "a"}</answer>',
-    ],
-)
-def test_hostile_replies_are_answered_quickly(piece: str) -> None:
-    many = MAX_TEXT // len(piece) - 20
-    for text in (
-        piece * (MAX_TEXT // len(piece)),
-        '{"success": "' + piece * many,
-        '{"success": true}\nsuccess:' + piece * many,
-    ):
-        begin = time.process_time()
-        for read in (read_plan, read_verdict):
-            try:
-                read(text[:MAX_TEXT])
-            except AnswerError:
-                continue
-        assert time.process_time() - begin < 1.0
