@@ -150,7 +150,7 @@ def findings_of_plans() -> Iterator[str]:
     )
     played = Plan(steps=steps, cast=tuple(CastMember(name=name) for name in ("Mia", "Tom", "Ben")))
     found = [
-        *lint(drawn, "Draw two foxes in 3 steps. Put a kite there."),
+        *lint(drawn, "Draw two foxes in 3 steps."),
         *lint(drawn, "Explain without pictures."),
         *lint(text_only, "Draw a story."),
         *lint(Plan(steps=(*drawn.steps, Step(number=3, auxiliary_text="End."))), "A story. Three pictures."),

@@ -1,8 +1,9 @@
 """Checks a plan before anything is generated: pure functions from a plan and its request to findings.
 
 A rule that raises false alarms is worse than none, since its findings are shown to users and sent to the
-planner. So every rule looks for clear cases only. tests/data/plan_faults.jsonl has faults that they must
-find, and twins without them. A member of the cast is found as in `core/types/presence.py`.
+planner. So every rule looks for clear cases only, and none has words of a language: counts and images
+are read by requested.py, members of the cast by `core/types/presence.py`. tests/data/plan_faults.jsonl has
+faults that they must find, and twins without them.
 """
 
 from __future__ import annotations
@@ -137,126 +138,6 @@ def identical_prompts(checked: Checked) -> Found:
             yield step.number, f"The prompt is the same as in step {before.number}."
 
 
-def _words(table: str) -> frozenset[str]:
-    return frozenset(table.split())
-
-
-HAN = re.compile(r"[\u4e00-\u9fff]")
-WORD = re.compile(r"[^\W\d_]+")
-FUNCTION_WORDS = {
-    "en": _words("the a an of and in on with is are to for at its his her from into that"),
-    "es": _words("el la los las un una de del y en con que es al su para se"),
-    "de": _words("der die das ein eine einen einem und in im mit auf ist zu den dem von"),
-}
-GOAL_ENGLISH = re.compile(
-    r"\b(?:add|draw|paint|put|place|insert|include|attach|hang)(?: also| in)? "
-    r"(?:an?|the|some|another|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})\s+"
-    r"((?:[a-z-]+\s?){1,4})",
-    re.IGNORECASE,
-)
-ENGLISH_ENDS = _words(
-    "to in on at into onto next beside with above below under behind that who which and then so from over "
-    "near around of for as about where while it by between there here inside outside"
-)
-GOAL_SPANISH = re.compile(
-    r"\b(?:añade|agrega|dibuja|pinta|pon|coloca|incluye)(?: también| además| luego)? (?:una?|unos|unas|"
-    r"dos|tres|cuatro|cinco|seis|el|la|los|las|\d{1,2}) ([a-záéíóúñü]+)",
-    re.IGNORECASE,
-)
-GOAL_GERMAN = re.compile(
-    r"\b(?:[Ff]üge?|[Mm]ale?|[Zz]eichne|[Ss]etze?|[Ss]telle?|[Ll]ege?|[Hh]änge?|[Gg]ib)(?: (?:dann|noch|"
-    r"zum Schluss|am Ende|danach|auch|bitte|schließlich))* (?:eine?[nmrs]?|zwei|drei|vier|fünf|sechs|"
-    r"de[nrms]|die|das|\d{1,2}) (?:[a-zäöüß]+ ){0,2}([A-ZÄÖÜ][a-zäöüß]+)"
-)
-GOAL_CHINESE = re.compile(
-    r"(?:加上|添加|加入|画上|再画|放上|增加|添上)(?:了)?"
-    r"(?:[一两二三四五六七八九十几0-9]{1,2}[只个条朵棵张把盏座辆匹头顶块面群颗本艘位名支]?)?"
-    r"([\u4e00-\u9fff]{1,8})(?=[，。、；！？,.!?\s]|$|和|在|到)"
-)
-MADE = re.compile(
-    r"\b(?:make|paint|turn|color|colour) (?:it|them|him|her|the [a-z-]+(?: [a-z-]+)?) "
-    r"(red|blue|green|yellow|orange|purple|pink|black|white|gray|grey|brown|golden|silver)\b",
-    re.IGNORECASE,
-)
-WORKS = _words(
-    "story tale picture image comic scene panel page poster illustration drawing step recipe guide diagram "
-    "series storyboard style caption text description explanation instruction version sequence stories "
-    "pictures images comics scenes panels pages illustrations drawings steps captions texts sentence line "
-    "book bedtime cuento historia cómic imagen imágenes dibujo dibujos escena escenas pasos paso viñetas "
-    "cartel geschichte bild bilder comic szene szenen seite seiten plakat schritte text texte "
-    "gutenachtgeschichte bildergeschichte rezept anleitung märchen"
-)
-"""Nouns of the story itself, which no prompt has to mention."""
-HAN_WORKS = re.compile(r"[图画]$|故事|漫画|文字|说明|标题|步|字$")
-
-
-def missing_goal(checked: Checked) -> Found:
-    """Find goals of the request that no prompt mentions.
-
-    Only instructions ("add a red kite", "make it blue") name a goal in words that a plan should repeat. A
-    plan in another language is not compared.
-    """
-    prompts = " ".join([checked.plan.style, *(prompt for _, prompt in checked.drawn)])
-    language = _language_of(checked.request)
-    if not checked.drawn or language is None or _language_of(prompts) != language:
-        return
-    for goal in dict.fromkeys(_goals(checked.request, language)):
-        if not _has_noun(prompts, goal):
-            yield None, f"The request asks for '{_shown(goal)}', but no prompt mentions it."
-
-
-def _goals(request: str, language: str) -> Iterator[str]:
-    """Yield the nouns and colors of the instructions in a request."""
-    if language == "en":
-        for found in GOAL_ENGLISH.finditer(request):
-            words = found[1].split()
-            phrase = [*itertools.takewhile(lambda word: word.casefold() not in ENGLISH_ENDS, words)]
-            if phrase and phrase[-1].casefold() not in WORKS:
-                yield phrase[-1]
-        yield from (found[1] for found in MADE.finditer(request))
-    elif language == "zh":
-        for found in GOAL_CHINESE.finditer(request):
-            noun = found[1].rpartition("的")[2]
-            if noun and not HAN_WORKS.search(noun):
-                yield noun[-2:]
-    else:
-        for found in (GOAL_SPANISH if language == "es" else GOAL_GERMAN).finditer(request):
-            if found[1].casefold() not in WORKS:
-                yield found[1]
-
-
-def _language_of(text: str) -> str | None:
-    """Return "en", "es", "de" or "zh", or `None` if that is unclear."""
-    if HAN.search(text):
-        return "zh"
-    words = [word.casefold() for word in WORD.findall(text)]
-    counts = {name: sum(word in known for word in words) for name, known in FUNCTION_WORDS.items()}
-    best = max(counts, key=lambda name: counts[name])
-    return best if sorted(counts.values())[-2] < counts[best] else None
-
-
-def _has_noun(text: str, noun: str) -> bool:
-    """Return whether a text has a noun in singular or plural, or a word that begins or ends with it."""
-    if HAN.search(noun):
-        return noun in text
-    root = _stem(noun)
-    words = map(_stem, WORD.findall(text))
-    return any(
-        (root.startswith(word) and len(root) - len(word) <= 2) or word.startswith(root) or word.endswith(root)
-        for word in words
-    )
-
-
-def _stem(word: str) -> str:
-    """Return the beginning of a noun that its singular and plural share."""
-    letters = unicodedata.normalize("NFKD", word.casefold())
-    bare = "".join(one for one in letters if not unicodedata.combining(one))
-    for ending in ("ies", "en", "er", "es", "s", "e", "n", "y"):
-        if bare.endswith(ending) and len(bare) - len(ending) >= 3:
-            return bare[: -len(ending)]
-    return bare
-
-
 def _plain(text: str) -> str:
     """Return a text for comparison: lower case, without punctuation, with single spaces."""
     text = unicodedata.normalize("NFKC", text).casefold()
@@ -331,7 +212,6 @@ RULES: dict[str, Callable[[Checked], Found]] = {
     "no-images": no_images,
     "missing-images": missing_images,
     "unasked-images": unasked_images,
-    "missing-goal": missing_goal,
     "identical-prompts": identical_prompts,
     "cast-left-out": cast_left_out,
     "cast-missing": cast_missing,

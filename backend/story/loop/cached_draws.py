@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ...core.errors import GeneratorError
 from ...core.machine.counters import count
@@ -22,38 +22,6 @@ from ...core.seams.generator import Generator
 from ...core.types import MAX_BATCH, DrawSettings, Fault, StepSettings, step_identity
 from ...core.types.cast import followed_by
 from ..journal.store import DrawKey, DrawRecord, RunStore
-
-Key = TypeVar("Key")
-Made = TypeVar("Made")
-
-
-class ParallelDraws(Generic[Key, Made]):
-    """Pending results by key. `over` is set when the rest is no longer needed."""
-
-    def __init__(self) -> None:
-        self.over = threading.Event()
-        self._begun: dict[Key, Future[Made]] = {}
-
-    def begin(self, make: Callable[[Key], Made], keys: Sequence[Key], at_once: int) -> None:
-        """Start to make all results, `at_once` at a time. `make` should return early once `over` is set."""
-        pool = ThreadPoolExecutor(min(at_once, len(keys)), thread_name_prefix="draws side by side")
-        self._begun = {key: pool.submit(make, key) for key in keys}
-        pool.shutdown(wait=False)
-
-    def take(self, key: Key) -> Made | None:
-        """Return the result for a key, waiting for it; `None` for an unknown key.
-
-        Any exception of `make` is raised again.
-        """
-        begun = self._begun.pop(key, None)
-        return None if begun is None else begun.result()
-
-    def discard(self) -> None:
-        """Stop and discard the results that were not fetched."""
-        self.over.set()
-        for one in self._begun.values():
-            one.cancel()
-        self._begun = {}
 
 
 class WantedDraw(NamedTuple):
@@ -86,7 +54,7 @@ class CachedDraws:
     def __init__(self, generator: Generator, store: RunStore) -> None:
         self._generator = generator
         self._store = store
-        self._parallel = ParallelDraws[DrawKey, DrawRecord]()
+        self._begun: dict[DrawKey, Future[DrawRecord]] = {}
 
     def has_drawn(self, wanted: WantedDraw) -> bool:
         """Return whether the image is cached."""
@@ -106,8 +74,8 @@ class CachedDraws:
             count(draws_kept=1)
             self._keep_enhancement(wanted, remembered)
             return remembered, True
-        begun = self._parallel.take(key)
-        drawn = begun if begun is not None else self._draw_now(key, wanted)
+        begun = self._begun.pop(key, None)
+        drawn = begun.result() if begun is not None else self._draw_now(key, wanted)
         self._store.keep_drawn(drawn)
         return drawn, False
 
@@ -127,13 +95,16 @@ class CachedDraws:
         if len(new) < 2:
             yield
             return
-        self._parallel = together = ParallelDraws[DrawKey, DrawRecord]()
-        generator = self._generator.stopped_by(together.over)
-        together.begin(lambda key: self._draw_now(key, new[key], generator), list(new), at_once)
+        over = threading.Event()
+        generator = self._generator.stopped_by(over)
+        pool = ThreadPoolExecutor(min(at_once, len(new)), thread_name_prefix="draws side by side")
+        self._begun = {key: pool.submit(self._draw_now, key, one, generator) for key, one in new.items()}
         try:
             yield
         finally:
-            together.discard()
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._begun = {}
 
     def _draw_key(self, wanted: WantedDraw) -> DrawKey:
         return DrawKey(

@@ -29,7 +29,16 @@ from .cached_draws import CachedDraws
 from .collaborators import Collaborators
 from .events import Event, Finished, PlanReady, StepFinished, StepRewritten
 from .judgements import CachedJudgements, MissingVerdicts
-from .policy import draws_left, from_text, max_attempts_in, user_selected, waits_at, waits_for_plan
+from .policy import (
+    draws_left,
+    ends_run,
+    from_text,
+    max_attempts_in,
+    may_be_rewritten,
+    user_selected,
+    waits_at,
+    waits_for_plan,
+)
 from .scores import CachedScores
 from .setting_checks import (
     check_source,
@@ -108,8 +117,7 @@ class RunPlan:
             ChatError: The rewriter failed.
             Cancelled: The run was cancelled.
         """
-        failed = result.stop_reason is StopReason.attempts_used_up and result.attempts[-1].source is not None
-        if self._rewriter is None or not failed:
+        if self._rewriter is None or not may_be_rewritten(result):
             return None
         verdicts = [attempt.verdict for attempt in result.attempts if attempt.verdict]
         prompt = self._rewriter(self.plan, result.step, verdicts[-1].reasoning if verdicts else "")
@@ -314,13 +322,7 @@ class _Run:
 
     def _ends_after(self, result: StepResult) -> bool:
         self.waiting = waits_at(result, self.settings)
-        failed = result.stop_reason in (
-            StopReason.attempts_used_up,
-            StopReason.unchecked,
-            StopReason.error,
-        )
-        stops = failed and self.settings.on_failure == "stop"
-        return self.waiting is not None or result.stop_reason is StopReason.budget or stops
+        return self.waiting is not None or ends_run(result, self.settings)
 
     def _review(self) -> EventStream[Event, None, int | None]:
         """Return the index of the step that the story check reopened, if it reopened one."""

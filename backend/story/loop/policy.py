@@ -1,9 +1,10 @@
 """The rules of a run as pure functions: seeds, prompts, sources, acceptance, the kept attempt, pauses.
 
-Every rule that decides about an image is here and only here, without state. So the loop, the evaluation and a
-reader of a finished trajectory come to the same conclusion. In the order of a step: the image that it edits
-and those shown next to it, the seed of each attempt, what a verdict means, which attempt is kept
-(`decide`), what the run waits for, and which step the story check reopens.
+Every rule that decides about an image of a run is a function here, without state, and the loop only calls them
+in order. So the evaluation and a reader of a finished trajectory come to the same conclusion. A record of
+another program has its own choice (execution_record/trajectory.py). In the order of a step: the image that it
+edits and those shown next to it, the seed of each attempt, what a verdict means, which attempt is kept
+(`decide`), whether the step is rewritten, whether the run ends or waits, and which step the story check reopens.
 """
 
 from __future__ import annotations
@@ -469,6 +470,11 @@ def next_prompt(candidates: Sequence[Attempt], style: str = "") -> str:
     return prompt if len(prompt) <= MAX_TEXT else attempt.prompt
 
 
+def may_be_rewritten(result: StepResult) -> bool:
+    """Return whether a step whose result is this may be generated from text: it failed as an edit."""
+    return result.stop_reason is StopReason.attempts_used_up and result.attempts[-1].source is not None
+
+
 def from_text(result: StepResult, plan: Plan, prompt: str) -> Step | None:
     """Return the step of a result as one of the plan that is generated from text.
 
@@ -507,6 +513,12 @@ def draws_left(results: Sequence[StepResult], settings: RunSettings, step: Step 
     steps = [*(result.step for result in results), *([step] if step else [])]
     given_up = sum(one.rewritten.draws for one in steps if one.rewritten)
     return max(0, settings.max_draws - given_up - sum(map(draws_of, results)))
+
+
+def ends_run(result: StepResult, settings: RunSettings) -> bool:
+    """Return whether a run ends after a step: its time is used up, or it failed and `on_failure` is stop."""
+    failed = result.stop_reason in (StopReason.attempts_used_up, StopReason.unchecked, StopReason.error)
+    return result.stop_reason is StopReason.budget or (failed and settings.on_failure == "stop")
 
 
 def waits_for_plan(plan: Plan, settings: RunSettings, approved: str | None) -> Waiting | None:

@@ -422,13 +422,12 @@ def test_markdown_signs_in_texts_stay_signs(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_what_the_plan_check_finds() -> None:
-    trajectory = make_trajectory(request="Tell a story of a boat in pictures. Put a kite in the sky.")
+    trajectory = make_trajectory(request="Tell a story of a boat in pictures.")
     first, second, *others = trajectory.plan.steps
     steps = (first, second.model_copy(update={"prompt": first.prompt}), *others)
     changed = trajectory.model_copy(update={"plan": trajectory.plan.model_copy(update={"steps": steps})})
     html = page.render(changed)
-    whole, at_step = re.findall(r'<p class="finding">(.*?)</p>', html)
-    assert whole == "The request asks for &#39;kite&#39;, but no prompt mentions it."
+    (at_step,) = re.findall(r'<p class="finding">(.*?)</p>', html)
     assert at_step == "The prompt is the same as in step 1."
     assert html.index('href="#step-2"') < html.index(at_step) < html.index('href="#step-3"')
     # A plan by hand has no request, only a name.

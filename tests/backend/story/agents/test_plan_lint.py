@@ -67,25 +67,6 @@ def test_the_same_prompt_with_other_settings_is_no_repetition() -> None:
     assert not lint(Plan(steps=(one, other.model_copy(update={"settings": StepSettings(seed=7)}))))
 
 
-@pytest.mark.parametrize(
-    ("request_text", "prompt", "found"),
-    [
-        ("Draw a bowl. Add two lemons.", "a bowl", "lemons"),
-        ("Draw a bowl. Add two lemons.", "a bowl with a lemon slice", None),
-        ("Draw a door and make it blue.", "a wooden door in a wall", "blue"),
-        ("Draw a story about a bicycle.", "a fox in the hills", None),
-        ("Dibuja un barco. Añade una vela.", "Un barco en el mar", "vela"),
-        ("Zeichne ein Boot. Füge ein weißes Segel hinzu.", "Ein Boot auf dem See", "Segel"),
-        ("画一艘船，再加上一面白色的帆。", "一艘船在海上", "帆"),
-        ("画一艘船，再加上一面白色的帆。", "A boat with a mast on the sea", None),
-    ],
-)
-def test_what_the_request_adds_must_be_in_a_prompt(request_text: str, prompt: str, found: str | None) -> None:
-    messages = [one.message for one in lint(plan(prompt), request_text) if one.rule == "missing-goal"]
-    assert bool(messages) == (found is not None)
-    assert found is None or f"'{found}'" in messages[0]
-
-
 def test_what_the_warning_of_a_plan_tells_is_not_told_twice() -> None:
     request = Request(text="Draw a story in 3 steps.")
     wrote = "3 steps were requested, the planner wrote 2."
@@ -96,13 +77,12 @@ def test_what_the_warning_of_a_plan_tells_is_not_told_twice() -> None:
 
 
 def test_findings_of_the_plan_come_first_and_then_those_of_its_steps() -> None:
-    found = lint(plan("a fox", "a fox", "a hen"), "Draw a story in 4 steps. Add a kite.")
+    found = lint(plan("a fox", "a fox", "a hen"), "Draw a story in 4 steps.")
     assert [(one.step, one.rule) for one in found] == [
         (None, "step-count"),
-        (None, "missing-goal"),
         (2, "identical-prompts"),
     ]
-    assert found[2].sentence == "Step 2: The prompt is the same as in step 1."
+    assert found[1].sentence == "Step 2: The prompt is the same as in step 1."
 
 
 def planted(content: dict[str, Any], steps: list[Any] | None = None) -> Plan:
@@ -123,7 +103,7 @@ def test_planted_faults_are_found_without_false_alarms() -> None:
                 found = {one.rule for one in lint(planted(row["plan"], fault["steps"]), fault["request"])}
                 missed[fault["rule"]] += fault["rule"] not in found
     # "4 scenes" does not clearly ask for images.
-    assert not missed - Counter({"no-images": 6, "missing-goal": 1}), missed
+    assert not missed - Counter({"no-images": 6}), missed
     assert set(missed) == RULES.keys() - {"missing-images", "unasked-images"}
 
 
@@ -175,7 +155,7 @@ def test_the_plans_of_the_tiny_world_have_no_findings() -> None:
         assert lint(story.plan, story.text) == (), story.text
 
 
-@pytest.mark.parametrize("unit", ["add a b ", "加上一", "no a ", "a's "])
+@pytest.mark.parametrize("unit", ["no a ", "a's "])
 def test_a_hostile_plan_takes_bounded_time(unit: str) -> None:
     names = [chr(97 + n) for n in range(16)]
     text = (unit.replace("a", "{}") * 30_000)[:30_000].rpartition(unit[-1])[0].format(*(names * 3_000))
