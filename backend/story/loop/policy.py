@@ -1,10 +1,11 @@
 """The rules of a run as pure functions: seeds, prompts, sources, acceptance, the kept attempt, pauses.
 
-Every rule that decides about an image of a run is a function here, without state, and the loop only calls them
-in order. So the evaluation and a reader of a finished trajectory come to the same conclusion. A record of
-another program has its own choice (execution_record/trajectory.py). In the order of a step: the image that it
-edits and those shown next to it, the seed of each attempt, what a verdict means, which attempt is kept
-(`decide`), whether the step is rewritten, whether the run ends or waits, and which step the story check reopens.
+Every rule that decides about an image of a run is a function here, without state, and the loop only calls
+them in order. So the evaluation and a reader of a finished trajectory come to the same conclusion. A record
+of another program has its own choice (execution_record/trajectory.py). In the order of a step: the image that
+it edits and those shown next to it, the seed of each attempt, what a verdict means, which attempt is kept
+(`decide`), whether the step is rewritten, whether the run ends or waits, and which step the story check
+reopens.
 """
 
 from __future__ import annotations

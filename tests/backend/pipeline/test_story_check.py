@@ -18,7 +18,6 @@ from interleave_thinker.backend.core.errors import (
     AnswerError,
     Cancelled,
     ChatError,
-    GeneratorError,
     SettingsError,
 )
 from interleave_thinker.backend.core.pictures import Picture
@@ -224,43 +223,6 @@ def test_an_unfinished_or_short_story_is_not_checked(tmp_path: Path) -> None:
     assert not checker.seen
 
 
-def test_only_the_complete_story_is_checked_and_counted(tmp_path: Path) -> None:
-    """While images fail nothing is checked or generated again, and the repaired story has its whole limit."""
-
-    class Broken(Counting):
-        works = False
-
-        def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-            if "sleeps" in prompt and not self.works:
-                self.drawn.append((prompt, source, seed))
-                raise GeneratorError("The service is broken.")
-            return super().draw(prompt, source, seed)
-
-    def told(checker: Finds) -> list[str]:
-        generator.drawn.clear()
-        reviewer, store = StoryReview(checker, 1), Journal(tmp_path)
-        settings = RunSettings(max_attempts=2)
-        list(
-            run(
-                REQUEST,
-                Collaborators(OnePlan(PLAN), generator, Accepts(), reviewer=reviewer),
-                settings,
-                store,
-            )
-        )
-        return [prompt for prompt, *_ in generator.drawn]
-
-    generator, checker = Broken(), Finds([3], [3], [3])
-    assert told(checker) == ["a fox", "the fox runs", *["the fox sleeps"] * 2]
-    assert told(checker) == ["the fox sleeps"] * 2 and not checker.seen
-    generator.works = True
-    assert told(checker) == ["the fox sleeps", f"the fox runs. {HAT}", "the fox sleeps"]
-    assert told(checker) == [] and checker.seen == [[1, 3, 4]]
-    edited = PLAN.model_copy(update={"steps": (*PLAN.steps[:3], Step(number=4, prompt="the fox eats"))})
-    (tmp_path / "plan.json").write_text(edited.model_dump_json(), encoding="utf-8")
-    assert told(checker) == ["the fox eats", f"the fox runs. {HAT}", "the fox eats"], "another story"
-
-
 def test_a_complete_story_stays_complete_when_the_time_is_used_up(tmp_path: Path) -> None:
     class Slow(Finds):
         def check(self, request: Request, pages: Sequence[StepResult]) -> tuple[StoryFinding, ...]:
@@ -387,15 +349,6 @@ def test_an_unusable_reply_is_asked_for_once_more() -> None:
 def test_replies_that_are_no_findings(reply: str, problem: str) -> None:
     with pytest.raises(AnswerError, match=problem):
         read_findings(reply, [1, 3, 4])
-
-
-def test_no_findings_and_repeated_answers_are_read() -> None:
-    assert read_findings(answer(), [1]) == ()
-    twice = answer((3, "state", HAT), (3, "state", HAT))
-    assert len(read_findings(twice, [3])) == 1
-    assert (
-        len(read_findings('{"findings": [{"step_number": 1, "kind": "style", "problem": "Ink."}]}', [1])) == 1
-    )
 
 
 def sizes() -> Iterable[list[tuple[int, int]]]:

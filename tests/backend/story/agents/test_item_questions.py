@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support.small_agents import TrainedChat
 
@@ -12,11 +10,8 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.agent_card import (
     AgentCard,
-    Calibration,
     KindReliability,
-    read_card,
 )
-from interleave_thinker.backend.core.prompts.trained_with import TrainedWith
 from interleave_thinker.backend.core.seams.chat_model import Reply, ReplySettings
 from interleave_thinker.backend.core.types import ChecklistItem, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
@@ -117,20 +112,3 @@ def test_verdicts_and_identity_stay_as_they_were() -> None:
     assert with_card.identity == without.identity
     assert "items" not in with_card.judge(BEFORE, AFTER, "a", "a").model_dump()
     assert "watch_yes_no" not in ReplySettings().key()
-
-
-def test_reliability_is_stored_in_the_agent_card(tmp_path: Path) -> None:
-    AgentCard(role="critic").save(tmp_path)
-    assert "reliability" not in (tmp_path / "agent.json").read_text()
-    card = AgentCard(role="critic", reliability={"count": CHANCE, "color": GOOD})
-    card.save(tmp_path)
-    assert read_card(tmp_path / "agent.json") == card
-    assert not CHANCE.is_reliable and GOOD.is_reliable and CHANCE.accuracy == pytest.approx(0.525)
-
-
-def test_what_a_critic_cannot_judge_is_described() -> None:
-    card = AgentCard(role="critic", reliability={"count": CHANCE, "color": GOOD})
-    assert TrainedWith("critic", card=card).described == "critic, cannot judge count"
-    calibrated = card.model_copy(update={"calibration": Calibration(slope=0.5, intercept=0, images=90)})
-    shown = TrainedWith("critic", card=calibrated).described
-    assert shown == "critic, cannot judge count, P(success) calibrated on 90 images"

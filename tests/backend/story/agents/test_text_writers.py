@@ -49,26 +49,14 @@ def test_the_own_template_begins_alike_for_every_prompt(is_edit: bool) -> None:
     assert chat.requests[0].settings.max_tokens == PromptEnhancer.max_tokens
 
 
-def test_a_makers_prompt_without_a_slot_is_the_system_message() -> None:
-    chat = ScriptedChat(["?", "A red house."])
-    PromptEnhancer(chat, enhancer_prompts("You upsample prompts.")).enhance("a house", False)
-    assert [(one.role, text_of(one)) for one in asked(chat)] == [
-        ("system", "You upsample prompts."),
-        ("user", "a house"),
-    ]
-
-
 @pytest.mark.parametrize(
     "reply",
     [
         "A red house.",
-        "  A red house.\n",
         '<think>It is red, I "think".</think>\nA red house.',
-        "<answer>A red house.</answer>",
         "[THINK]It is red.[/THINK] A red house.",
         "<think>a</think><think>b</think><answer>A red house.",
         '"A red house."',
-        "“A red house.”",
         "```text\nA red house.\n```",
         Reply(text="so red</think>A red house.", thinking=True),
     ],
@@ -81,11 +69,9 @@ def test_the_prompt_is_read_from_the_reply(reply: str | Reply) -> None:
     "text",
     [
         '"One" and "two"',
-        'A sign: "JAM"',
         '{"scene": "a house", "mood": {}}',
         "a\nb",
         "<image2> on the left",
-        "A <b>red</b> house",
     ],
 )
 def test_quotes_lines_and_json_in_a_prompt_stay(text: str) -> None:
@@ -96,7 +82,6 @@ def test_quotes_lines_and_json_in_a_prompt_stay(text: str) -> None:
     ("reply", "reason"),
     [
         ("", "does not contain a prompt"),
-        ("<think>only a thought</think>", "does not contain a prompt"),
         ("<think>a thought without an end", "does not contain a prompt"),
         (CUT_OFF, "cut off after 3 tokens"),
         ("x" * (MAX_ENHANCED + 1), f"maximum is {MAX_ENHANCED}"),
@@ -228,8 +213,6 @@ def test_a_given_cast_stays_and_the_answer_says_who_is_present() -> None:
         (Reply(text=answer()[:60], tokens=20, finish="length"), "cut off after 20 tokens"),
         (answer(cast=[{"name": "Mia", "kind": "girl"}]), r"cast\[0\].kind is 'girl'"),
         (answer(cast=[MEMBERS[0], MEMBERS[0]]), "two members named 'Mia'"),
-        (answer(cast=[{"name": "Mia; Tom", "kind": "prop"}]), "a name is one line"),
-        (answer(steps="none"), "steps is 'none'"),
     ],
 )
 def test_an_unusable_reply_is_asked_for_once_more_with_the_reason(bad: str | Reply, problem: str) -> None:

@@ -119,30 +119,6 @@ def test_our_record_is_read_back_unchanged(tmp_path: Path, history: Any) -> None
 
 
 @SLOW
-@given(st.lists(st.lists(st.tuples(prompts, said), min_size=1, max_size=5), min_size=1, max_size=3))
-def test_attempts_that_follow_no_proposal_read_back_too(tmp_path: Path, steps: Any) -> None:
-    results = tuple(
-        StepResult(
-            step=Step(number=number, prompt="P0"),
-            attempts=tuple(
-                Attempt(
-                    prompt=used, seed=0, image=PAGE, verdict=Verdict(success=word, refined_prompt=proposed)
-                )
-                for used, (word, proposed) in attempts
-            ),
-            chosen=0,
-            stop_reason=StopReason.attempts_used_up,
-        )
-        for number, attempts in enumerate(steps, 1)
-    )
-    plan = Plan(steps=tuple(result.step for result in results))
-    trajectory = Trajectory(request=Request(text="x"), plan=plan, results=results)
-    again = record_trajectory(record.read_record(record.export(trajectory, tmp_path)))
-    for result, before in zip(again.results, results, strict=True):
-        assert [one.prompt for one in result.attempts] == [one.prompt for one in before.attempts]
-
-
-@SLOW
 @given(histories)
 def test_our_older_files_are_read_as_prompts_used(tmp_path: Path, history: Any) -> None:
     found = record.read_record(write_record(tmp_path, history, drawn_with=True))

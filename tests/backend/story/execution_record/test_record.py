@@ -20,7 +20,6 @@ from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.output.exporters import record
 from interleave_thinker.backend.story.execution_record import reader as record_reader
 from interleave_thinker.backend.story.loop.replay import is_record, load_trajectory
-from interleave_thinker.nodes.story.saved_runs import find_choice, load_choice, stamp, trajectory_names
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -265,13 +264,3 @@ def test_an_image_that_links_out_of_the_folder_is_refused(tmp_path: Path) -> Non
     (folder / NAMES[1]).symlink_to(tmp_path / "private.png")
     with pytest.raises(JournalError):
         load_trajectory(folder)
-
-
-def test_load_story_lists_it_and_reads_a_changed_text_again(tmp_path: Path) -> None:
-    folder = told(tmp_path / "out" / "my" / "fox", "A.\n\nB.\n\nC.", "story_00001.txt")
-    roots = {"output": tmp_path / "out"}
-    assert trajectory_names(roots) == ["output/my/fox"]
-    before = stamp(find_choice("output/my/fox", roots))
-    (folder / "story_00001.txt").write_text("Another.\n\nB.\n\nC.")
-    assert stamp(find_choice("output/my/fox", roots)) != before
-    assert load_choice("output/my/fox", roots).results[0].step.auxiliary_text == "Another."

@@ -10,7 +10,6 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.hostile_zips import KINDS
@@ -37,8 +36,8 @@ MEMORY = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
 import conftest
-from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker.backend.story.loop.replay import load_trajectory
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     load_trajectory(sys.argv[2])
@@ -193,20 +192,6 @@ def test_records_of_every_form_are_stories(tmp_path: Path) -> None:
     assert story.results[0].image and story.results[1].stop_reason is StopReason.text_only
     for name in ("page", "pdf", "comic", "gif", "markdown", "sheet", "record"):
         assert export_by_name(name, story, tmp_path / "out").stat().st_size > 100
-
-
-@pytest.mark.parametrize(
-    "record",
-    [[{"step": 200, "text": "x"}] * 101, {"steps": [{"step": n, "prompt": "p"} for n in range(1, 150)]}],
-)
-def test_records_without_a_run_give_a_one_line_error(tmp_path: Path, record: Any) -> None:
-    (tmp_path / "execution_record.json").write_text(json.dumps(record))
-    try:
-        story = record_trajectory(read_record(tmp_path))
-    except JournalError as error:
-        assert "\n" not in str(error)
-    else:
-        assert isinstance(story, Trajectory) and len(story.plan.steps) == 1
 
 
 def test_stories_are_found_only_by_name(tmp_path: Path) -> None:

@@ -174,17 +174,6 @@ def test_a_dependent_step_applies_its_own_redraw_at_once(tmp_path: Path) -> None
     assert [one.redraw for one in third.results[1].attempts] == [Redraw(number=2)]
 
 
-def test_a_redraw_for_another_plan_is_ignored(tmp_path: Path) -> None:
-    story(tmp_path)
-    ask_redraw(tmp_path, 2, "a blue whale")
-    other = PLAN.model_copy(update={"steps": (PLAN.steps[0], Step(number=2, prompt="a house"))})
-    generator = CountingGenerator()
-    list(
-        run(REQUEST, Collaborators(None, generator, SecondIsRight()), RunSettings(), Journal(tmp_path), other)
-    )
-    assert generator.drawn == ["a house", "a house, better"]
-
-
 def test_a_failed_redraw_keeps_the_result_and_is_retried(tmp_path: Path) -> None:
     story(tmp_path)
     ask_redraw(tmp_path, 3, FAILS)
@@ -228,11 +217,6 @@ def test_an_impossible_redraw_is_rejected(tmp_path: Path, step: int, values: dic
     with pytest.raises(JournalError):
         ask_redraw(tmp_path, step, **values)
     assert read_choices(tmp_path) == Choices()
-
-
-def test_a_folder_without_a_run_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="does not contain a run"):
-        ask_redraw(tmp_path, 1)
 
 
 def test_redraws_are_bounded_and_parallel_ones_are_all_kept(tmp_path: Path) -> None:
@@ -313,12 +297,6 @@ def test_a_picked_step_gets_no_further_attempts(tmp_path: Path) -> None:
     second, drawn = story(tmp_path)
     assert [one.stop_reason for one in second.results] == [StopReason.picked, *[StopReason.accepted] * 2]
     assert drawn == ["picture 2, better", "picture 3", "picture 3, better"]
-
-
-def test_a_choice_that_no_longer_fits_is_passed_over(tmp_path: Path) -> None:
-    first, _ = story(tmp_path)
-    pick(tmp_path, 2, digest(first.results[0], 0))
-    assert story(tmp_path)[0] == first
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from interleave_thinker.backend.story.journal.archive import unpack_run
 from interleave_thinker.backend.story.journal.choices import ask_redraw
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.journal.run_files import RunFiles
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 RUN = with_blends(story(*COLORS))
@@ -105,41 +104,6 @@ def test_a_folder_has_room_for_a_limited_number_of_clips(
         with pytest.raises(JournalError, match="is full"):
             journal.keep_clip(clip_of(pair, blend(pair, frames=3)))
     assert load_trajectory(folder) == RUN
-
-
-def test_a_movie_whose_record_was_never_written_takes_no_room(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clips, "MAX_CLIPS", 3)
-    pair, places = clip_pairs(RUN)[0], folder / "clips"
-    killed, last = (clip_of(pair, blend(pair, frames=count)) for count in (3, 4))
-    before = {path.name for path in places.glob("*.mp4")}
-
-    def kill(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, Journal(folder).writing(), pytest.raises(KeyboardInterrupt):
-        patch.setattr(RunFiles, "write_model", kill)
-        Journal(folder).keep_clip(killed)
-    assert {path.name for path in places.glob("*.mp4")} > before
-    (places / "own film.mp4").write_bytes(b"")
-    with Journal(folder).writing():
-        Journal(folder).keep_clip(last)
-    assert clips_of(load_trajectory(folder))[pair.step] == last
-    left = {clip.movie.digest for clip in load_trajectory(folder).clips}
-    assert {path.name for path in places.glob("*.mp4")} == {
-        "own film.mp4",
-        *(f"{digest}.mp4" for digest in left),
-    }
-
-
-def test_a_damaged_record_of_another_clip_loses_no_movie(folder: Path) -> None:
-    first, second = clip_pairs(RUN)
-    (folder / "clips" / f"{second.key}.json").write_text("{")
-    new = clip_of(first, blend(first, frames=3))
-    with Journal(folder).writing():
-        assert Journal(folder).keep_clip(new) == new
-    assert (folder / "clips" / f"{clips_of(RUN)[second.step].movie.digest}.mp4").exists()
 
 
 def test_a_run_that_resumes_has_its_clips_except_those_that_changed(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.core.errors import JournalError
 from interleave_thinker.backend.core.pictures import KEPT_PIXELS, Picture
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
 from interleave_thinker.backend.core.types.roles import CriticLike
@@ -88,12 +87,3 @@ def test_forgotten_pixels_are_read_again_and_are_the_same(tmp_path: Path) -> Non
             fresh = Picture(attempt.image.image.copy())
             assert fresh == attempt.image and fresh.size == attempt.image.size == (SIDE, SIDE)
     assert load_trajectory(tmp_path / "run") == trajectory
-
-
-def test_dropped_pixels_with_a_deleted_file_raise_one_clear_error(tmp_path: Path) -> None:
-    trajectory = story(tmp_path / "run", 5, Painter())
-    first = trajectory.results[0].attempts[0].image
-    assert first is not None
-    (tmp_path / "run" / "pictures" / f"{first.digest}.png").unlink()
-    with pytest.raises(JournalError, match="no longer in"):
-        _ = first.image

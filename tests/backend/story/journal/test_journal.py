@@ -131,14 +131,6 @@ def test_editing_a_step_regenerates_only_this_and_later_steps(tmp_path: Path) ->
     assert load_trajectory(tmp_path / "run") == after
 
 
-def test_deleting_the_plan_plans_again(tmp_path: Path) -> None:
-    tell(tmp_path / "run")
-    (tmp_path / "run" / "plan.json").unlink()
-    planner = OnePlan()
-    tell(tmp_path / "run", planner=planner)
-    assert planner.asked == 1
-
-
 @pytest.mark.parametrize(
     ("change", "place"),
     [

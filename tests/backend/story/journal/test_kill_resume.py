@@ -7,11 +7,7 @@ single file operation.
 from __future__ import annotations
 
 import os
-import random
-import signal
-import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -51,48 +47,6 @@ def finished(folder: Path) -> set[str]:
 
 def drawn(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
-
-
-def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
-    undisturbed = tell(tmp_path / "undisturbed", tmp_path / "undisturbed.log")
-    needed = drawn(tmp_path / "undisturbed.log")
-    folder, log = tmp_path / "run", tmp_path / "run.log"
-    script = (
-        "import sys; sys.path[:0] = [sys.argv[1]]; import conftest; from support import killed_runs as t\n"
-        + (
-            "from pathlib import Path; print('go', flush=True)\n"
-            "t.tell(Path(sys.argv[2]), Path(sys.argv[3]), seconds=0.05)\n"
-        )
-    )
-    dice = random.Random(0)
-    kills = 0
-    for _ in range(30):
-        before, count = finished(folder), len(drawn(log))
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(Path(__file__).parents[3]), str(folder), str(log)],
-            stdout=subprocess.PIPE,
-        )
-        assert process.stdout
-        process.stdout.readline()
-        while process.poll() is None and len(drawn(log)) == count:
-            time.sleep(0.002)
-        time.sleep(dice.uniform(0.0, 0.06))
-        process.send_signal(signal.SIGKILL)
-        process.stdout.close()
-        killed = process.wait() == -signal.SIGKILL
-        kills += killed
-        assert not before & set(drawn(log)[count:]), "generated finished images again"
-        if not killed:
-            break
-    before, count = finished(folder), len(drawn(log))
-    resumed = tell(folder, log)
-    assert kills >= 1
-    assert not before & set(drawn(log)[count:])
-    assert same_pictures(resumed, undisturbed)
-    assert same_pictures(load_trajectory(folder), undisturbed)
-    assert set(drawn(log)) == set(needed)
-    assert len(drawn(log)) <= len(needed) + kills
-    assert not list(folder.rglob("*.tmp"))
 
 
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])])

@@ -19,7 +19,6 @@ from interleave_thinker.backend.output.exporters.page import export
 from interleave_thinker.backend.story.approval import approve, approve_overdue
 from interleave_thinker.backend.story.journal.choices import ask_redraw, read_choices
 from interleave_thinker.backend.story.journal.copy import save_trajectory
-from interleave_thinker.backend.story.journal.run_files import plan_digest
 from interleave_thinker.backend.story.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
@@ -53,23 +52,6 @@ def test_a_plan_that_the_user_edited_is_not_asked_about(tmp_path: Path) -> None:
     assert done.waiting is None and [one.step.prompt for one in done.trajectory.results] == ["a red sea"]
 
 
-def test_a_plan_whose_step_is_rewritten_stays_approved(tmp_path: Path) -> None:
-    story = Paused(tmp_path, "after the plan", max_attempts=2)
-    story.critic = Verdicts(True, False, False, *[True] * 5)
-    story.rewriter = lambda plan, step, reasoning: "a ship from text"
-    story()
-    approve(tmp_path)
-    done = story()
-    assert done.waiting is None and done.trajectory.plan.steps[1].prompt == "a ship from text"
-    again = story()
-    assert again.waiting is None and story.drawn == []
-    (tmp_path / "plan.json").unlink()
-    other = Plan(steps=PLAN.steps[:2])
-    story.planner = OnePlan(other)
-    replanned = story()
-    assert replanned.waiting and replanned.waiting.digest == plan_digest(other), "a new plan is asked about"
-
-
 def test_every_step_waits_before_the_next_one_is_generated(tmp_path: Path) -> None:
     story = Paused(tmp_path)
     places = []
@@ -91,19 +73,6 @@ def test_every_step_waits_before_the_next_one_is_generated(tmp_path: Path) -> No
     assert all_accepted(ended.trajectory)
 
 
-@pytest.mark.parametrize("on_failure", ["keep", "stop"])
-def test_only_rejected_steps_wait(tmp_path: Path, on_failure: str) -> None:
-    story = Paused(tmp_path, "at rejected steps", max_attempts=2, on_failure=on_failure)
-    story.critic = Verdicts(True, False, False, True)
-    ended = story()
-    assert ended.waiting and ended.waiting.step == 2
-    assert ended.waiting.reason is StopReason.attempts_used_up and len(ended.trajectory.results) == 2
-    approve(tmp_path)
-    done = story()
-    assert done.waiting is None and len(done.trajectory.results) == 3 and len(story.drawn) == 1
-    assert done.trajectory.results[1].stop_reason is StopReason.picked
-
-
 def test_another_image_is_not_approved(tmp_path: Path) -> None:
     story = Paused(tmp_path)
     ended = decided_up_to(story, 3)
@@ -123,19 +92,6 @@ def decided_up_to(story: Paused, step: int):
         ended = story()
     assert ended.waiting
     return ended
-
-
-def test_a_requested_attempt_waits_again(tmp_path: Path) -> None:
-    story = Paused(tmp_path)
-    decided_up_to(story, 2)
-    approve(tmp_path, redraw="a blue whale")
-    assert waiting_for(tmp_path) is None
-    ended = story()
-    assert story.drawn == ["a blue whale"]
-    assert ended.waiting and ended.waiting.step == 2
-    assert ended.waiting.digest == ended.trajectory.results[1].attempts[-1].image.digest
-    approve(tmp_path)
-    assert story().waiting.step == 3
 
 
 def test_a_skipped_step_has_no_image_and_the_next_edits_the_one_before(tmp_path: Path) -> None:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import SupportsIndex
 
 import pytest
-from support.chat_server import ChatServer, chat_server
 
 from interleave_thinker.backend.core.errors import ChatError
 from interleave_thinker.backend.core.types import Plan, Request
@@ -22,13 +16,6 @@ from interleave_thinker.backend.story.journal.run_files import PlanParts
 
 COUNT = 50
 REQUEST = f"A walk in exactly {COUNT} steps."
-TESTS = Path(__file__).resolve().parents[3]
-RUNS = """
-import sys; sys.path.insert(0, sys.argv[1]); import conftest
-from interleave_thinker.cli import main
-sys.argv = ["interleave-thinker", *sys.argv[2:]]
-main()
-"""
 
 
 def outline() -> str:
@@ -94,47 +81,3 @@ def test_a_truncated_reply_before_the_parts_is_not_requested_again(tmp_path: Pat
     with pytest.raises(ChatError):
         planned([cut, outline()], tmp_path, request)
     assert len(planned([*all_replies()[1:]], tmp_path, request).steps) == COUNT
-
-
-def begin(server: ChatServer, out: Path) -> subprocess.Popen[bytes]:
-    options = ["run", REQUEST, "--planner", f"openai:{server.spec}", "--critic", "none"]
-    words = [sys.executable, "-c", RUNS, str(TESTS), *options, "--generator", "fake", "--out", str(out)]
-    return subprocess.Popen(
-        words,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
-class ThenSilent(list[str]):
-    """After its last reply the server does not answer any more."""
-
-    def __init__(self, replies: list[str], server: ChatServer) -> None:
-        super().__init__(replies)
-        self._server = server
-
-    def pop(self, index: SupportsIndex = -1) -> str:
-        if len(self) == 1:
-            self._server.silent_seconds = 60.0
-        return super().pop(index)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="kills with a signal")
-def test_a_killed_run_resumes_at_the_missing_part(tmp_path: Path) -> None:
-    replies, out = all_replies(), tmp_path / "run"
-    with chat_server("") as server:
-        server.script = ThenSilent(replies[:3], server)
-        killed = begin(server, out)
-        while len(server.requests) < 4:
-            assert killed.poll() is None, "it ended before it was killed"
-            time.sleep(0.05)
-        killed.kill()
-        killed.wait(30)
-        assert len(list((out / "planning").glob("*.json"))) == 3 and not (out / "plan.json").exists()
-        server.silent_seconds, server.script = 0.0, replies[3:]
-        assert begin(server, out).wait(60) == 0
-        assert len(server.requests) == len(replies) + 1
-    plan = json.loads((out / "plan.json").read_text(encoding="utf-8"))
-    assert [step["auxiliary_text"] for step in plan["steps"]] == [f"Mile {at}." for at in range(1, COUNT + 1)]
-    assert not (out / "planning").exists()

@@ -35,7 +35,6 @@ from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.wrappers import OFF, TO_SOURCE, color_matched
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.journal.run_files import TRAJECTORY
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import (
     AttemptDrawn,
@@ -48,7 +47,6 @@ from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.policy import attempt_seed
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 
-REQUEST = Request(text="a house, a sun, a boat")
 ONE = Plan(steps=(Step(number=1, prompt="a house"),))
 
 
@@ -300,16 +298,6 @@ def test_a_failed_score_leaves_the_choice_to_the_critic() -> None:
     scored, trajectory = scored_run(InOrder(9, None), *sure, max_attempts=2)
     assert trajectory.results[0].chosen == 1
     assert [event.error for event in scored] == ["", "The scores cannot be read."]
-
-
-@pytest.mark.parametrize("kind", [InOrder, Comparing])
-def test_scores_are_cached_and_replayed(kind: type[InOrder], tmp_path: Path) -> None:
-    _, first = scored_run(kind(7, 2), False, False, folder=tmp_path / "run", max_attempts=2)
-    assert first.results[0].chosen == 0
-    scored, again = scored_run(kind(), folder=tmp_path / "run", max_attempts=2)
-    assert again == first and all(event.reused for event in scored)
-    (tmp_path / "run" / TRAJECTORY).unlink()
-    assert load_trajectory(tmp_path / "run") == first, "from the records"
 
 
 def test_scores_of_compared_images_have_the_key_of_release_0_3_0(tmp_path: Path) -> None:

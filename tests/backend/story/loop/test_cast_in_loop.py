@@ -25,8 +25,7 @@ from interleave_thinker.backend.core.types import (
     Verdict,
 )
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
-from interleave_thinker.backend.models.generators.pipelines.kinds import KINDS
-from interleave_thinker.backend.models.generators.wrappers import TO_SOURCE, EnhancedGenerator, color_matched
+from interleave_thinker.backend.models.generators.wrappers import EnhancedGenerator
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished, SettingUnused
@@ -141,22 +140,6 @@ def test_a_model_of_one_image_gets_the_words_and_the_run_says_so() -> None:
     assert played(words, Recording()).unused == ()
 
 
-def test_a_wrapped_generator_without_settings_gets_the_words() -> None:
-    class Plain:
-        identity = "plain"
-
-        def __init__(self) -> None:
-            self.given: list[str] = []
-
-        def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-            self.given.append(prompt)
-            return WHITE
-
-    generator = Plain()
-    played(generator=color_matched(generator, TO_SOURCE))
-    assert generator.given == ["Mia wakes up. " + TEXTS[0], "they leave. " + TEXTS[1], "an empty street"]
-
-
 def test_refined_prompts_are_followed_by_the_cast_too() -> None:
     generator = Recording()
     refused = Verdict(success=False, refined_prompt="Mia wakes up in bed")
@@ -228,15 +211,6 @@ def test_facts_need_no_cast() -> None:
     generator = Recording()
     played(Plan(steps=(Step(number=1, prompt="a street", facts=("it rains",)),)), generator)
     assert generator.given == [("a street. it rains.", 0)]
-
-
-def test_wrappers_pass_on_how_their_model_names_images() -> None:
-    class Marked(Recording):
-        image_mark, own_references = "<image{}>", 2
-
-    assert color_matched(Marked(), TO_SOURCE).reference_marks(True, 1) == ["<image4>"]
-    assert FakeGenerator(16).reference_marks(False, 2) == ["Image 1", "Image 2"]
-    assert KINDS["QwenImageEditPlusPipeline"].mark == "Picture {}"
 
 
 def test_a_source_of_all_images_with_a_limit_of_one_is_an_error() -> None:

@@ -17,7 +17,6 @@ from interleave_thinker.backend.core.types import (
     CheckedItem,
     ChecklistItem,
     Plan,
-    Request,
     RunSettings,
     Step,
     StopReason,
@@ -43,7 +42,6 @@ from interleave_thinker.backend.story.outcomes import (
 from interleave_thinker.cli.progress import verdict_text
 from interleave_thinker.research.data.accepted_runs import not_accepted
 
-REQUEST = Request(text="a story")
 BOATS = ChecklistItem(text="there are two boats", kind="count")
 RED = ChecklistItem(text="the boats are red", kind="color")
 PLAN = Plan(steps=(Step(number=1, prompt="a bay", checklist=(BOATS, RED)), Step(number=2, prompt="dawn")))

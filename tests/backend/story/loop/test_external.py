@@ -96,21 +96,6 @@ def test_the_first_attempt_is_requested_first(tmp_path: Path) -> None:
         assert first_draw(external_run) == missing.value.wanted
 
 
-def test_more_attempts_request_only_the_new_ones(tmp_path: Path) -> None:
-    class Refuses(OneInThree):
-        def judge(self, before, after, original_prompt, prompt_used):  # type: ignore[no-untyped-def]
-            verdict = super().judge(before, after, original_prompt, prompt_used)
-            return verdict.model_copy(update={"success": False, "refined_prompt": prompt_used + "!"})
-
-    external_run = run_from_prompt("a boat", None, 3)
-    few = SETTINGS.model_copy(update={"max_attempts": 3})
-    assert len(carried_out(external_run, tmp_path, few, Refuses())[1]) == 3
-    assert len(carried_out(external_run, tmp_path, few, Refuses())[1]) == 0
-    trajectory, asked = carried_out(external_run, tmp_path, SETTINGS, Refuses())
-    assert [wanted.attempt for wanted in asked] == [3, 4]
-    assert trajectory.results[0].stop_reason is StopReason.attempts_used_up
-
-
 def test_a_failed_judgment_is_kept_until_the_step_restarts(tmp_path: Path) -> None:
     """Every attempt replays the records.
 

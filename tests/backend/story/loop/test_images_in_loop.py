@@ -34,10 +34,8 @@ from interleave_thinker.backend.story.execution_record.trajectory import record_
 from interleave_thinker.backend.story.journal.archive import pack_run
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.external import run_from_plan
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 
-REQUEST = Request(text="a story")
 PHOTO = Picture.white((16, 16))
 HAT = Picture(Image.new("RGB", (16, 16), "red"))
 ALL = RunSettings(source="all")
@@ -137,11 +135,6 @@ def test_an_execution_record_lists_the_earlier_images(tmp_path: Path) -> None:
     assert ["beside_imgs" in one for one in record["steps"]] == [False, False, True]
     read = record_trajectory(read_record(tmp_path))
     assert shown(read) == shown(whole)
-
-
-def test_nodes_of_a_graph_cannot_hand_over_several() -> None:
-    with pytest.raises(SettingsError, match="all earlier images\), but these nodes pass on one"):
-        run_from_plan(REQUEST, plan({}, {"source": "all"}), 2, PHOTO, 0)
 
 
 def drawn_of_step(given: Plan | None, folder: Path, generator: Any = None) -> Trajectory:
@@ -260,11 +253,6 @@ def test_an_unsupported_generator_raises_before_the_first_step(
 def test_a_mask_without_a_source_image_is_rejected(images: Path, tmp_path: Path, settings: Any) -> None:
     with pytest.raises(SettingsError, match="has a mask, but it generates from text"):
         drawn_of_step(with_step_images(plan(*settings), images), tmp_path / "run")
-
-
-def test_names_of_unread_files_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"Step 2, reference: the image 'fox.png' was not loaded"):
-        drawn_of_step(plan({}, {"reference": "fox.png"}), tmp_path / "run")
 
 
 PUT_REQUEST = Request(text="a box", images=(Picture(textured()),))

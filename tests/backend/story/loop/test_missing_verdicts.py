@@ -43,7 +43,6 @@ REQUEST = Request(text="two pages")
 PLAN = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="add a sun")))
 UNREADABLE = Verdict(success=None, reasoning="This is not a verdict.")
 WRONG = Verdict(success=False, refined_prompt="")
-GONE = ChatError("No server: 503.")
 
 
 class Other(Verdicts):
@@ -109,23 +108,6 @@ def test_images_judged_together_have_one_failure() -> None:
     missing, fault = MissingVerdicts("critic"), Fault(where="critic", message="No server.")
     for _ in range(3):
         missing.hear(JudgementRecord(key=KEY, error=fault), False)
-
-
-def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_next(tmp_path: Path) -> None:
-    generator = Counting()
-    critic = Verdicts(True, *[GONE] * 9)
-    with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are saved"):
-        events(critic, generator, tmp_path)
-    assert len(generator.drawn) == 3, "no third attempt is generated without a verdict"
-    stopped = load_trajectory(tmp_path)
-    assert not (tmp_path / "trajectory.json").exists(), "it is not complete"
-    assert stopped.results[0].stop_reason is StopReason.accepted
-    assert [one.error.message for one in stopped.results[1].attempts if one.error] == ["No server: 503."] * 2
-    generator, critic = Counting(), Verdicts(WRONG, True)
-    finished = events(critic, generator, tmp_path)[-1]
-    assert isinstance(finished, Finished)
-    assert [result.stop_reason for result in finished.trajectory.results] == [StopReason.accepted] * 2
-    assert generator.drawn == [] and len(critic.shown) == 2, "both images of the second step were saved"
 
 
 def test_a_planner_as_critic_is_named_and_gets_no_retry() -> None:

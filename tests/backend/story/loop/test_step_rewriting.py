@@ -90,12 +90,6 @@ def test_a_step_is_rewritten_once_and_never_if_it_has_no_source() -> None:
     assert all(result.stop_reason is StopReason.attempts_used_up for result in trajectory.results)
 
 
-def test_without_a_prompt_the_step_keeps_its_result() -> None:
-    events, trajectory = told(True, False, False, True, rewriter=Rewriter(None))
-    assert trajectory.plan == PLAN and len(trajectory.results[1].attempts) == 2
-    assert not any(isinstance(event, StepRewritten) for event in events)
-
-
 def test_rewritten_steps_count_for_the_limit_of_images() -> None:
     generator = Counting()
     told(

@@ -24,7 +24,6 @@ from interleave_thinker.backend.core.types import (
 )
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import TO_SOURCE, color_matched
-from interleave_thinker.backend.pipeline.pipeline import Pipeline
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished
@@ -248,11 +247,3 @@ def test_a_step_with_a_prompt_needs_one_and_the_plan_is_kept(tmp_path: Path) -> 
     with pytest.raises(SettingsError, match="Steps 3, 4 generate images, but the run has no generator"):
         carried_out(MIXED, RunSettings(), tmp_path)
     assert (tmp_path / "plan.json").exists(), "it can be edited there"
-
-
-def test_the_library_opens_no_model_for_a_plan_of_texts() -> None:
-    pipeline = Pipeline(generator="diffusers:/nowhere", critic="transformers:/nowhere")
-    made = pipeline("Name them.", plan=TEXTS).trajectory
-    assert [one.step.name for one in made.results] == ["Reach", "Grasp"]
-    with pytest.raises(SettingsError, match="no generator"):
-        Pipeline(generator=None, critic=None)("Name them.", plan=MIXED)

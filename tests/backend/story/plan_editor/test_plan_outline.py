@@ -128,7 +128,6 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
             r"source, seed, tries, size, denoise, negative, mask, reference, lora and lora_strength\.",
         ),
         ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step already has this field"),
-        ("1. House\n  a house", r"Line 2, step 1: 'a house' does not belong to a field"),
         ("0. House", r"Line 1: step numbers start at 1"),
         ('1. House\n  draw: \\"open', r"Line 2, step 1, draw: .* must be followed by"),
         ("1. a\nmade from: here", r"Line 2: this 'made from' line is damaged"),
@@ -142,19 +141,14 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
         ('[\n {"prompt": "a"},\n {"step_number": 7, "prompt": 5}]', r"Line 3, step 7, prompt: .*be a text"),
         ('[\n {"prompt": "a"},\n {"promt": "a"}]', r"Line 3, step 2, promt: it is not a known name"),
         ('[{"prompt": "a", "prompt": "b"}]', r"'prompt' twice"),
-        ('[\n {}]', r"Line 2, step 1: it has neither a prompt nor an auxiliary text"),
         ('[{"prompt": "\\ud800"}]', r"Line 1, step 1, prompt"),
         ("1. a\n draw: b\n size: 1024", "Line 1, step 1, size: it must be WIDTHxHEIGHT with sides of 16"),
         ("1. a\n draw: b\n lora: ../a.safetensors", "step 1, lora: it must be the name of a file"),
         ("1. a\n draw: b\n lora_strength: 1", "step 1, settings: lora_strength is the strength of a lora"),
         ('[{"prompt": "a", "settings": {"sampler": "x"}}]', r"Line 1, step 1, sampler: it is not a known"),
         ("style: a\nstyle: b\n1. a", r"Line 2: the plan already has a style"),
-        (f"style: {'x' * 2_001}\n1. a", r"Line 1: the style has 2001 characters; the maximum is 2000"),
-        ("1. a\n  style: b", r"Line 2, step 1: 'style' is not a field"),
         ('{"style": 5, "execution_plan": [{"prompt": "a"}]}', r"'style' is not a text"),
-        ("[" * 100_000, r"as JSON"),
         ('[{"step_number": ' + "9" * 5000 + "}]", r"as JSON"),
-        (json.dumps([{"prompt": "a"}] * 101), r"at most 100 steps"),
     ],
 )  # fmt: skip
 def test_an_invalid_plan_raises_with_its_place(text: str, reason: str) -> None:
@@ -272,11 +266,6 @@ def test_a_new_plan_keeps_locked_and_changed_steps_and_reports_it() -> None:
     assert apply_edits(edited(old), new).plan == new
 
 
-def test_a_kept_step_beyond_a_shorter_plan_stays() -> None:
-    done = apply_edits(edited(plan("a", "b", "c"), lock=(3,)), plan("x"))
-    assert [(step.number, step.prompt) for step in done.plan.steps] == [(1, "x"), (3, "c")]
-
-
 def test_lost_deletions_are_reported() -> None:
     old = plan("a", "b", "c")
     edits = editable(old)
@@ -289,11 +278,6 @@ def test_lost_deletions_are_reported() -> None:
 def test_a_text_of_unknown_origin_is_the_whole_plan() -> None:
     done = apply_edits(read_edits("1. a\n2. b"), plan("x", "y", "z"))
     assert prompts(done.plan) == ["a", "b"] and "not used" in done.note
-
-
-def test_a_missing_plan_and_text_raise_with_advice() -> None:
-    with pytest.raises(PlanTextError, match="Connect a Planner, or write"):
-        apply_edits(None, None)
 
 
 def test_a_digest_depends_only_on_the_text() -> None:
@@ -381,7 +365,6 @@ def test_an_outline_is_written_as_documented_and_read_as_a_plan() -> None:
     ("text", "line", "reason"),
     [
         ("character: A|B\n1. a house", 1, "member 'A|B', name: a name is one line"),
-        ("prop: \n1. a house", 1, "a name is one line"),
         (
             "prop: Lamp\n trait: a\n trait: b\n trait: c\n trait: d\n trait: e\n1. x",
             1,
