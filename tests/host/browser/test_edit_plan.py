@@ -308,21 +308,19 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_findings_of_the_plan_check_are_shown_under_their_steps(page: Any) -> None:
-    filled(page, "Draw a red boat on a lake. Put a kite in the sky.", *["a red boat on a lake"] * 3)
+    filled(page, "Draw a red boat on a lake.", *["a red boat on a lake"] * 3)
     shown = page.locator(".itp-finding")
-    shown.nth(2).wait_for()
+    shown.nth(1).wait_for()
     assert shown.all_inner_texts() == [
-        "The request asks for 'kite', but no prompt mentions it.",
         "The prompt is the same as in step 1.",
         "The prompt is the same as in step 2.",
     ]
     box = row(page, 2).locator("textarea").first
-    box.fill("Make the boat blue, a kite above it")
-    wait_for_count(page, ".itp-finding", 1)
-    assert row(page, 3).locator(".itp-finding").count() == 0
+    box.fill("Make the boat blue")
+    wait_for_count(page, ".itp-finding", 0)
     assert box.evaluate("box => box === document.activeElement"), "the row is not built again while typing"
     ran(page)
-    assert shown.count() == 1, "the node's plan is checked like the edited text"
+    assert shown.count() == 0, "the node's plan is checked like the edited text"
 
 
 # The cast

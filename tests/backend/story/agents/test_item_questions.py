@@ -40,6 +40,12 @@ def test_each_item_is_one_question_after_the_same_images_and_prompt() -> None:
     assert all(not request.settings.watch_verdict for request in chat.requests)
 
 
+@pytest.mark.parametrize(("word", "probability", "passed"), [("No", 0.5, True), ("Yes", 0.49, False)])
+def test_the_probability_decides_and_not_the_word(word: str, probability: float, passed: bool) -> None:
+    chat = ScriptedChat([Reply(text=word, probability=probability)])
+    assert [one.passed for one in Critic(chat).check(BEFORE, AFTER, "a", (RED,))] == [passed]
+
+
 def test_a_white_image_replaces_a_missing_source() -> None:
     chat = ScriptedChat(["yes"])
     Critic(chat).check(None, AFTER, "a", (RED,))
