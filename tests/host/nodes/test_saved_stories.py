@@ -239,7 +239,7 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(
 def test_feedback_without_an_attempt_gives_a_one_line_error(host: ComfyServer, name: str) -> None:
     failure(host, feedback(name, step=99), "no kept image")
     empty = feedback(name, word="better prompt", better_prompt="  ")
-    failure(host, empty, "better prompt is empty")
+    failure(host, on_a_wire(empty, "out", "better_prompt"), "better prompt is empty")
 
 
 # Clips: a clip is its two images, and one execution of the video nodes

@@ -127,8 +127,8 @@ def paint(model: Any, prompt: str, seed: int, source: Any = None, batch: int = 1
 
 
 TINTED = {"image": ("IMAGE",), "strength": number(0.5)}
-CHANGED = {"AlwaysNew": float("nan"), "Watching": "as it was"}
-"""Answers to the host's question whether a node has changed."""
+CHANGED = {"AlwaysNew": lambda: float("nan"), "Watching": lambda: "as it was"}
+"""Answers to the host's question whether a node has changed. One NaN would equal itself, so each is a new one."""
 
 
 @declared("InterleaveTestTint", "IMAGE", needs=TINTED)
@@ -139,7 +139,7 @@ def tint(image: Any, strength: float) -> tuple[Any]:
 
 
 for _name, _answer in CHANGED.items():
-    _asked = classmethod(lambda cls, answer=_answer, **inputs: answer)
+    _asked = classmethod(lambda cls, answer=_answer, **inputs: answer())
     declared(f"InterleaveTest{_name}", "IMAGE", needs=TINTED, IS_CHANGED=_asked)(tint)
 
 
