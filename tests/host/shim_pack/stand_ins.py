@@ -128,7 +128,7 @@ def paint(model: Any, prompt: str, seed: int, source: Any = None, batch: int = 1
 
 TINTED = {"image": ("IMAGE",), "strength": number(0.5)}
 CHANGED = {"AlwaysNew": lambda: float("nan"), "Watching": lambda: "as it was"}
-"""Answers to the host's question whether a node has changed. One NaN would equal itself, so each is a new one."""
+"""Answers to the question whether a node has changed. One NaN would equal itself, so each is a new one."""
 
 
 @declared("InterleaveTestTint", "IMAGE", needs=TINTED)
