@@ -95,41 +95,58 @@ OWNER = "(?!['’]?s )"
 W, SOME = r"(?:[\w-]+ )?", r"(?:[\w-]+ ){0,3}"
 """Optional words between others: at most one, and at most three."""
 
+BUT = "(?:but|except(?: for)?|excepto|salvo|menos|außer)"
 END = r"[,.;]|$"
 
 SEEN = rf"""
+    (?:no ?body|no one|none|nothing|without anyone|nadie|niemand|{REMOVE}) {W}{BUT} §
     除了?§(?:以外|之外|外)?[，,]?(?:没有|无|空无)
-    [把将给]§(?:身上|头上)?的[^，。,.]{{0,4}}{HAN_WORN}
     ^(?:\w{{1,4}} )?(?!framed|torn|gerahmt|enmarcad){W}{PORTRAIT} {SHOWING} §(?! {ON_SHOW})
     ^(?:一[幅张])?§的(?:肖像|画像|照片)(?:[，。,.]|$)
     {EDIT}\w* {SOME}§(?:['’]s?|s) {SOME}{WORN}\b
     {EDIT}\w* {SOME}{WORN} {W}{OF} §
+    [把将给]§(?:身上|头上)?的[^，。,.]{{0,4}}{HAN_WORN}
+    (?:{HAN_REMOVE}|摘掉|脱掉)§.{{0,6}}{HAN_WORN}
 """
 """Phrases that show a member although `GONE` or `APART` matches too. § is the name without its article."""
 GONE = rf"""
     (?:without|every(?:one|body) but|except(?: for)?|instead of|minus|neither|nor|not) §
     no (?:(?:sign|trace) of )?§
     § (?:is|are|was|were) {W}(?:(?:gone|absent)\b(?! in)|(?:removed|erased|deleted)\b)
+    § (?:is|are|was|were) (?:away\b|missing(?= from|{END}))
     § (?:is|are|was|were)(?:n't| not| no longer) (?:here|there|in|at|on|visible|present|around|to be seen)\b
+    § (?:has|have|had) {W}(?:disappeared|vanished)\b
     § (?:has|have|had) {W}(?:gone|left)(?={END}| (?:and|home|away|out|the (?:room|house|scene|picture))\b)
     § (?:used to|left(?! of| side| \w+ (?:hand|arm|foot)))\b
     § (?:(?:is |are )?nowhere(?= to be|{END})|(?:removed|erased|deleted)\b)
+    (?:before|until) § (?:arrives?|comes?|enters?|appears?)\b
+    after § (?:left|leaves?|has|had)\b
     {REMOVE} (?:{ADVERB} )?(?:a )?§{OWNER}
+    {REMOVE} {W}(?:figure|person|figura|persona) {OF} §{OWNER}
     (?:make § (?:disappear|vanish)|haz desaparecer a §|lass(?:e|t)? § {SOME}verschwinden)
     (?:take|cut|crop|leave|edit|paint) § (?:out (?:of|and)|away)
     (?:replace|swap) § (?:with|by|for)\b
     (?:sin|ni|excepto|salvo|en (?:lugar|vez) de|faltan?|no (?:está|están|aparecen?|se ven?)(?: a)?) §
     § (?:(?:ya|todavía|aún) )?no (?:aparecen?|se ven?|han?|viene|están?(?= (?:aquí|ahí|allí|en|más)\b|{END}))
     § (?:se (?:ha|han|fue|fueron)|(?:ha|han) (?:desaparecido|salido de la imagen)|faltan?)\b
+    § (?:está |están )?(?:eliminad|borrad|quitad|ausente)
+    (?:saca|sacar) a § de la (?:imagen|escena|foto)
+    (?:sustituye|reemplaza) a § por\b
     (?:ohne|au(?:ß|ss)er|statt|anstelle von|weder|noch|keine?n?|nicht|fehl(?:t|en)) §
     § (?:ist|sind|war|waren) {SOME}(?:weg|fort|verschwunden|abgereist|(?:weg|fort)?gegangen)\b
     § (?:ist|sind|war|waren) {SOME}nicht (?:mehr )?(?:da|hier|dort|in|im|am|auf|zu sehen|dabei)\b
+    § (?:wurden?|wird|werden) {SOME}(?:entfernt|gelöscht)
+    § (?:fehl(?:t|en)|entfernt|gelöscht|(?:aus \w+ \w+ )?(?:entfernen|löschen|weglassen|herausnehmen))\b
+    (?:nachdem § (?:gegangen|fort|weg)|bevor § kommt)\b
+    (?:(?:nimm|nehmt) § (?:aus|weg)|ersetze § durch|lass(?:e|t)? § weg)\b
     (?:没有?|无|除了?|缺少|少了|看不[到见]|不见|不含|不包括)§
     §(?:已经|已|早已|早就|都|并|也|还)?(?:不在|不见|没有?[来到出]|消失|缺席|[已被]{{1,2}}{HAN_REMOVE})
     §(?:已经|已|早已|早就|刚刚?|刚才)(?:离开|走)
     §[都全]?(?:离开|走)(?:之?后|以后|了?(?:[，。,.]|$))
+    让§(?:从.{{1,8}})?消失
     {HAN_REMOVE}了?(?:画面|图片?|图像|照片|场景)?[里中上内]?的?§(?![的头身])
     [把将]§(?:从[^，。]{{1,8}})?(?:{HAN_REMOVE}|换成|替换)
+    用.{{1,8}}(?:替换|换掉|代替)§
 """
 APART = rf"""
     §(?:['’]s?|s) (?!{SOME}{BODY}\b)
@@ -138,9 +155,20 @@ APART = rf"""
     (?:el|la|los|las|una?|unos|unas|sus?) (?!{W}(?:{BODY}|{FRAMED})\b){W}[\w-]+ de §
     (?!(?:{BODY}|{FRAMED})\b)(?-i:[A-ZÄÖÜ])\w+ von §{OWNER}
     {PICTURE}s? (?:(?:of|de|aus) )?{W}{SHOWING} §{OWNER}
+    (?:wood(?:en)?|clay|snow|paper|toy|wax|bronze|marble) {W}of §
+    (?:(?:belongs|belonging) to|(?:reserved|built|meant) for) §
+    (?:gehört|gehören|perteneciente a|pertenece a|about) §
     (?:libro|novela|cuento|historia|canción|película|buch|roman|geschichte|lied|film|gedicht) (?:sobre|über) §
     {LETTER}\w{{0,2}} {W}(?:to|for|from|about|of|a|para|de|an|für|von) §{OWNER}
+    (?:writ(?:es?|ing)|escriben?|schreib(?:t|en)) {SOME}(?:to|a|an) §
     (?:wait|look|search|long)(?:s|es|ing)? for §
+    (?:think|dream)(?:s|ing)? of §
+    (?:miss(?:es|ing)?|remembers?|dressed (?:up )?as) §
+    (?:esperan?|buscan?|extrañan?|recuerdan?|echan? de menos) a §
+    (?:piensan?|sueñan?) (?:en|con) §
+    wart(?:et|en) {SOME}auf §
+    such(?:t|en) (?:nach )?§
+    (?:denk(?:t|en) {SOME}an|träum(?:t|en) von|vermiss(?:t|en)) §
     (?:给§写|[写寄]给§|等[着待候]?§|想[着念起]§|思念§|[寻找]找?§|[印画刻]着§|梦见§|关于§|属于§)
 """
 """Phrases that only mention a member: owners, pictures, and objects of writing, waiting and thinking."""
