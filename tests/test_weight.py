@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 59_113, "benchmarks": 1_794, "tests": 60_723}
-WORDS = 59_984
-MODULES, MEDIAN = 430, 157
+LINES = {"product": 55_000, "benchmarks": 1_593, "tests": 47_419}
+WORDS = 59_693
+MODULES, MEDIAN = 409, 152
 """Modules of the product, and the lines of the middle one, which may rise instead."""
 LAYOUT = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER")
 NOT_CODE = {getattr(tokenize, name) for name in LAYOUT}
@@ -43,7 +43,8 @@ def code_lines(path: Path) -> int:
 
 @cache
 def files(*folders: str) -> list[Path]:
-    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    every = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [path for path in every if "experiments" not in path.parts or "research/experiments" in folders]
 
 
 def test_lines_of_code_do_not_grow() -> None:
@@ -64,7 +65,7 @@ def test_modules_stay_few_and_full() -> None:
 
 
 def test_words_of_the_documents_do_not_grow() -> None:
-    words = sum(
-        len(path.read_text(encoding="utf-8").split()) for path in sorted((ROOT / "docs").rglob("*.md"))
-    )
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if f"/docs/reference/{path.name}" not in ignored]
+    words = sum(len(path.read_text(encoding="utf-8").split()) for path in pages)
     assert words <= WORDS, words

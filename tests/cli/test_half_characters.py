@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
 from support.chat_server import chat_server
 from support.cli_calls import call, verdict_reply
 from support.small_agents import STORY
@@ -25,12 +24,11 @@ def halves(text: str) -> list[str]:
     return [json.dumps({"choices": [one]}) for one in (*choices, end)]
 
 
-@pytest.mark.parametrize(("sent", "read"), [("better 😀", "better 😀"), ("better \ud83d", "better \ufffd")])
-def test_a_run_continues_and_can_be_read_again(tmp_path: Path, sent: str, read: str) -> None:
+def test_a_run_continues_and_can_be_read_again(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with chat_server("") as planner, chat_server("") as critic:
         planner.events = halves(write_plan(STORY))
-        critic.events = halves(verdict_reply(False, "REPLACED").replace("REPLACED", sent))
+        critic.events = halves(verdict_reply(False, "REPLACED").replace("REPLACED", "better \ud83d"))
         line = ["run", "a story", "--out", out, "--planner", f"openai:{planner.spec}"]
         line += ["--critic", f"openai:{critic.spec}", "--generator", "fake:16", "--max-attempts", 2]
         done = call(*line)
@@ -38,7 +36,7 @@ def test_a_run_continues_and_can_be_read_again(tmp_path: Path, sent: str, read: 
         asked = len(critic.requests)
         assert call(*line).exit_code == 3 and len(critic.requests) == asked
     trajectory = json.loads((out / "trajectory.json").read_text(encoding="utf-8"))
-    assert trajectory["results"][0]["attempts"][1]["prompt"] == read
+    assert trajectory["results"][0]["attempts"][1]["prompt"] == "better \ufffd"
 
 
 def test_a_prompt_that_is_not_valid_text_is_an_error(tmp_path: Path) -> None:
