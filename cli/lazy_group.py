@@ -82,7 +82,9 @@ class LazyCommand(TyperCommand):
         command.name = self.name
         if isinstance(command, TyperGroup):
             own = command.commands
-            own |= {name: one.loaded() for name, one in plugins(f"{self.name}.").items() if name not in own}
+            own.update(
+                {name: one.loaded() for name, one in plugins(f"{self.name}.").items() if name not in own}
+            )
         return command
 
     def _imported(self) -> Any:

@@ -281,6 +281,11 @@ class ChatWrapper(ChatModel):
     def __init__(self, chat: ChatModel) -> None:
         self._chat = adopt(chat, ChatModel)
 
+    @property
+    def identity(self) -> str:
+        """Same as the wrapped model."""
+        return self._chat.identity
+
 
 def shares_weights(chat: ChatModel, other: object) -> bool:
     """Return whether another model is a chat with the same weights on a device."""
