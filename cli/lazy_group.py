@@ -49,7 +49,7 @@ The other commands are plug-ins: entry points named COMMAND, or GROUP.COMMAND fo
 
 EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "scipy", "tensorboard")
 """Modules of the optional `training` libraries. If another module is missing, that is a bug."""
-HOW_TO_GET = 'Install it: pip install "interleave-thinker[training]"'
+HOW_TO_GET = 'Install it, in the folder of this package: pip install ".[training]"'
 
 
 class LazyCommand(TyperCommand):

@@ -154,7 +154,7 @@ def _advice(report: dict[str, Any]) -> list[str]:
     for extra, purpose in PURPOSES.items():
         lacking = ", ".join(name for name in absent if PACKAGES[name] == extra)
         if lacking:
-            advice.append(f'{lacking} missing (needed {purpose}): pip install "interleave-thinker[{extra}]"')
+            advice.append(f'{lacking} missing (needed {purpose}): pip install ".[{extra}]"')
     if not report["models"]["shipped"]:
         advice.append("the tiny world's checkpoints are missing: reinstall interleave-thinker")
     if not report["models"]["comfyui"] and not report["models"]["hub"]:

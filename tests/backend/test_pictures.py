@@ -72,7 +72,7 @@ def test_damaged_exif_is_ignored(damage: bytes, place: int) -> None:
 
 
 def test_training_shows_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("datasets", reason='needs: pip install "interleave-thinker[training]"')
+    pytest.importorskip("datasets", reason='needs: pip install ".[training]"')
     (tmp_path / "portrait.jpg").write_bytes(photograph(6))
     (tmp_path / "noted.jpg").write_bytes(wrongly_noted())
     Image.new("RGBA", (32, 32), (0, 0, 0, 0)).save(tmp_path / "clear.png")

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
 
 from support.ray_here import ON_RAY, importable
 from support.running_service import wait_until
@@ -120,7 +120,7 @@ NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
     [
         ([], "--generator SPEC"),
         (["--generator", "nope"], "Unknown generator 'nope'"),
-        (["--generator", "fake", "--devices", "0,1"], 'pip install "interleave-thinker[ray]"'),
+        (["--generator", "fake", "--devices", "0,1"], 'pip install ".[ray]"'),
         (["--generator", "fake", "--set", "min_replicas=2"], "needs a Ray cluster"),
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
         (["--generator", "fake", "--steps", "3"], "does not support the setting 'steps'"),

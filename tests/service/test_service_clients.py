@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
-pytest.importorskip("python_multipart", reason='a service needs: pip install "interleave-thinker[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("python_multipart", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
 
 from support.running_service import Service, running_service
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

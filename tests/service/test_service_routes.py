@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
-pytest.importorskip("python_multipart", reason='a service needs: pip install "interleave-thinker[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("python_multipart", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
 
 from PIL import Image
 from support.running_service import POOLS, Service, running_service

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
 
 from support.served_app import served_app
 from support.small_pool import SmallPool

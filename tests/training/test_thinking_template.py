@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import small_grpo
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set, prompt_set_of
 from interleave_thinker.backend.core.seams.chat_model import Reply

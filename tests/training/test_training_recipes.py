@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.models.vram.shapes import SHAPES
 from interleave_thinker.research.tinyworld.ablation.training import AblationSettings

@@ -172,9 +172,9 @@ def test_the_command_refuses_an_open_network_address(monkeypatch: pytest.MonkeyP
     assert unknown.exit_code == 2 and "nosuch" in unknown.output
     unused = call("app", "--set", "context=4096")
     assert unused.exit_code == 2 and "'context'" in unused.output
-    monkeypatch.setattr(command, "installed", lambda name: "")
+    monkeypatch.setattr(command.libraries, "missing", list)
     absent = call("app")
-    assert absent.exit_code == 2 and "interleave-thinker[app]" in absent.output
+    assert absent.exit_code == 2 and ".[serve]" in absent.output
 
 
 def test_models_are_shown_without_paths_addresses_and_passwords() -> None:

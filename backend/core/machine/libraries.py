@@ -71,7 +71,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _how(libraries: Sequence[str]) -> str:
     extras = sorted({EXTRAS.get(library, "training") for library in libraries})
-    return f'Install: pip install -U "interleave-thinker[{",".join(extras)}]"'
+    return f'Install, in the folder of this package: pip install -U ".[{",".join(extras)}]"'
 
 
 def least(library: str) -> str:

@@ -363,7 +363,7 @@ class LlamaCppChat(OpenAIChat):
             address = process.address(waiting)
             if self._starts != process.starts:
                 # Each start has another port and key.
-                self.connect(f"{address}/v1", process.key)
+                self.use_server(f"{address}/v1", process.key)
                 self._starts = process.starts
             return self._answered(messages, settings, on_token)
         finally:

@@ -394,7 +394,7 @@ class OpenAIChat(ChatModel):
     ) -> None:
         check_seconds(timeout=timeout, deadline=deadline)
         self._model = model
-        self.connect(base_url, key)
+        self.use_server(base_url, key)
         self._timeout = timeout
         self._deadline = deadline
         self._key_variable = key_variable
@@ -419,7 +419,7 @@ class OpenAIChat(ChatModel):
     def __repr__(self) -> str:
         return f"OpenAIChat({self._model!r}, {self._url!r})"
 
-    def connect(self, base_url: str, key: str | None) -> None:
+    def use_server(self, base_url: str, key: str | None) -> None:
         """Send the next requests to this address, with this key."""
         self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
         self._server = RemoteServer(self._url, key, ChatError)

@@ -73,7 +73,7 @@ def test_the_saved_start_can_judge(tmp_path: Path) -> None:
 
 
 def test_a_start_without_a_novice_is_rejected_before_training(tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
     copytree(AGENTS / "planner", tmp_path / "made" / "base")
     with pytest.raises(SettingsError, match="novice"):
         ablate(tmp_path / "out", tmp_path / "made", MINIATURE, "", "", lambda line: None)
@@ -84,7 +84,7 @@ def test_a_start_without_a_novice_is_rejected_before_training(tmp_path: Path) ->
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("importable")
 def test_a_miniature_run_has_every_row_and_can_be_resumed(tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
     for job in all_jobs(tmp_path, AGENTS, MINIATURE):
         perform(job)
     # Stopped in one job; another process repeats that job and nothing else.

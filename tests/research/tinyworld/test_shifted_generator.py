@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("diffusers", reason='the tiny world needs: pip install "interleave-thinker[tinyworld]"')
+pytest.importorskip("diffusers", reason='the tiny world needs: pip install ".[tinyworld]"')
 
 from interleave_thinker.backend.core.answers.reading import read_verdict
 from interleave_thinker.backend.core.errors import SettingsError

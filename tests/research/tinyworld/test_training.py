@@ -18,7 +18,7 @@ from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.tinyworld.drawing import draw
 from interleave_thinker.tinyworld.scene import Scene, identity_of
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.research.tinyworld.models.generator import GeneratorTraining, train
 from interleave_thinker.research.tinyworld.models.recipes import (

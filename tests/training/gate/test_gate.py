@@ -15,7 +15,7 @@ from support.made_runs import made_run, say
 from support.short_trainings import sft_row
 from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_checkpoint
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture

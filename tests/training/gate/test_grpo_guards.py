@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from support.short_trainings import GRPO, moved, weights
 from support.small_grpo import run

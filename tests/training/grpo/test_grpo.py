@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from support.short_trainings import GRPO, AtStep, Killed, die, grpo, moved, weights
 from support.small_grpo import SMALL, recipe_settings, run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.small_grpo import SMALL
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Plan

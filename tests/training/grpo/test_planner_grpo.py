@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.research.tinyworld.data.planner_rl import SimulatedWorld, StoryKind, make_planner_rl

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from support.small_grpo import SMALL
 from trl.generation import vllm_generation as trl_engine

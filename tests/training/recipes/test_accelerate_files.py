@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.tiny_checkpoint import build_checkpoint, page
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from support.accelerate_files import STEPS, apart, on_two_processes, saved, trained
 

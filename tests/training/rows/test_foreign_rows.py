@@ -85,7 +85,7 @@ OTHERS += [("critic-sft", "planner-sft"), ("planner-sft", "planner-grpo")]
 def test_rows_for_another_command_raise_an_error_that_names_it(
     command: str, given: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
     from interleave_thinker.cli.train.command import app
 
     path = written(tmp_path, ROWS[given], ROWS[given])
@@ -102,7 +102,7 @@ def test_rows_for_another_command_raise_an_error_that_names_it(
 
 @pytest.mark.parametrize("command", ["planner-sft", "critic-sft"])
 def test_held_out_rows_of_the_other_agent_are_rejected(command: str, tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
     from interleave_thinker.cli.train.command import app
 
     other = "critic-sft" if command == "planner-sft" else "planner-sft"
@@ -159,7 +159,7 @@ def test_conversations_of_sharegpt_are_read(tmp_path: Path) -> None:
 def test_parquet_is_rejected_and_the_documents_explain_the_conversion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    datasets = pytest.importorskip("datasets", reason='needs: pip install "interleave-thinker[research]"')
+    datasets = pytest.importorskip("datasets", reason='needs: pip install ".[research]"')
     file = tmp_path / "FILE.parquet"
     columns = datasets.Features(
         {

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from PIL import Image
 from typer.testing import CliRunner

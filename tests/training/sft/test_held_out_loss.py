@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.short_trainings import SFT, Killed, moved, sft, sft_row, sft_rows
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.training.rows.sft import RowSet

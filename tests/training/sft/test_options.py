@@ -17,7 +17,7 @@ from support.short_trainings import moved
 from support.small_grpo import recipe_settings
 from support.tiny_checkpoint import REFUSED, question
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.backend.models.vram.shapes import SHAPES

@@ -10,7 +10,7 @@ import pytest
 from support.short_trainings import sft, sft_row
 from support.tiny_checkpoint import REFUSED
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from hypothesis import given
 from hypothesis import strategies as st

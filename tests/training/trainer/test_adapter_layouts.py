@@ -24,7 +24,7 @@ from support.adapter_layouts import (
 )
 from support.tiny_checkpoint import build_checkpoint, question
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 pytest.importorskip("peft")
 
 from interleave_thinker.backend.core.errors import ChatError, InterleaveError

@@ -11,7 +11,7 @@ from support.small_families import FAMILIES, build_family, save_family
 from support.small_grpo import run as reinforce
 from support.tiny_checkpoint import build_checkpoint, page, question
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.prompts.prompt_set import PromptSet
 from interleave_thinker.backend.models.chat import ReplySettings, open_chat

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.tiny_checkpoint import build_adapter
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.training.trainer.saving import _convert, merge

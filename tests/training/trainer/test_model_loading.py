@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.training.stages.sft import SftTraining
 from interleave_thinker.training.trainer import model_loading

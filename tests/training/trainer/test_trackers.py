@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.training.stages.grpo_settings import GrpoTraining

@@ -12,7 +12,7 @@ import pytest
 from support.short_trainings import SFT, quiet, sft_rows
 from support.tiny_checkpoint import build_adapter, page
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard

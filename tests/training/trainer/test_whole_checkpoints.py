@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from support.short_trainings import SFT
 from support.tiny_checkpoint import build_adapter
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import InterleaveError, TrainingError
 from interleave_thinker.backend.core.prompts.trained_with import TrainedWith

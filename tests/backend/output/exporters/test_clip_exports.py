@@ -17,7 +17,7 @@ from interleave_thinker.backend.output.exporters import page as page_images
 from interleave_thinker.backend.output.exporters.video import FPS, seconds_of
 from interleave_thinker.backend.story.clips import clip_pairs, clips_of, with_clips
 
-av = pytest.importorskip("av", reason="PyAV is not installed: pip install interleave-thinker[video]")
+av = pytest.importorskip("av", reason="PyAV is not installed: pip install .[video]")
 RUN = with_blends(story("red", "blue", None, "green", side=256))
 PLAIN = RUN.model_copy(update={"clips": ()})
 VIDEO = re.compile(r'<video [^>]*poster="data:image/[^"]+"[^>]*src="data:video/mp4;base64,([^"]+)"')

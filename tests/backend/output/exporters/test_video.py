@@ -14,7 +14,7 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.output.exporters import export_by_name
 from interleave_thinker.backend.output.exporters.video import FPS, seconds_of
 
-av = pytest.importorskip("av", reason="PyAV is not installed: pip install interleave-thinker[video]")
+av = pytest.importorskip("av", reason="PyAV is not installed: pip install .[video]")
 
 
 def pictures_in(path: Path) -> list[Image.Image]:

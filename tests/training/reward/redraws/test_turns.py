@@ -12,7 +12,7 @@ import pytest
 from support.reward_fakes import WHITE, Artist, ManyArtist, Taste
 from support.tiny_checkpoint import build_adapter, question
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 import torch
 

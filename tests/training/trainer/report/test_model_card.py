@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support import short_trainings as short
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from huggingface_hub import ModelCard, metadata_load, metadata_save
 

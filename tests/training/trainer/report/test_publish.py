@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.cli_calls import call
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from huggingface_hub import HfApi, metadata_load
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("transformers", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("transformers", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.training.trainer.callbacks import Progress
 from interleave_thinker.training.trainer.progress import GRPO_PARTS

@@ -12,7 +12,7 @@ from support import short_trainings
 from support.cli_calls import call
 from support.made_runs import made_run, say
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest

@@ -14,7 +14,7 @@ from support.cli_calls import call
 from support.short_trainings import AtStep, Killed, die, moved
 from support.tiny_checkpoint import question
 
-pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import TrainingError
 from interleave_thinker.backend.core.prompts.agent_card import read_card
