@@ -17,6 +17,7 @@ OTHER_PROGRAMS = frozenset(
         "--listen", "--lowvram",
         "--max-model-len", "--local-dir",  # vLLM, hf
         "--force-reinstall", "--index-url", "--upgrade",  # pip
+        "--backend", "--local", "--target", "--safe",  # verl, DeepSpeed
         "--to",  # within a whole command of this pack
     }
 )  # fmt: skip

@@ -136,8 +136,15 @@ def test_unknown_fields_are_listed_by_every_route(service: Service) -> None:
 
 def test_no_cache_gives_a_new_image(service: Service) -> None:
     body, fresh = {"prompt": "cached?", "seed": 5}, {"Cache-Control": "no-cache"}
-    ids = [service.client.post("/edit", json=body, headers=one).json() for one in ({}, {}, fresh)]
-    assert ids[0]["processing_time"] == ids[1]["processing_time"] != ids[2]["processing_time"]
+
+    def kept() -> float:
+        lines = service.client.get("/metrics").text.splitlines()
+        counts = [one for one in lines if one.startswith("interleave_shared_total") and 'how="kept"' in one]
+        return sum(float(one.split()[-1]) for one in counts)
+
+    before = kept()
+    assert all(service.client.post("/edit", json=body, headers=one).is_success for one in ({}, {}, fresh))
+    assert kept() - before == 1
 
 
 def test_an_image_may_be_webp_without_loss(service: Service) -> None:

@@ -286,8 +286,8 @@ STEPS = {
     3 highland.fountain writerduet.fountain bold-headings.md mammoth.md notion.md pandoc.md table.md
     3 excel-unicode.txt excel-utf8.csv google-sheets.tsv libreoffice.csv numbers.csv storyboarder.csv
     3 utf16-no-bom.csv paragraphs.txt word.txt
-    4 fade-in.fountain final-draft.fountain google-docs.md google-docs-numbers.md google-docs-two-
-    4 lists.md excel-ansi.csv lines.txt notes.txt
+    4 fade-in.fountain final-draft.fountain google-docs.md google-docs-numbers.md
+    4 google-docs-two-lists.md excel-ansi.csv lines.txt notes.txt
     6 deeper-levels.md
         """.strip().splitlines(),
     )
