@@ -19,7 +19,7 @@ WEB_DIRECTORY = "./web"
 """Front-end modules and help pages, served by ComfyUI."""
 
 if "folder_paths" in sys.modules:  # In ComfyUI. Elsewhere, importing the package loads nothing.
-    from .nodes.legacy_stubs import node_names, stand_ins
+    from .nodes.old_host import node_names, stand_ins
 
     NODE_CLASS_MAPPINGS = stand_ins()
     """Used only if ComfyUI is too old for the real nodes."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from ..backend.core.errors import Cancelled, InterleaveError, SettingsError
 from ..backend.core.types import Plan, Request, RunSettings
 from ..backend.core.types.roles import PartStore
-from ..backend.output.feedback.browser_requests import known_run, run_folder, state_of
-from ..backend.output.feedback.interruptible import InterruptibleGenerator, ListenedCritic
-from ..backend.output.feedback.live_run import LiveRun, LiveTarget
+from ..backend.output.live.browser_requests import known_run, run_folder, state_of
+from ..backend.output.live.interruptible import InterruptibleGenerator, ListenedCritic
+from ..backend.output.live.live_run import LiveRun, LiveTarget
 from ..backend.pipeline.prepared import PreparedRun, read_request
 from ..backend.story.agents.asking import OnToken
 from ..backend.story.agents.plan_constraints import PlanConstraints

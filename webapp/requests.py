@@ -10,8 +10,8 @@ from ..backend.core.errors import InterleaveError
 from ..backend.core.pictures import DIGEST
 from ..backend.core.types import MAX_TEXT, RunSettings
 from ..backend.core.types.run_settings import Pause
-from ..backend.output.feedback.browser_requests import BrowserRequest, RunName
-from ..backend.output.feedback.live_messages import MessagePart, State
+from ..backend.output.live.browser_requests import BrowserRequest, RunName
+from ..backend.output.live.live_messages import MessagePart, State
 from .models import Chosen, Example, Offer, Role
 
 ExportName = Literal["page", "pdf", "zip", "markdown", "mp4"]

@@ -24,9 +24,9 @@ from pydantic import BaseModel, ValidationError
 from ..backend.core.errors import InterleaveError, SettingsError, first_fault
 from ..backend.output.exporters import export_by_name
 from ..backend.output.exporters.export_files import write_whole, zipped
-from ..backend.output.feedback import browser_requests as requests
-from ..backend.output.feedback.browser_requests import known_run
-from ..backend.output.feedback.live_messages import EVENT
+from ..backend.output.live import browser_requests as requests
+from ..backend.output.live.browser_requests import known_run
+from ..backend.output.live.live_messages import EVENT
 from ..backend.story.journal.run_files import RunFiles
 from ..backend.story.loop.replay import load_trajectory
 from .board import Board

@@ -94,7 +94,7 @@ def feedback(
     """
     from pydantic import ValidationError
 
-    from ...backend.output.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
+    from ...backend.output.feedback_log import FEEDBACK, Feedback, ItemFeedback, record_feedback
 
     better, note = better.strip(), note.strip()
     given = [accept, reject or bool(better), take_back]

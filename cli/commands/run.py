@@ -12,7 +12,7 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.types import RunSettings
 from ...backend.core.types.values import setting
 from ...backend.models.generators import GENERATORS
-from ...backend.output.feedback.browser_requests import run_folder
+from ...backend.output.live.browser_requests import run_folder
 from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
 from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.prepared import read_request

@@ -21,7 +21,7 @@ from pathlib import Path
 from PIL import Image
 
 from interleave_thinker import Pipeline, RunSettings, open_generator
-from interleave_thinker.backend.output.feedback.log import record_feedback
+from interleave_thinker.backend.output.feedback_log import record_feedback
 from interleave_thinker.cli import app
 from interleave_thinker.research.tinyworld.shifted_generator import feedback_on, shifted_generator
 from interleave_thinker.research.tinyworld.world.requests import random_story

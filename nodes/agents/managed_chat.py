@@ -25,7 +25,7 @@ from ...backend.core.seams.chat_model import (
 from ...backend.core.seams.generator import Generator
 from ...backend.models.vram.placement import FRAGMENTS, AgentPrecision, agent_work
 from ...backend.models.vram.shapes import AgentShape, agent_shape
-from ...backend.output.feedback.interruptible import InterruptibleGenerator, ListenedCritic
+from ...backend.output.live.interruptible import InterruptibleGenerator, ListenedCritic
 from .. import host
 from .reply_inputs import settings_of
 

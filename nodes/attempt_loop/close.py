@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from ...backend.core.errors import SettingsError, first_fault
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import RunSettings
-from ...backend.output.feedback.live_run import LiveTarget
+from ...backend.output.live.live_run import LiveTarget
 from ...backend.story.loop.external import ExternalAttempts
 from .. import host
 from ..host import running_graph

@@ -20,8 +20,8 @@ from ...backend.core.errors import GeneratorError, SettingsError
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import Plan, StopReason, Trajectory
 from ...backend.core.types.roles import CriticLike
-from ...backend.output.feedback.live_messages import EVENT, waiting_in_display
-from ...backend.output.feedback.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
+from ...backend.output.live.live_messages import EVENT, waiting_in_display
+from ...backend.output.live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
 from ...backend.output.report.run_report import image_texts, report
 from ...backend.story.journal.run_files import PICTURES
 from ...backend.story.journal.waiting import Waiting

@@ -1,7 +1,7 @@
 """Run folders of the host: one per request and seed, in the host's output folder.
 
 A workflow from a stranger cannot choose another path. The rules of their names are in
-`backend/output/feedback/browser_requests.py`.
+`backend/output/live/browser_requests.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from ...backend.core.types import Request
-from ...backend.output.feedback import browser_requests as run_folders
+from ...backend.output.live import browser_requests as run_folders
 from ...backend.story.journal.choices import CHOICES
 
 PARENT = "interleave-thinker"

@@ -13,7 +13,7 @@ from ...backend.core.errors import GeneratorError, SettingsError
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.seams.generator import Generator
 from ...backend.core.types import RunSettings, StepResult, StopReason, Trajectory
-from ...backend.output.feedback.live_messages import waiting_in_display
+from ...backend.output.live.live_messages import waiting_in_display
 from ...backend.output.report.run_report import image_texts, report
 from ...backend.pipeline.as_published import (
     REPLY_SETTINGS,

@@ -16,9 +16,9 @@ from pydantic import Field
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.seams.generator import Generator
 from ...backend.core.types import RunSettings
-from ...backend.output.feedback import browser_requests as requests
-from ...backend.output.feedback.live_messages import EVENT, State
-from ...backend.output.feedback.live_run import LIVE_RUNS, Allowance, LiveRun, LiveTarget
+from ...backend.output.live import browser_requests as requests
+from ...backend.output.live.live_messages import EVENT, State
+from ...backend.output.live.live_run import LIVE_RUNS, Allowance, LiveRun, LiveTarget
 from ...backend.story.loop.collaborators import Collaborators, PlannedBefore
 from ...backend.story.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.story.loop.loop import run

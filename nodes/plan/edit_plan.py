@@ -18,7 +18,7 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.files.image_places import image_files, with_step_images
 from ...backend.core.types import MAX_STYLE, MAX_TEXT, Plan, Request, Step
 from ...backend.core.types.cast import CastMember
-from ...backend.output.feedback.browser_requests import small_webp
+from ...backend.output.live.browser_requests import small_webp
 from ...backend.story.agents.plan_lint import found_casts, step_findings
 from ...backend.story.plan_editor.edited_plan import (
     MAX_PLAN_TEXT,

@@ -12,7 +12,7 @@ from ...backend.core.errors import SettingsError, first_fault
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import Trajectory
-from ...backend.output.feedback.log import Feedback, read_feedback, record_feedback
+from ...backend.output.feedback_log import Feedback, read_feedback, record_feedback
 from ...backend.story.journal.run_files import RUN
 from .. import host
 from ..inputs.run_folder import PARENT, run_folder
@@ -28,7 +28,7 @@ from ..inputs.sockets import (
 from ..inputs.validation import fault_of
 
 if TYPE_CHECKING:
-    from ...backend.output.feedback.sft_rows import FeedbackData
+    from ...backend.output.sft_rows import FeedbackData
 
 ACCEPT, REJECT, BETTER, TAKE_BACK = "accept", "reject", "better prompt", "take back"
 CHOSEN = 0
@@ -152,7 +152,7 @@ def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -
         SettingsError: The attempt does not exist.
         JournalError: A file cannot be written.
     """
-    from ...backend.output.feedback.sft_rows import add_feedback_rows, find_attempt
+    from ...backend.output.sft_rows import add_feedback_rows, find_attempt
 
     given = given.model_copy(update={"image": find_attempt(trajectory, given)[2].digest})
     known = record_with_run(

@@ -29,7 +29,7 @@ from ...backend.core.files.image_places import ImagePlaces
 from ...backend.core.pictures import Picture
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.core.types import MAX_STEPS, Attempt, Plan, Request, Step, StepResult, StopReason, Trajectory
-from ...backend.output.feedback.sft_rows import MARK, SftMessage, SftRow
+from ...backend.output.sft_rows import MARK, SftMessage, SftRow
 from ...backend.story.agents.planner import planner_message
 from ...training.rows.sft import write_rows
 from ...training.rows.values import data_folder

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from ...backend.core.errors import PictureError, SettingsError
 from ...backend.core.pictures import Picture
 from ...backend.core.types import Attempt, StepResult, Trajectory
-from ...backend.output.feedback.sft_rows import MARK
+from ...backend.output.sft_rows import MARK
 from ...training.rows.values import DataFolder, data_folder
 from .accepted_runs import accepted_runs
 from .decontamination.guard import Screened, open_guard

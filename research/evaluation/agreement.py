@@ -20,8 +20,8 @@ from ...backend.core.errors import JournalError, PictureError, SettingsError
 from ...backend.core.pictures import Picture
 from ...backend.core.types import Score, Verdict
 from ...backend.models.scorers import Scorer
-from ...backend.output.feedback.log import read_feedback
-from ...backend.output.feedback.sft_rows import success_of
+from ...backend.output.feedback_log import read_feedback
+from ...backend.output.sft_rows import success_of
 from ...backend.story.loop.replay import load_trajectory
 from ...training.content_cache import ContentCache
 from ...training.from_runs.run_folders import find_runs

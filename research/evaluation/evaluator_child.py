@@ -1,4 +1,4 @@
-"""Script of the child processes started by `processes.py`: runs an evaluator's file without editing it.
+"""Script of the child processes of `official_scoring.py`: runs an evaluator's file without editing it.
 
 It imports nothing from this package. The job arrives as one JSON line on standard input, so that the key does
 not appear in a command line. Standard input then stays open: when it closes, the parent process has ended,

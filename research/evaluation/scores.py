@@ -27,9 +27,9 @@ TABLE = "scores.md"
 ROLES = ("planner", "critic", "generator")
 PIPE = "\\|"
 NONE = "–"
+"""Shown in a table for a missing value."""
 OWN_QUESTIONS = "own questions"
 """How scores of 0.3.0 without an official evaluator were made."""
-"""Shown in a table for a missing value."""
 MAX_SHOWN = 20
 
 

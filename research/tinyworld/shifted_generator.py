@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ...backend.core.errors import ScorerError
 from ...backend.core.pictures import Picture
 from ...backend.core.types import Attempt
-from ...backend.output.feedback.log import Feedback
+from ...backend.output.feedback_log import Feedback
 from ...tinyworld.drawing import CELL, backdrop_page
 from ...tinyworld.generator import TinyWorldGenerator
 from ...tinyworld.oracle import changed_cells, drawn_of, refine

@@ -32,7 +32,7 @@ from interleave_thinker.backend.core.types import (
 )
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.output.exporters.typesetting import font_note
-from interleave_thinker.backend.output.feedback.live_run import RunView, replayed
+from interleave_thinker.backend.output.live.live_run import RunView, replayed
 from interleave_thinker.backend.output.report.run_report import StepDrift
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.story.agents.plan_lint import RULES, lint

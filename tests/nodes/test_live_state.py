@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory
-from interleave_thinker.backend.output.feedback.live_messages import AttemptShown, LiveMessage
-from interleave_thinker.backend.output.feedback.live_run import LiveRun, LiveTarget
+from interleave_thinker.backend.output.live.live_messages import AttemptShown, LiveMessage
+from interleave_thinker.backend.output.live.live_run import LiveRun, LiveTarget
 from interleave_thinker.backend.story.journal.waiting import Waiting
 from interleave_thinker.backend.story.loop.events import AttemptStarted, Finished, PlanReady
 

@@ -18,8 +18,8 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Request, RunSettings
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
-from interleave_thinker.backend.output.feedback.browser_requests import known_run
-from interleave_thinker.backend.output.feedback.live_run import RunView
+from interleave_thinker.backend.output.live.browser_requests import known_run
+from interleave_thinker.backend.output.live.live_run import RunView
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from interleave_thinker.backend.output.feedback.browser_requests import RUN_ROUTES
+from interleave_thinker.backend.output.live.browser_requests import RUN_ROUTES
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUTE = re.compile(r'\bRoute\(\s*"(GET|POST)",\s*f?"(?:\{PREFIX\}|/interleave-thinker)/([\w-]+)"')

@@ -26,9 +26,9 @@ from interleave_thinker.backend.core.types import (
     Verdict,
 )
 from interleave_thinker.backend.core.types.checklist import MAX_ITEMS
-from interleave_thinker.backend.output.feedback.browser_requests import Thumbnails
-from interleave_thinker.backend.output.feedback.live_messages import LINE_BYTES, LiveMessage, clip, marked
-from interleave_thinker.backend.output.feedback.live_run import (
+from interleave_thinker.backend.output.live.browser_requests import Thumbnails
+from interleave_thinker.backend.output.live.live_messages import LINE_BYTES, LiveMessage, clip, marked
+from interleave_thinker.backend.output.live.live_run import (
     MOVES_PER_STEP,
     Allowance,
     LiveRun,

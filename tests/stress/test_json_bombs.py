@@ -18,8 +18,8 @@ from support.forked import forked
 from interleave_thinker.backend.core.errors import InterleaveError
 from interleave_thinker.backend.core.prompts.importer import import_official
 from interleave_thinker.backend.core.types import Identities, Plan, Request, RunSettings, Step, Trajectory
-from interleave_thinker.backend.output.feedback.log import read_feedback
-from interleave_thinker.backend.output.feedback.sft_rows import add_feedback_rows
+from interleave_thinker.backend.output.feedback_log import read_feedback
+from interleave_thinker.backend.output.sft_rows import add_feedback_rows
 from interleave_thinker.backend.pipeline.plan_file import read_plan_file
 from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory

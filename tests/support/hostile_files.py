@@ -23,7 +23,7 @@ from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_se
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.models.generators import open_generator
-from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators

@@ -21,7 +21,7 @@ from interleave_thinker.backend.core.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 
 PROMPT = "a light page"

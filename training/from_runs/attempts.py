@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 from ...backend.core.errors import JournalError, PictureError, SettingsError
 from ...backend.core.pictures import Picture
 from ...backend.core.types import Attempt, Score, StepResult, Trajectory, Verdict
-from ...backend.output.feedback.log import Feedback, read_feedback
-from ...backend.output.feedback.sft_rows import (
+from ...backend.output.feedback_log import Feedback, read_feedback
+from ...backend.output.sft_rows import (
     CorrectedPrompt,
     CorrectionSource,
     Label,

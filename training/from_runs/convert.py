@@ -21,7 +21,7 @@ from ...backend.core.errors import AnswerError, SettingsError, first_fault
 from ...backend.core.pictures import Picture
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.models.scorers import Scorer
-from ...backend.output.feedback.sft_rows import CorrectionSource, SftRow, critic_row
+from ...backend.output.sft_rows import CorrectionSource, SftRow, critic_row
 from ..content_cache import ContentCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RARE, write_rows

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...backend.core.errors import JournalError, SettingsError
 from ...backend.core.files.bounded_reader import read_bytes_if_any
 from ...backend.core.types import Verdict
-from ...backend.output.feedback.log import Feedback, read_feedback
+from ...backend.output.feedback_log import Feedback, read_feedback
 from ...backend.story.execution_record.reader import FILE_NAME as RECORD
 from ...backend.story.journal.archive import is_story_archive, unpack_run
 from ...backend.story.journal.copy import save_trajectory

@@ -19,7 +19,7 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.machine.libraries import require
 from ...backend.core.prompts.agent_card import CALIBRATED, Calibration, log_odds
 from ...backend.core.prompts.trained_with import critic_card
-from ...backend.output.feedback.sft_rows import success_of
+from ...backend.output.sft_rows import success_of
 from ..from_runs.run_folders import annotated_runs
 from ..statistics import OF_DIFFERENCES, Mean, stratified_means
 

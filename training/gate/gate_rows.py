@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.core.errors import SettingsError
-from ...backend.output.feedback.sft_rows import SftRow
+from ...backend.output.sft_rows import SftRow
 from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.sft import RowSet, asked_in_both, question_text, truth_of
 from ..statistics import cases_for

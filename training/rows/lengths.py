@@ -20,7 +20,7 @@ from ...backend.core.errors import SettingsError
 from ...backend.core.pictures import Picture, size_of
 from ...backend.core.seams.chat_model import MAX_PIXELS, shown_size
 from ...backend.models.chat.chat_template import rendered
-from ...backend.output.feedback.sft_rows import SftRow
+from ...backend.output.sft_rows import SftRow
 from ..trainer.progress import planned
 from .sft import as_prompt_completion
 from .values import RowProblem, show_problems

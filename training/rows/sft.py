@@ -24,7 +24,7 @@ from ...backend.core.answers.reading import read_plan, read_verdict
 from ...backend.core.errors import AnswerError, SettingsError
 from ...backend.core.files.atomic import write_text
 from ...backend.core.pictures import Picture
-from ...backend.output.feedback.sft_rows import MARK, SftMessage, SftRow
+from ...backend.output.sft_rows import MARK, SftMessage, SftRow
 from .values import SFT, RowProblem, other_kind, parsed_rows, show_problems, usable_rows
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...backend.core.errors import SettingsError
 from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
 from ...backend.models.scorers import Scorer
-from ...backend.output.feedback.sft_rows import SftRow
+from ...backend.output.sft_rows import SftRow
 from ..from_runs.attempts import Oracle
 from ..from_runs.convert import MadeData, RunConverter
 from ..from_runs.settings import RunsData

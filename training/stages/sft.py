@@ -28,7 +28,7 @@ from ...backend.core.prompts.agent_card import Role
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.core.types.values import DIRECT
 from ...backend.models.checkpoints.checkpoint import checkpoint_digest
-from ...backend.output.feedback.sft_rows import SftRow
+from ...backend.output.sft_rows import SftRow
 from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.sft import RowSet, as_dataset, question_text
 from ..trainer.model_card import facts_of

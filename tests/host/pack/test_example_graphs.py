@@ -12,7 +12,7 @@ from support.host_home import HostHome
 
 from interleave_thinker.backend.core.types import StopReason, Trajectory
 from interleave_thinker.backend.story.loop.replay import load_trajectory
-from interleave_thinker.nodes.legacy_stubs import node_names
+from interleave_thinker.nodes.old_host import node_names
 
 from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin
 from ..graphs.stories import Graph

@@ -13,7 +13,7 @@ from support.made_runs import grey_page, made_run
 from interleave_thinker.backend.core.errors import ChatError, JournalError, ScorerError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Score
-from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
 from interleave_thinker.research.evaluation.agreement import (
     AnnotatedImage,
     Scored,

@@ -12,7 +12,7 @@ from interleave_thinker.backend.core.answers.reading import read_verdict
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
 from interleave_thinker.backend.core.types.roles import CriticLike
-from interleave_thinker.backend.output.feedback.log import record_feedback
+from interleave_thinker.backend.output.feedback_log import record_feedback
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Finished

@@ -16,7 +16,7 @@ from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.agent_card import CARD, AgentCard, Calibration, read_card
 from interleave_thinker.backend.core.seams.chat_model import Reply
 from interleave_thinker.backend.core.types import Attempt, Verdict
-from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.training.gate.calibration import Sure, calibrate, judged_by_people
 

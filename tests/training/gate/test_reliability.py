@@ -13,7 +13,7 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
 from interleave_thinker.backend.core.types import Attempt, CheckedItem, ChecklistItem, Verdict
-from interleave_thinker.backend.output.feedback.log import Feedback, ItemFeedback, record_feedback
+from interleave_thinker.backend.output.feedback_log import Feedback, ItemFeedback, record_feedback
 from interleave_thinker.training.gate.reliability import (
     answered_items,
     as_lines,

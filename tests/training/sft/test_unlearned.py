@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from interleave_thinker.backend.core.answers.reading import read_verdict, write_verdict
 from interleave_thinker.backend.core.errors import AnswerError, TrainingError
 from interleave_thinker.backend.core.types import Verdict
-from interleave_thinker.backend.output.feedback.sft_rows import refined_range
+from interleave_thinker.backend.output.sft_rows import refined_range
 from interleave_thinker.training.rows.sft import SftRow, as_prompt_completion, check_rows, write_rows
 from interleave_thinker.training.stages.sft import asked, hold_out
 from interleave_thinker.training.stages.sft_trainer import IGNORE_INDEX, mask_labels

@@ -17,7 +17,7 @@ from pathlib import Path
 from interleave_thinker.backend import Plan, Request, Step, Trajectory
 from interleave_thinker.backend.core.errors import InterleaveError
 from interleave_thinker.backend.core.prompts.importer import import_official
-from interleave_thinker.backend.output.feedback.sft_rows import add_feedback_rows
+from interleave_thinker.backend.output.sft_rows import add_feedback_rows
 from interleave_thinker.backend.story.execution_record.reader import read_record
 story = Trajectory(request=Request(text="x"), plan=Plan(steps=(Step(number=1, prompt="p"),)))
 readers = {{

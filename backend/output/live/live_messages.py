@@ -30,9 +30,9 @@ from ...core.types import (
 from ...story.journal.waiting import Waiting
 from ...story.loop.events import AttemptStarted
 from ...story.outcomes import AttemptOutcome, Lack, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
+from ..feedback_log import Feedback
 from ..report.export_options import findings_of
 from ..report.run_report import changes, reasoning_alone
-from .log import Feedback
 
 PROMPT_BYTES = 1200
 PIECES_BYTES = 1800

@@ -18,7 +18,7 @@ from interleave_thinker.backend.core.answers.reading import read_verdict, write_
 from interleave_thinker.backend.core.errors import InterleaveError, JournalError, SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import PromptSet, default_prompt_set
-from interleave_thinker.backend.output.feedback.log import (
+from interleave_thinker.backend.output.feedback_log import (
     MAX_NOTE,
     Feedback,
     ItemFeedback,
@@ -26,11 +26,7 @@ from interleave_thinker.backend.output.feedback.log import (
     read_feedback,
     record_feedback,
 )
-from interleave_thinker.backend.output.feedback.sft_rows import (
-    add_feedback_rows,
-    success_of,
-    verdict_of_person,
-)
+from interleave_thinker.backend.output.sft_rows import add_feedback_rows, success_of, verdict_of_person
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.run_files import RunFiles
@@ -92,7 +88,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 import conftest
-from interleave_thinker.backend.output.feedback.log import Feedback, record_feedback
+from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
 for number in range(40):
     record_feedback(Path({folder!r}), Feedback(step=1, attempt=0, note=f"{{sys.argv[1]}} {{number}} " + "x" \
 * 9000))

@@ -36,16 +36,16 @@ from pydantic import (
     model_validator,
 )
 
-from ...core.answers.reading import write_verdict
-from ...core.errors import JournalError, SettingsError, first_fault
-from ...core.files.bounded_reader import parse_json
-from ...core.pictures import Picture
-from ...core.prompts.prompt_set import PromptSet, default_prompt_set
-from ...core.types import Attempt, Step, Trajectory, Value, Verdict
-from ...core.types.checklist import named_failures
-from ...story.agents.critic import critic_message
-from ...story.journal.run_files import RunFiles
-from .log import Feedback, one_writer
+from ..core.answers.reading import write_verdict
+from ..core.errors import JournalError, SettingsError, first_fault
+from ..core.files.bounded_reader import parse_json
+from ..core.pictures import Picture
+from ..core.prompts.prompt_set import PromptSet, default_prompt_set
+from ..core.types import Attempt, Step, Trajectory, Value, Verdict
+from ..core.types.checklist import named_failures
+from ..story.agents.critic import critic_message
+from ..story.journal.run_files import RunFiles
+from .feedback_log import Feedback, one_writer
 
 MARK = "<image>"
 MAX_MESSAGES = 1_000

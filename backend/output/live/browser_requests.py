@@ -40,9 +40,9 @@ from ...story.journal.run_files import RUN, TRAJECTORY, RunFiles
 from ...story.journal.waiting import waiting_for
 from ...story.loop.replay import load_trajectory
 from ...story.outcomes import summarize
+from ..feedback_log import MAX_NOTE, Feedback, read_feedback, record_feedback
 from .live_messages import LiveMessage, MessagePart, State
 from .live_run import replayed
-from .log import MAX_NOTE, Feedback, read_feedback, record_feedback
 
 MAX_OLD_NAME = 40
 

@@ -14,16 +14,16 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ...core.errors import JournalError, first_fault
-from ...core.files.atomic import append_line
-from ...core.files.bounded_reader import parse_json
-from ...core.files.lock import SystemLock
-from ...core.pictures import DIGEST
-from ...core.types import MAX_ATTEMPTS, MAX_STEPS, Several, Value
-from ...core.types.cast import ShortText
-from ...core.types.checklist import MAX_ITEMS
-from ...story.journal.choices import planned_prompt
-from ...story.journal.run_files import RUN, TRAJECTORY, RunFiles
+from ..core.errors import JournalError, first_fault
+from ..core.files.atomic import append_line
+from ..core.files.bounded_reader import parse_json
+from ..core.files.lock import SystemLock
+from ..core.pictures import DIGEST
+from ..core.types import MAX_ATTEMPTS, MAX_STEPS, Several, Value
+from ..core.types.cast import ShortText
+from ..core.types.checklist import MAX_ITEMS
+from ..story.journal.choices import planned_prompt
+from ..story.journal.run_files import RUN, TRAJECTORY, RunFiles
 
 FEEDBACK = "feedback.jsonl"
 MAX_FILE = 16 * 1024 * 1024

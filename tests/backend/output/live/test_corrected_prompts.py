@@ -7,7 +7,7 @@ import pytest
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import Attempt, Verdict
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
-from interleave_thinker.backend.output.feedback.sft_rows import CorrectedPrompt, Label, corrected_prompt_for
+from interleave_thinker.backend.output.sft_rows import CorrectedPrompt, Label, corrected_prompt_for
 
 IMAGE, OTHER = (FakeGenerator(16).draw(prompt, None, 0) for prompt in ("a house", "a boat"))
 REJECTED, ACCEPTED = Label(success=False), Label(success=True)

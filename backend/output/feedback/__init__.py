@@ -1,1 +1,0 @@
-"""The user's feedback on attempts, and training rows created from it."""

@@ -1,0 +1,1 @@
+"""The live view of a run: its messages, and the requests of the page."""
