@@ -47,6 +47,10 @@ The other commands are plug-ins: entry points named COMMAND, or GROUP.COMMAND fo
 """
 
 
+SUMMARIES = {
+    "benchmark": "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world."
+}
+"""Lines in `--help` of the commands that research/ adds; those of other plug-ins are not read for it."""
 EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "scipy", "tensorboard")
 """Modules of the optional `training` libraries. If another module is missing, that is a bug."""
 HOW_TO_GET = 'Install it, in the folder of this package: pip install ".[training]"'
@@ -125,7 +129,9 @@ def plugins(group: str = "") -> dict[str, PluginCommand]:
 
     names = [name.removeprefix(group) for name in plugin_names(COMMANDS) if name.startswith(group)]
     return {
-        name: PluginCommand(name, f"{group}{name}", "Added by a plug-in; see its --help.")
+        name: PluginCommand(
+            name, f"{group}{name}", SUMMARIES.get(f"{group}{name}", "Added by a plug-in; see its --help.")
+        )
         for name in names
         if "." not in name
     }

@@ -89,7 +89,9 @@ def load_plugin(entry: EntryPoint, attribute: str) -> tuple[ModuleType, object]:
     what = f"Cannot load the plug-in {entry.name!r} of the package {package_of(entry)}"
     name = package_of(entry)
     hint = f"Update the package, or uninstall it: pip uninstall {name}"
-    hint = f'Install what it needs: pip install "{OWN}[research]"' if name == OWN else hint
+    hint = (
+        'Install what it needs, in this package\'s folder: pip install ".[research]"' if name == OWN else hint
+    )
     target, _, path = entry.value.partition(":")
     _make_importable()
     try:
