@@ -47,9 +47,7 @@ The other commands are plug-ins: entry points named COMMAND, or GROUP.COMMAND fo
 """
 
 
-SUMMARIES = {
-    "benchmark": "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world."
-}
+SUMMARIES = {"benchmark": "Run and score WISE, UEval, RISEBench, SpecV, CoMM or ViStoryBench."}
 """Lines in `--help` of the commands that research/ adds; those of other plug-ins are not read for it."""
 EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "scipy", "tensorboard")
 """Modules of the optional `training` libraries. If another module is missing, that is a bug."""
@@ -128,13 +126,8 @@ def plugins(group: str = "") -> dict[str, PluginCommand]:
     from ..backend.core.machine.registry import COMMANDS, plugin_names
 
     names = [name.removeprefix(group) for name in plugin_names(COMMANDS) if name.startswith(group)]
-    return {
-        name: PluginCommand(
-            name, f"{group}{name}", SUMMARIES.get(f"{group}{name}", "Added by a plug-in; see its --help.")
-        )
-        for name in names
-        if "." not in name
-    }
+    found = {one: PluginCommand(one, group + one, SUMMARIES.get(one, "From a plug-in.")) for one in names}
+    return {name: command for name, command in found.items() if "." not in name}
 
 
 def _name_plugins(command: Any) -> None:

@@ -213,7 +213,6 @@ PARALLEL = 16
 URL_SAFE = str.maketrans("-_", "+/")
 GEMINI = re.compile(r"/v1(?:alpha|beta\d*)?/models/([^/:]{1,200}):(generateContent|streamGenerateContent)")
 NATIVE = "/native"
-STREAM = "text/event-stream; charset=utf-8"
 OPENAI = "/chat/completions"
 
 

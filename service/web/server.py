@@ -51,14 +51,12 @@ class Work:
         drain: Accepts no further work. Called in the event loop on the first signal.
         under_way: Returns the number of requests that are still being processed.
         close: Ends the workers, after the last of these requests or `--grace` seconds.
-        leaving: Called in another thread on the first signal, while the ports are still open.
         hopeless: Returns the reason once no work can ever be done, which ends the server.
     """
 
     drain: Callable[[], None]
     under_way: Callable[[], int]
     close: Callable[[], Awaitable[None]] = _nothing
-    leaving: Callable[[], None] = lambda: None
     hopeless: Callable[[], str] = str
 
 
@@ -204,7 +202,6 @@ class DrainingServer(uvicorn.Server):
     async def _drained(self) -> None:
         try:
             self._work.drain()
-            await asyncio.to_thread(self._work.leaving)
             until = time.monotonic() + self._grace
             while self._work.under_way() and time.monotonic() < until and not self.should_exit:
                 await asyncio.sleep(LOOKED_EVERY)

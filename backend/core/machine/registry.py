@@ -47,6 +47,7 @@ ROOT_NAME = __name__.removesuffix(".backend.core.machine.registry")
 """Name under which this package was imported. ComfyUI uses the path of its folder."""
 ROOT = Path(__file__).parents[3]
 OWN = "interleave-thinker"
+HOW_TO_GET = "Install what it needs, in this package's folder: pip install '.[research]'"
 """Name of this package's distribution."""
 OWN_GROUPS = re.compile(rf'^\[project\.entry-points\."({PUBLIC_NAME}\..+)"\]\n((?:.+\n)+)', re.MULTILINE)
 OWN_ENTRY = re.compile(r'^"?([\w.-]+)"? = "(.+)"$', re.MULTILINE)
@@ -86,12 +87,9 @@ def load_plugin(entry: EntryPoint, attribute: str) -> tuple[ModuleType, object]:
     Raises:
         SettingsError: The module cannot be imported or lacks the attribute; the message names the package.
     """
-    what = f"Cannot load the plug-in {entry.name!r} of the package {package_of(entry)}"
     name = package_of(entry)
-    hint = f"Update the package, or uninstall it: pip uninstall {name}"
-    hint = (
-        'Install what it needs, in this package\'s folder: pip install ".[research]"' if name == OWN else hint
-    )
+    what = f"Cannot load the plug-in {entry.name!r} of the package {name}"
+    hint = HOW_TO_GET if name == OWN else f"Update the package, or uninstall it: pip uninstall {name}"
     target, _, path = entry.value.partition(":")
     _make_importable()
     try:
