@@ -496,8 +496,8 @@ def test_every_row_has_the_image_and_the_state_of_its_step(canvas: tuple[Any, st
     )
     assert states.all_inner_texts() == ["Accepted at attempt 2", "Accepted at attempt 1"]
     page.locator(".it-card-head").first.click()
-    page.wait_for_timeout(500)
-    assert page.locator(".it-attempt").count() == 2 and page.evaluate(COMPARED), "the comparison is cut off"
+    wait_for_count(page, ".it-attempt", 2)
+    page.wait_for_function(COMPARED)  # the comparison is not cut off
     page.get_by_label("Step 1 in full size").first.click()
     page.locator(".it-lightbox[open]").wait_for()
     page.keyboard.press("Escape")
