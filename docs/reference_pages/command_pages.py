@@ -141,7 +141,7 @@ def _value(one: Any) -> str:
     if choices:
         return listed(getattr(choice, "value", choice) for choice in choices)
     low, high = getattr(holder, "min", None), getattr(holder, "max", None)
-    least, most = None if low is None else f"{low:g}", None if high is None else f"{high:.12g}"
+    least, most = None if low is None else f"{low:.15g}", None if high is None else f"{high:.15g}"
     return NAMES.get(name, name) + bounds(least, most)
 
 

@@ -27,7 +27,7 @@ def code(value: object) -> str:
 
 def number(value: object) -> object:
     """A value for `code`, without the end of a number that says nothing."""
-    return f"{value:g}" if isinstance(value, float) else value
+    return f"{value:.15g}" if isinstance(value, float) else value
 
 
 def switch(value: object) -> object:

@@ -146,7 +146,7 @@ def _range(options: Mapping[str, Any], words: Mapping[str, Any]) -> str:
         return ", ".join(filter(None, (choices, own)))
     if "min" not in options or "max" not in options:
         return ""
-    return f"{options['min']:g} to {LARGEST.get(options['max']) or format(options['max'], '.10g')}"
+    return f"{options['min']:.15g} to {LARGEST.get(options['max']) or format(options['max'], '.10g')}"
 
 
 def _output(one: Any, said: Mapping[str, Any]) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ def models_page() -> str:
             text(one.name),
             text(given.variant),
             str(given.steps),
-            f"{given.cfg:g}",
+            f"{given.cfg:.15g}",
             code(given.sampler),
             code(given.scheduler),
         )

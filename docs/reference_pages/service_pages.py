@@ -122,8 +122,8 @@ def _value(one: Mapping[str, Any]) -> str:
     if one.get("enum"):
         return listed(one["enum"])
     if high is not None:
-        high = f"{high:g}" if isinstance(high, float) else str(high)
-    return kind + bounds(None if low is None else f"{low:g}", high, unit)
+        high = f"{high:.15g}" if isinstance(high, float) else str(high)
+    return kind + bounds(None if low is None else f"{low:.15g}", high, unit)
 
 
 def bounds(low: str | None, high: str | None, unit: str = "") -> str:
