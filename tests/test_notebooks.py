@@ -37,6 +37,7 @@ def test_the_notebook_was_run_from_start_to_end(notebook: dict[str, Any]) -> Non
     assert not re.search(r"/(?:home|root|tmp|Users)/", json.dumps(notebook)), "it names folders of a machine"
 
 
+@pytest.mark.stress
 def test_the_cells_train_a_critic_that_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With fewer attempts, rows and stories than in the notebook."""
     monkeypatch.chdir(tmp_path)

@@ -462,7 +462,7 @@ def test_the_cast_of_the_text_is_in_the_table_too(page: Any, host: ComfyServer) 
 # Rows next to their run
 
 SIZE = (192, 128)
-ROW_PLACES = [["InterleaveEditPlan", "", 0, 0, 520, 820], ["InterleaveCriticLoop", "", 560, 0, 520, 960]]
+ROW_PLACES = [["InterleaveEditPlan", "", 0, 0, 520, 820], ["InterleaveCriticLoop", "", 560, 0, 520, 1180]]
 COMPARED = """() => {
   const place = selector => document.querySelector(selector).getBoundingClientRect();
   const [frame, detail] = [place('.it-compare-frame'), place('.it-detail')];
