@@ -36,7 +36,10 @@ app.registerExtension({
   beforeConfigureGraph: fetchLabels,
   loadedGraphNode(node) {
     if (!node.comfyClass?.startsWith(OURS)) return;
-    for (const widget of node.widgets ?? []) widget.value = FORMER[widget.name]?.[widget.value] ?? widget.value;
+    for (const widget of node.widgets ?? []) {
+      const present = FORMER[widget.name]?.[widget.value];
+      if (present !== undefined) widget.value = present;
+    }
   },
   nodeCreated(node) {
     if (!node.comfyClass?.startsWith(OURS)) return;
