@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 55_000, "benchmarks": 1_593, "tests": 47_421}
+LINES = {"product": 55_000, "benchmarks": 1_593, "tests": 47_422}
 WORDS = 59_696
 MODULES, MEDIAN = 409, 152
 """Modules of the product, and the lines of the middle one, which may rise instead."""
