@@ -1,6 +1,6 @@
 """Settings of commands, from pydantic models: options, `--set NAME=VALUE` and recipes.
 
-A parameter of a command whose type is a pydantic model stands for the settings of this model, each with the
+A parameter of a command whose type is a pydantic model represents the settings of this model, each with the
 type, range, default and description of its field. A field marked `DIRECT` is an option of the command. All
 fields can be set with `--set NAME=VALUE` and in the file of `--config`; `interleave-thinker settings` lists
 them. Only given settings are passed to the model, so its `model_fields_set` tells what the user set.

@@ -81,7 +81,7 @@ class Board:
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self.closing = False
-        """Whether the app ends: nobody waits for news any more."""
+        """Whether the app ends: no request waits for news any more."""
         self._thread: threading.Thread | None = None
         self._run, self._line, self._error = "", "", ""
         self._live: LiveRun | None = None

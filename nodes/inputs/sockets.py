@@ -52,7 +52,7 @@ def node_schema(
 ) -> io.Schema:
     """Return the schema of a node with its English texts: name, description and tooltips.
 
-    The texts are in `locales/en/nodeDefs.json` alone, beside those of the other languages. An input without a
+    The texts are only in `locales/en/nodeDefs.json`, next to those of the other languages. An input without a
     text there keeps its own: the description of a settings field, or one that names a folder of this machine.
     """
     words = node_texts()[node_id]
