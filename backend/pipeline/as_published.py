@@ -2,7 +2,7 @@
 
 The command line's `--as`, `Pipeline(published=...)`, the Critic Loop node, the benchmark presets and the
 parity test all use these values.
-`docs/how-to/runs/as-published.md` names the source of each value.
+`docs/explanation/method.md` names the source of each value.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
 
 
 def test_a_saved_text_with_saved_images_is_a_story(host: ComfyServer) -> None:
-    """As docs/how-to/comfyui/native-interleaving.md says, with the host's own nodes that save."""
+    """As docs/how-to/comfyui/image-models.md says, with the host's own nodes that save."""
     texts = "A grey page.\n\n\n\nThe same page."
     made: dict[str, Any] = {
         "pages": node("EmptyImage", width=16, height=16, batch_size=2, color=0),
