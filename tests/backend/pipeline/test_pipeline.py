@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,19 @@ def test_a_pipeline_takes_a_cast(tmp_path: Path) -> None:
         )
         assert attempt.cast is not None and attempt.cast.text.startswith("Mia: red coat.")
         assert len(attempt.beside) == 1
+
+
+def test_the_example_streams_a_story_to_a_browser() -> None:
+    pytest.importorskip("fastapi")
+    from fastapi.testclient import TestClient
+
+    root = Path(__file__).resolve().parents[3]
+    example = runpy.run_path(str(root / "docs/examples/story_events.py"))
+    example["events"].__globals__["pipeline"] = Pipeline(OwnPlanner(), "fake:32", OwnCritic())
+    with TestClient(example["app"]) as client:
+        answers = [client.get("/story", params={"request": request}) for request in ("Two boats.", "")]
+    sent = [[event.split("\ndata: ") for event in answer.text.split("\n\n")[:-1]] for answer in answers]
+    names = ["plan", "attempt", "attempt", "step", "attempt", "step", "done"]
+    assert [name for name, _ in sent[0]] == [f"event: {name}" for name in names]
+    assert json.loads(sent[0][-1][1]) == {"accepted": True}
+    assert [name for name, _ in sent[1]] == ["event: error"]

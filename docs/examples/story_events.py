@@ -1,0 +1,62 @@
+"""A web app of your own that streams a story to the browser: `uvicorn story_events:app`.
+
+The route `/story?request=...` sends server-sent events: `plan`, `attempt` and `step` for each image, and
+`done` or `error`.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from threading import Lock
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from PIL.Image import Image
+
+from interleave_thinker import AttemptJudged, InterleaveError, Pipeline, PlanReady, StepFinished
+
+# The tiny world. With your models: Pipeline("openai:MODEL@URL", "diffusers:FOLDER", "openai:MODEL@URL")
+pipeline = Pipeline()
+one_story = Lock()  # A pipeline runs one story at a time: other visitors wait for it.
+app = FastAPI()
+
+
+def message(event: str, **data: object) -> str:
+    """Return one server-sent event."""
+    return f"event: {event}\ndata: {json.dumps(data)}\n\n"
+
+
+def base64_png(image: Image) -> str:
+    """Return an image as text."""
+    png = io.BytesIO()
+    image.save(png, "PNG")
+    return base64.b64encode(png.getvalue()).decode()
+
+
+def events(request: str) -> Iterator[str]:
+    """Yield the events of a story. If the visitor leaves, the story stops."""
+    with one_story:
+        try:
+            with closing(pipeline.stream(request)) as stream:
+                for event in stream:
+                    match event:
+                        case PlanReady():
+                            yield message("plan", steps=[step.name for step in event.plan.steps])
+                        case AttemptJudged(step=step, record=attempt) if attempt.verdict:
+                            yield message("attempt", step=step.number, accepted=attempt.verdict.success)
+                        case StepFinished(result=result) if result.image:
+                            png = base64_png(result.image.image)
+                            yield message("step", step=result.step.number, png=png)
+                yield message("done", accepted=stream.result().accepted)
+        except InterleaveError as error:
+            yield message("error", text=str(error))
+
+
+@app.get("/story")
+def story(request: str) -> StreamingResponse:
+    """Stream a story."""
+    return StreamingResponse(events(request), media_type="text/event-stream")
