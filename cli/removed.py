@@ -51,7 +51,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         *("--teacher", "--parallel"),
     ),
     "data sequences": ("--parallel", "--ray", "--workers"),
-    "data pack": ("--prefix", "--guard-report", "--source"),
+    "data pack": ("--as", "--prefix", "--guard-report", "--source"),
     "data guard add": ("--name",),
     "data tinyworld-planner-rl": ("--wording",),
     "evaluate critic": ("--critic-notes", "--items"),

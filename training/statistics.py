@@ -22,7 +22,7 @@ intervals is measured by experiment `interval_coverage` of 0.3.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +172,73 @@ def newcombe_interval(one: Share, other: Share) -> tuple[float, float]:
         mean - ((one.rate - one.low) ** 2 + (other.high - other.rate) ** 2) ** 0.5,
         mean + ((one.high - one.rate) ** 2 + (other.rate - other.low) ** 2) ** 0.5,
     )
+
+
+class Auc(BaseModel):
+    """An area under the ROC curve with its 95 % confidence interval, `None` if too little is known.
+
+    It is the probability that a positive case has a higher score than a negative one; a tie counts half.
+    `units` is the number of independent units.
+    """
+
+    auc: float
+    low: float | None = None
+    high: float | None = None
+    units: int
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.auc:.3f}{interval}"
+
+
+AUC_RESAMPLES = 2000
+LEAST_RESAMPLES = 100
+"""Resamples with both outcomes that the interval of an AUC needs."""
+LEAST_UNITS = 3
+
+
+def auc_of(truths: Sequence[bool], scores: Sequence[float], units: Sequence[Hashable]) -> Auc | None:
+    """Return the AUC of scores, or None without cases of both outcomes.
+
+    Args:
+        truths: Outcome of each case.
+        scores: Score of each case.
+        units: Unit of each case. Cases of one unit are alike, so units are resampled and not cases.
+
+    Raises:
+        SettingsError: scipy is not installed.
+    """
+    import numpy as np
+
+    require("scipy")
+    from scipy.stats import t
+
+    if len(set(truths)) < 2:
+        return None
+    positive, values = np.array(truths, dtype=bool), np.array(scores, dtype=np.float64)
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(units))}
+    count, of = len(numbers), np.array([numbers[one] for one in units])
+    # Pairs of a positive case of one unit and a negative case of another, and how many are won.
+    pairs, won = np.zeros((count, count)), np.zeros((count, count))
+    for unit, one in zip(of[positive], values[positive], strict=True):
+        wins = (np.sign(one - values[~positive]) + 1) / 2
+        pairs[unit] += np.bincount(of[~positive], minlength=count)
+        won[unit] += np.bincount(of[~positive], weights=wins, minlength=count)
+    value = float(won.sum() / pairs.sum())
+    drawn = np.random.default_rng(0).multinomial(
+        max(1, count - 1), np.full(count, 1 / count), size=AUC_RESAMPLES
+    )
+    resamples = ((drawn @ pairs) * drawn).sum(1)
+    found = ((drawn @ won) * drawn).sum(1)[resamples > 0]
+    if count < LEAST_UNITS or len(found) < LEAST_RESAMPLES:
+        return Auc(auc=value, units=count)
+    wider = float(t.ppf(0.975, count - 1)) / Z
+    ends = np.percentile(found / resamples[resamples > 0], LEVEL)
+    low, high = (value + wider * (float(end) - value) for end in ends)
+    if high - low < 1e-9:
+        spare = 1 - share([True] * int(min(positive.sum(), (~positive).sum()))).low
+        low, high = value - spare, value + spare
+    return Auc(auc=value, low=max(low, 0.0), high=min(high, 1.0), units=count)
 
 
 RESAMPLES = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -306,10 +306,6 @@ def pack(
     *,
     folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],
     out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
-    form: Annotated[
-        Literal["hf", "published"],
-        typer.Option("--as", help="Parquet for load_dataset, or the published tree with --runs."),
-    ] = "hf",
     runs: Annotated[list[Path] | None, typer.Option(help="Runs that the rows were made from.")] = None,
     guard: GuardIndex = None,
     skip_bad: Annotated[
@@ -320,5 +316,5 @@ def pack(
     """Pack rows and their images into shards, with a dataset card about their origin."""
     from ..data.pack import Packing
 
-    Packing(form, about, runs or [], guard, skip_bad, say).pack(folders, out)
+    Packing(about, runs or [], guard, skip_bad, say).pack(folders, out)
     typer.echo(f"\npacked: {out}")

@@ -32,15 +32,15 @@ def make_prompts(
     *, out: WorldOut, rows: WorldRows = 400, seed: WorldSeed = 0, split: WorldSplit = "train"
 ) -> None:
     """Make requests that the tiny world's planner understands."""
-    from ..tinyworld.data import planner_rows
+    from ..tinyworld.data.planner_rl import make_prompts
 
-    typer.echo(f"prompts: {planner_rows.make_prompts(out, rows, seed, split)}")
+    typer.echo(f"prompts: {make_prompts(out, rows, seed, split)}")
 
 
 def make_planner_rows(*, out: WorldOut, rows: WorldRows = 2000, seed: WorldSeed = 0) -> None:
     """Make rows like those that the tiny world's planner was trained on."""
     from ...training.rows.sft import write_rows
-    from ..tinyworld.data.planner_rows import make
+    from ..tinyworld.data.planner_rl import make
 
     write_rows(out / "planner_sft.json", make(out, rows, seed))
     typer.echo(f"data: {out / 'planner_sft.json'}")

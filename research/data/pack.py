@@ -1,4 +1,4 @@
-"""Packs folders of rows for sharing: as Parquet shards or as the published tree, with a dataset card.
+"""Packs folders of rows for sharing: as Parquet shards with a dataset card.
 
 A row and the bytes of its images are packed as they are on disk, so that unpacking gives what was packed.
 The result appears only when complete, and replaces nothing. With a guard every row is checked once more,
@@ -8,43 +8,30 @@ known on the card.
 
 from __future__ import annotations
 
-import io
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...backend.core.errors import JournalError, PictureError, SettingsError
 from ...backend.core.files.atomic import writing_folder
 from ...backend.core.files.bounded_reader import read_bytes, read_json
-from ...backend.core.files.image_decoding import reading_image
 from ...backend.core.files.image_places import ImagePlaces
 from ...backend.core.machine.libraries import require
 from ...backend.core.pictures import MAX_BYTES, Picture
 from ...backend.core.shown_text import one_line
-from ...backend.core.types import Trajectory
 from ...backend.core.types.values import DIRECT
-from ...backend.output.exporters.record import FILE_NAME, record_of
 from ...backend.story.journal.journal import Journal
-from ...backend.story.loop.replay import load_trajectory
 from ...training.from_runs.run_folders import find_runs
-from ...training.rows.rl import WHITE_PAGE, WHITE_SIDE, CriticRlRow
+from ...training.rows.rl import WHITE_PAGE, CriticRlRow
 from ...training.rows.values import REPORT, SHOWN_PROBLEMS, RowProblem, kind_of, read_values
 from .decontamination.data_files import parts_of
 from .decontamination.guard import Guard, Screened, open_guard
 
-TREE = "InterleaveThinker/Train-Data"
-NANO, KLEIN = "Nano_data", "Klein_data"
-IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
-"""Generators whose trajectories are in NANO; all others are in KLEIN."""
-WHITE = "data/interleave/white.png"
 IMAGE_FIELDS = ("origin_image_path", "edited_image_path")
-MAX_NAME = 200
-Form = Literal["hf", "published"]
 CARD, DATA = "README.md", "data"
 HELD_OUT = "_held_out"
 NO_ROWS = {"report", "failed", "ledger"}
@@ -218,112 +205,18 @@ def _cut(rows: Iterable[PackedRow], most: int) -> Iterator[list[PackedRow]]:
         yield shard
 
 
-class PublishedTree:
-    """Writes trajectories, then row files, into `root`."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._places: dict[str, str] = {}
-        self._names: set[str] = set()
-        for name in (NANO, KLEIN, "images"):
-            (root / TREE / name).mkdir(parents=True)
-        self._keep(Picture.white((WHITE_SIDE, WHITE_SIDE)), WHITE)
-
-    def add_trajectory(self, name: str, trajectory: Trajectory) -> None:
-        """Write a trajectory's folder."""
-        data = NANO if IS_NANO.search(trajectory.identities.generator) else KLEIN
-        folder = f"{TREE}/{data}/{self._free(name, data)}"
-        written: dict[str, str] = {}
-        drawn = 0
-
-        def keep(picture: Picture, stem: str) -> str:
-            """Store an image of the record, and return its path.
-
-            Generated images get a file each; source images are one of those, or came with the request.
-            """
-            nonlocal drawn
-            if not stem.endswith("_source") and not stem.startswith("request_"):
-                name = f"step{stem.split('_')[1]}_{2 * drawn}"
-                drawn += 1
-            elif picture.digest in written:
-                return written[picture.digest]
-            else:
-                name = stem if stem.startswith("request_") else f"given_{len(written)}"
-            written[picture.digest] = self._keep(picture, f"{folder}/{name}.png")
-            return written[picture.digest]
-
-        record = record_of(trajectory, keep)
-        # The published builders require the reasoning.
-        record["global_context"].setdefault("reasoning", "")
-        for entry in record["steps"]:
-            entry["source_img"] = entry["source_img"] or WHITE
-        text = json.dumps(record, ensure_ascii=False, indent=4)
-        (self._root / folder).mkdir(exist_ok=True)
-        (self._root / folder / FILE_NAME).write_text(text, encoding="utf-8", errors="replace")
-
-    def add_rows(self, name: str, rows: Iterable[tuple[dict[str, Any], Sequence[bytes]]], is_rl: bool) -> int:
-        """Write a data file from rows with their images, with paths in the tree; returns the number of rows.
-
-        Raises:
-            SettingsError: A row for GRPO has no image after the edit.
-        """
-        found = []
-        for row, contents in rows:
-            paths = [self._image(content) for content in contents]
-            if not is_rl:
-                found.append({**row, "images": paths})
-                continue
-            before, after = IMAGE_FIELDS
-            if not isinstance(row.get(after), str) or not paths:
-                raise SettingsError(f"A row of {name} lacks {after}, the edited image.", "Fix the row.")
-            found.append({**row, before: paths[0] if len(paths) > 1 else WHITE, after: paths[-1]})
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found) if is_rl else None
-        text = json.dumps(found, ensure_ascii=False, indent=1) + "\n" if lines is None else lines
-        (self._root / TREE / name).write_text(text, encoding="utf-8", errors="replace")
-        return len(found)
-
-    def _keep(self, picture: Picture, place: str) -> str:
-        """Write an image of a trajectory, and return its path; rows with the same image use the first one."""
-        self._places.setdefault(picture.digest, place)
-        (self._root / place).parent.mkdir(parents=True, exist_ok=True)
-        (self._root / place).write_bytes(picture.png())
-        return place
-
-    def _image(self, content: bytes) -> str:
-        """Return the path of a row's image, which is written unless a trajectory has it."""
-        digest = Picture.from_bytes(content).digest
-        if digest not in self._places:
-            with reading_image(io.BytesIO(content), "The image") as image:
-                ending = (image.format or "png").lower()
-            self._places[digest] = f"{TREE}/images/{digest}.{ending}"
-            (self._root / self._places[digest]).write_bytes(content)
-        return self._places[digest]
-
-    def _free(self, name: str, data: str) -> str:
-        """Return a free folder name, with invalid characters replaced."""
-        plain = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:MAX_NAME] or "story"
-        found, number = plain, 1
-        while f"{data}/{found.lower()}" in self._names:
-            number += 1
-            found = f"{plain}-{number}"
-        self._names.add(f"{data}/{found.lower()}")
-        return found
-
-
 @dataclass(frozen=True)
 class Packing:
     """How folders are packed.
 
     Attributes:
-        form: Form of the packed data.
         about: Texts of the card.
-        runs: Runs that the rows were created from, for model names and trajectories of a published tree.
+        runs: Runs that the rows were created from, for model names.
         guard: Index of benchmarks, whose content is left out.
         skip_bad: Whether rows with a missing image are left out instead of raising an error.
         log: Called with every line of progress.
     """
 
-    form: Form
     about: CardData
     runs: Sequence[Path] = ()
     guard: Path | None = None
@@ -337,12 +230,10 @@ class Packing:
             Number of rows by set and split.
 
         Raises:
-            SettingsError: `out` exists, the settings contradict each other, or a file cannot be used.
+            SettingsError: `out` exists, or a file cannot be used.
         """
         if out.exists():
             raise SettingsError(f"{str(out)!r} already exists.", "Give another --out.")
-        if self.form == "published" and not self.runs:
-            raise SettingsError("The published form needs trajectories.", "Give their folders with --runs.")
         files = row_files(folders)
         runs = sorted(find_runs(self.runs), key=lambda run: run[1]) if self.runs else []
         counts: dict[str, dict[str, int]] = {}
@@ -352,17 +243,10 @@ class Packing:
             open_guard(self.guard) as guard,
             writing_folder(out, SettingsError, "Packed folder") as temporary,
         ):
-            tree = self._tree(temporary, runs, guard) if self.form == "published" else None
-            if tree is None:
-                (temporary / DATA).mkdir()
+            (temporary / DATA).mkdir()
             for file in files:
-                rows = file.rows(guard, gone)
-                stem = f"{DATA}/{file.name}-{file.split}-*"
-                if tree is not None:
-                    count = tree.add_rows(file.path.name, ((one.row, one.images) for one in rows), file.is_rl)
-                    pattern = f"{TREE}/{file.path.name}"
-                else:
-                    count, pattern = write_parquet(file, rows, temporary / DATA), f"{stem}.parquet"
+                count = write_parquet(file, file.rows(guard, gone), temporary / DATA)
+                pattern = f"{DATA}/{file.name}-{file.split}-*.parquet"
                 self.log(f"{file.path.name}: {count} rows")
                 counts.setdefault(file.name, {})[file.split] = count
                 if count:
@@ -377,19 +261,6 @@ class Packing:
             ]
             (temporary / CARD).write_text(self._card(counts, patterns, lines), encoding="utf-8")
         return counts
-
-    def _tree(self, out: Path, runs: Sequence[tuple[Path, str]], guard: Guard) -> PublishedTree:
-        """Return a published tree with the trajectories of the runs."""
-        tree = PublishedTree(out)
-        for folder, name in runs:
-            try:
-                trajectory = load_trajectory(folder)
-            except (JournalError, PictureError) as error:
-                self.log(f"left out: {name}: {error}")
-                continue
-            if not guard.finds_trajectory(name, trajectory):
-                tree.add_trajectory(name.rpartition("/")[2], trajectory)
-        return tree
 
     def _check(self, gone: Sequence[str]) -> None:
         """Log the rows with missing images, and raise an error unless they may be left out."""

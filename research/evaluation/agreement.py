@@ -1,9 +1,7 @@
 """Measures scorers against people's verdicts on the images of their runs: one figure, the AUC.
 
 Images of one run are alike, so the bootstrap resamples runs and not images (steps, if there are fewer than
-`FEW_RUNS` runs). One unit fewer than available is drawn and the interval is widened by Student's t, as in
-`training/statistics.py`. The interval of a figure that no resample changes is Wilson's for the
-rarer verdict. The coverage of the intervals is measured by experiment `scorers` of 0.3.0.
+`FEW_RUNS` runs). The coverage of the intervals is measured by experiment `scorers` of 0.3.0.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from pydantic import BaseModel
 
 from ...backend.core.errors import JournalError, PictureError, SettingsError
@@ -26,14 +23,10 @@ from ...backend.story.loop.replay import load_trajectory
 from ...training.content_cache import ContentCache
 from ...training.from_runs.run_folders import find_runs
 from ...training.from_runs.scoring import CachedScores, in_threads
-from ...training.statistics import Z, share
+from ...training.statistics import auc_of
 
 CRITIC = "critic of the runs"
 FEW_RUNS = 10
-RESAMPLES = 2000
-LEAST_RESAMPLES = 100
-"""Resamples with both verdicts that an interval needs."""
-LEAST_UNITS = 3
 Log = Callable[[str], None]
 
 
@@ -210,49 +203,13 @@ def _agreement(name: str, images: Sequence[AnnotatedImage], found: Scored) -> Ag
         (image, score.overall) for image, score in zip(images, found.scores, strict=True) if score is not None
     ]
     row = Agreement(scorer=name, images=len(kept), unscored=len(images) - len(kept), failure=found.failure)
-    accepted = np.array([image.accepted for image, _ in kept], dtype=bool)
-    if not 0 < accepted.sum() < len(kept):
-        return row
     by_run = len({image.run for image, _ in kept}) >= FEW_RUNS
-    names = [image.run if by_run else (image.run, image.step) for image, _ in kept]
-    numbers = {one: number for number, one in enumerate(dict.fromkeys(names))}
-    units = np.eye(len(numbers))[[numbers[one] for one in names]]
-    return row.model_copy(
-        update={
-            **_auc(accepted, np.array([score for _, score in kept]), units),
-            "units": f"{len(numbers)} {'runs' if by_run else 'steps'}",
-        }
-    )
-
-
-def _auc(accepted: np.ndarray, scores: np.ndarray, units: np.ndarray) -> dict[str, float]:
-    """Return the AUC and its interval.
-
-    Args:
-        accepted: Verdicts of people, `(images,)`.
-        scores: The scores, `(images,)`.
-        units: 1 where an image is in a unit, else 0, `(images, units)`.
-    """
-    from scipy.stats import t
-
-    count = units.shape[1]
-    # Pairs of an accepted image of one unit and a rejected image of another, and how many are won.
-    won = (np.sign(scores[accepted][:, None] - scores[~accepted]) + 1) / 2
-    won = units[accepted].T @ won @ units[~accepted]
-    pairs = np.outer(units[accepted].sum(0), units[~accepted].sum(0))
-    drawn = np.random.default_rng(0).multinomial(max(1, count - 1), np.full(count, 1 / count), size=RESAMPLES)
-    resamples = np.einsum("ru,uv,rv->r", drawn, pairs, drawn, optimize=True)
-    found = np.einsum("ru,uv,rv->r", drawn, won, drawn, optimize=True)[resamples > 0]
-    value = float(won.sum() / pairs.sum())
-    if count < LEAST_UNITS or len(found) < LEAST_RESAMPLES:
-        return {"auc": value}
-    wider = float(t.ppf(0.975, count - 1)) / Z
-    ends = np.percentile(found / resamples[resamples > 0], (2.5, 97.5))
-    low, high = (value + wider * (float(end) - value) for end in ends)
-    if high - low < 1e-9:
-        spare = 1 - share([True] * int(min(accepted.sum(), (~accepted).sum()))).low
-        low, high = value - spare, value + spare
-    return {"auc": value, "low": max(low, 0.0), "high": min(high, 1.0)}
+    units = [image.run if by_run else (image.run, image.step) for image, _ in kept]
+    auc = auc_of([image.accepted for image, _ in kept], [score for _, score in kept], units)
+    if auc is None:
+        return row
+    named = f"{auc.units} {'runs' if by_run else 'steps'}"
+    return row.model_copy(update={**auc.model_dump(), "units": named})
 
 
 def as_lines(report: AgreementReport) -> list[str]:

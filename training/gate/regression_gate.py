@@ -28,52 +28,17 @@ from ...backend.core.files.bounded_reader import read_json
 from ...backend.core.prompts.agent_card import KindReliability, MeasuredStrictness
 from ...backend.core.prompts.trained_with import critic_card
 from ...backend.models.chat import open_chat
-from ...backend.models.chat.local.adapters import attach, check_usable
-from ...backend.models.checkpoints.checkpoint import checkpoint_digest, load_whole
+from ...backend.models.checkpoints.checkpoint import checkpoint_digest
 from ...backend.story.agents.critic import Critic
-from ..reward.terms import read_answer
-from ..rows.sft import RowSet, as_prompt_completion, truth_of
-from ..statistics import Difference, Share, agresti_min_interval, newcombe_interval, share, sign_test
+from ..rows.sft import RowSet
+from ..statistics import Difference, agresti_min_interval, newcombe_interval, sign_test
 from ..trainer.model_card import read_facts, write_card
-from ..trainer.model_loading import load_processor, silence_libraries
 from ..trainer.progress import TimeLeft
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen
-from .held_out import greedy_answers
+from .measures import MEASURES, Measured, answers_of, measured
 from .reliability import as_lines as as_table
 from .reliability import made_items, measure_reliability
-
-MEASURES = {
-    "accuracy": "accuracy",
-    "true_recall": "right images accepted",
-    "false_recall": "wrong images rejected",
-    "says_true": "images accepted",
-    "read": "answers with a verdict",
-}
-
-
-class Measured(BaseModel):
-    """Measures of a critic on held-out rows.
-
-    Attributes:
-        accuracy: Share of right verdicts.
-        true_recall: Share of right images that it accepts.
-        false_recall: Share of wrong images that it rejects.
-        read: Share of answers with a readable verdict.
-        says_true: Share of accepted images.
-        right_refused: Share of right images that it rejects.
-        hits: Whether each verdict was right.
-        truths: Whether each image is right.
-    """
-
-    accuracy: Share
-    true_recall: Share
-    false_recall: Share
-    read: Share
-    says_true: Share
-    right_refused: Share
-    hits: list[bool]
-    truths: list[bool]
 
 
 class Gate(BaseModel):
@@ -105,27 +70,6 @@ class Gate(BaseModel):
     def passed(self) -> bool:
         """Whether the new critic may replace the old one."""
         return not self.faults
-
-
-def measured(answers: Sequence[str], truths: Sequence[bool]) -> Measured:
-    """Return the measures of these answers; an answer without a readable verdict is wrong."""
-    verdicts = [read_answer(answer) for answer in answers]
-    return measured_verdicts([verdict.success if verdict else None for verdict in verdicts], truths)
-
-
-def measured_verdicts(said: Sequence[bool | None], truths: Sequence[bool]) -> Measured:
-    """Return the measures of these verdicts; a missing one is wrong."""
-    hits = [one == truth for one, truth in zip(said, truths, strict=True)]
-    return Measured(
-        accuracy=share(hits),
-        true_recall=share([hit for hit, truth in zip(hits, truths, strict=True) if truth]),
-        false_recall=share([hit for hit, truth in zip(hits, truths, strict=True) if not truth]),
-        read=share([one is not None for one in said]),
-        says_true=share([one is True for one in said]),
-        right_refused=share([one is False for one, truth in zip(said, truths, strict=True) if truth]),
-        hits=hits,
-        truths=list(truths),
-    )
 
 
 def compare(before: Measured, after: Measured, settings: GateSettings, key: str = "") -> Gate:
@@ -177,7 +121,7 @@ def as_lines(gate: Gate, what: str) -> list[str]:
     for name, title in MEASURES.items():
         change = gate.changes.get(name)
         shown = "" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
-        lines.append(f"| {title} | {getattr(gate.before, name)} | {getattr(gate.after, name)} | {shown} |")
+        lines.append(f"| {title} | {gate.before.shown(name)} | {gate.after.shown(name)} | {shown} |")
     lines.append("")
     lines.append(
         f"only the new critic is right on {gate.fixed} rows, only the old one on {gate.broken} (p = "
@@ -254,7 +198,6 @@ class RegressionGate:
             self.log(line)
 
     def _compared(self, before: Path, after: Path, asked: RowSet, path: Path, what: str) -> Gate:
-        truths = [bool(truth_of(row)) for row in asked.rows]
         digests = [checkpoint_digest(before), checkpoint_digest(after)]
         # The items are not part of the comparison, so one from before them stays valid.
         settings = self.settings.model_dump_json(exclude={"gate_items"})
@@ -262,26 +205,35 @@ class RegressionGate:
         gate = _stored(path, key)
         if gate is not None:
             return gate
-        self.log(f"running both critics on {len(truths)} {what}")
-        first, second = (TimeLeft(f"answers of the {which} critic", self.log) for which in ("old", "new"))
-        old = measured(answers_of(before, None, asked, self.settings, self.device, first), truths)
-        base, adapter = _base_and_adapter(before, after)
-        new = measured(answers_of(base, adapter, asked, self.settings, self.device, second), truths)
+        self.log(f"running both critics on {len(asked.rows)} {what}")
+        old, new = (
+            self._measured(checkpoint, asked, f"answers of the {which} critic")
+            for which, checkpoint in (("old", (before, None)), ("new", _base_and_adapter(before, after)))
+        )
         gate = compare(old, new, self.settings, key)
         _store(path, gate)
         return gate
 
-    def _reliability(self, before: Path, after: Path) -> dict[str, KindReliability]:
-        """Ask the new critic about made items of checklists."""
-        base, adapter = _base_and_adapter(before, after)
-        count = self.settings.gate_items
-        self.log(f"asking the new critic about {count} made items of each kind")
+    def _measured(self, checkpoint: tuple[Path, Path | None], asked: RowSet, what: str) -> Measured:
+        critic, progress = self._critic(*checkpoint), TimeLeft(what, self.log)
+        return measured(answers_of(critic, asked, self.settings.gate_batch, progress), asked)
+
+    def _critic(self, base: Path, adapter: Path | None) -> Critic:
+        """Open a critic as in use, with the gate's token limit."""
         device = None if self.device == "auto" else self.device
         chat = open_chat(
             f"transformers:{base}", adapter=str(adapter) if adapter else None, device=device, share=False
         )
+        settings = Critic.defaults.model_copy(update={"max_tokens": self.settings.gate_tokens})
+        return Critic(chat, settings=settings)
+
+    def _reliability(self, before: Path, after: Path) -> dict[str, KindReliability]:
+        """Ask the new critic about made items of checklists."""
+        count = self.settings.gate_items
+        self.log(f"asking the new critic about {count} made items of each kind")
         asked = made_items(count, self.settings.gate_seed)
-        return measure_reliability(Critic(chat).check, asked, log=self.log)
+        check = self._critic(*_base_and_adapter(before, after)).check
+        return measure_reliability(check, asked, log=self.log)
 
 
 def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
@@ -364,33 +316,3 @@ def _stored(path: Path, key: str) -> Gate | None:
     except (TrainingError, ValidationError):
         return None
     return gate if gate.key == key else None
-
-
-def answers_of(
-    checkpoint: Path,
-    adapter: Path | None,
-    rows: RowSet,
-    settings: GateSettings,
-    device: str,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[str]:
-    """Return a critic's greedy answers to rows; `adapter` is an optional LoRA adapter of the checkpoint."""
-    import torch
-
-    if adapter is not None:
-        check_usable(adapter)
-    on_gpu = device != "cpu" and torch.cuda.is_available()
-    with silence_libraries():
-        processor = load_processor(checkpoint)
-        model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
-        if adapter is not None:
-            model = attach(model, adapter)
-        model = model.to("cuda" if on_gpu else "cpu")
-        asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
-        tokens, batch = settings.gate_tokens, settings.gate_batch
-        answers: list[str] = []
-        for start in range(0, len(asked), batch):
-            if progress is not None:
-                progress(start, len(asked))
-            answers += greedy_answers(model, processor, asked[start : start + batch], tokens, batch)[0]
-        return answers

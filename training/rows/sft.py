@@ -24,6 +24,7 @@ from ...backend.core.answers.reading import read_plan, read_verdict
 from ...backend.core.errors import AnswerError, SettingsError
 from ...backend.core.files.atomic import write_text
 from ...backend.core.pictures import Picture
+from ...backend.core.seams.chat_model import Message
 from ...backend.output.sft_rows import MARK, SftMessage, SftRow
 from .values import SFT, RowProblem, other_kind, parsed_rows, show_problems, usable_rows
 
@@ -200,13 +201,27 @@ def asked_in_both(one: RowSet, other: RowSet) -> list[int]:
     return [number for number, asked in enumerate(one.questions(both)) if asked in there]
 
 
+def _pieces(text: str) -> list[str]:
+    """Return the text in pieces; each mark of an image is a piece."""
+    return [piece for piece in re.split(f"({re.escape(MARK)})", text) if piece]
+
+
 def _parts(text: str) -> list[dict[str, str | None]]:
-    pieces = re.split(f"({re.escape(MARK)})", text)
     return [
         {"type": "image", "text": None} if piece == MARK else {"type": "text", "text": piece}
-        for piece in pieces
-        if piece
+        for piece in _pieces(text)
     ]
+
+
+def as_messages(row: SftRow, folder: Path) -> list[Message]:
+    """Return the question of a row as an agent is asked, with its images opened."""
+    pictures = (Picture.open(folder / name) for name in row.images)
+
+    def part(piece: str) -> str | Picture:
+        return next(pictures) if piece == MARK else piece
+
+    turns = row.messages[:-1]
+    return [Message(role=turn.role, content=tuple(map(part, _pieces(turn.content)))) for turn in turns]
 
 
 def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:

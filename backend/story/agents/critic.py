@@ -210,9 +210,7 @@ class Critic(Agent, CriticLike):
         if _is_plan_alone(first):
             return Verdict(success=None, reasoning=PLANNER)
         try:
-            form = FORM_VERDICT_FIRST if self.prompt_set.verdict_first else FORM
-            form = form.asked_with(self.prompt_set.critic)
-            verdict, reply = self.read_reply(first, question, self.settings, form, on_token)
+            verdict, reply = self.read_reply(first, question, self.settings, self._form, on_token)
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic's reply could not be parsed. {problem}")
         return Verdict(
@@ -222,6 +220,18 @@ class Critic(Agent, CriticLike):
             probability=self._calibrated(reply.probability),
             forced=reply is not first and self._constrains_second and not NAMES_VERDICT.search(first.text),
         )
+
+    def first_verdict(self, reply: Reply, question: Message) -> bool | None:
+        """Return the verdict in a reply to a question, without asking again. `None`: it has none."""
+        try:
+            return self._form.answer(reply.whole, question).success
+        except AnswerError:
+            return None
+
+    @property
+    def _form(self) -> AnswerForm[Verdict]:
+        form = FORM_VERDICT_FIRST if self.prompt_set.verdict_first else FORM
+        return form.asked_with(self.prompt_set.critic)
 
     @property
     def _card(self) -> AgentCard:

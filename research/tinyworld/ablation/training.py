@@ -32,8 +32,8 @@ from ....training.stages.grpo import train as train_by_reward
 from ....training.stages.grpo_settings import GrpoTraining, TrainingData
 from ....training.stages.sft import SftData, SftTraining, train
 from ..data.critic_rows import PROMPT_SET, RL_FILE, make_rl
-from ..data.planner_rows import in_buckets
-from ..data.planner_rows import make as make_requests
+from ..data.planner_rl import in_buckets
+from ..data.planner_rl import make as make_requests
 from ..data.trajectories import make_filtered, make_unfiltered
 from ..stories import BatchedAgent
 

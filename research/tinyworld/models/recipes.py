@@ -29,7 +29,7 @@ from ....tinyworld.scene import CELLS, IDENTITIES, name_of
 from ....training.rows.sft import RowSet, SftRow, read_rows, write_rows
 from ....training.stages.sft import SftData, SftTraining, train
 from ..data.critic_rows import PROMPT_SET, make_mistakes, make_real, make_rendered
-from ..data.planner_rows import in_buckets, make
+from ..data.planner_rl import in_buckets, make
 
 if TYPE_CHECKING:
     import torch

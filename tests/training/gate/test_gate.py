@@ -20,20 +20,21 @@ pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.agent_card import read_card
+from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.cli.train.own_critic import reinforcement_of
 from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.gate.gate_rows import GateSettings, askable, chosen, examination, needed
+from interleave_thinker.training.gate.measures import Answer, answers_of, measured, measured_verdicts
 from interleave_thinker.training.gate.regression_gate import (
     GATE_FILE,
     Gate,
     GateRefused,
     RegressionGate,
-    answers_of,
     compare,
     enforce,
     learned_line,
-    measured,
 )
 from interleave_thinker.training.gate.reliability import reliability_of
 from interleave_thinker.training.rows.lengths import TokenLimit
@@ -86,8 +87,8 @@ def by_verdict(rows: list[SftRow]) -> tuple[list[SftRow], list[SftRow]]:
 # The rule
 
 
-def answers(said: list[bool | None]) -> list[str]:
-    return ["no idea" if one is None else ACCEPTED if one else REFUSED for one in said]
+def answers(said: list[bool | None]) -> list[Answer]:
+    return [Answer(one) for one in said]
 
 
 TRUTHS = [True] * 40 + [False] * 40
@@ -99,7 +100,8 @@ def but(said: bool | None, *places: int) -> list[bool | None]:
 
 
 def compared(old: list[bool | None], new: list[bool | None], **settings: float) -> Gate:
-    return compare(measured(answers(old), TRUTHS), measured(answers(new), TRUTHS), GateSettings(**settings))
+    before, after = (measured_verdicts(answers(said), TRUTHS) for said in (old, new))
+    return compare(before, after, GateSettings(**settings))
 
 
 def test_equal_critics_pass() -> None:
@@ -128,9 +130,9 @@ def test_the_gate_rejects_a_critic_that_does_not_distinguish_images(said: list[b
 
 
 def test_an_unreadable_answer_is_wrong_but_no_rejection_of_a_right_image() -> None:
-    mute = measured(answers(but(None, *range(20))), TRUTHS)
+    mute = measured_verdicts(answers(but(None, *range(20))), TRUTHS)
     assert mute.true_recall.rate == 0.5 and mute.right_refused.rate == 0.0 and mute.read.rate == 0.75
-    refusing = measured(answers(but(False, *range(20))), TRUTHS)
+    refusing = measured_verdicts(answers(but(False, *range(20))), TRUTHS)
     assert refusing.right_refused.rate == 0.5 and refusing.read.rate == 1.0
     # 20 of 40 right and 20 of 40 wrong images rejected are no distinction; 0 of 40 right ones are.
     half = [*range(20), *range(40, 60)]
@@ -153,7 +155,7 @@ def test_few_rows_show_little() -> None:
     assert (least, needed(GateSettings(allowed_recall_drop=0.05))) == (19, 38)
     for count, passed in ((least - 2, False), (least, True)):
         truths = [True] * count + [False] * count
-        same = measured(answers(list(truths)), truths)
+        same = measured_verdicts(answers(list(truths)), truths)
         assert compare(same, same, GateSettings()).passed is passed
 
 
@@ -214,11 +216,12 @@ def test_unusable_rows_are_rejected_or_left_out(taught: Path, tmp_path: Path) ->
 def test_the_answers_of_a_critic_report_their_progress(taught: Path, tmp_path: Path) -> None:
     rows_file(tmp_path, count=3)
     seen: list[tuple[int, int]] = []
-    settings = GateSettings(gate_batch=2, gate_tokens=80)
-    said = answers_of(
-        taught, None, RowSet(rows_of(3), tmp_path), settings, "cpu", lambda *one: seen.append(one)
-    )
-    assert measured(said, [True, False, True]).accuracy.rate == 1.0 and seen == [(0, 3), (2, 3)]
+    critic = Critic(open_chat(f"transformers:{taught}", device="cpu"))
+    rows = RowSet(rows_of(3), tmp_path)
+    said = answers_of(critic, rows, 2, lambda *one: seen.append(one))
+    found = measured(said, rows)
+    assert found.accuracy.rate == found.precision.rate == 1.0 and seen == [(0, 3), (2, 3)]
+    assert found.auc and found.auc.auc == 1.0
 
 
 # The comparison of two folders
@@ -229,7 +232,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """Answers of two critics (`said`, right ones if empty) instead of models; what was asked is recorded."""
     seen: dict[str, list[Any]] = {"rows": [], "items": [], "said": []}
 
-    def answer(checkpoint: Path, adapter: Path | None, rows: RowSet, *others: Any) -> list[str]:
+    def answer(critic: Any, rows: RowSet, *others: Any) -> list[Answer]:
         seen["rows"].append(rows.rows)
         return answers(seen["said"].pop(0) if seen["said"] else [truth_of(row) for row in rows.rows])
 
@@ -241,6 +244,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     monkeypatch.setattr(f"{module}.answers_of", answer)
     monkeypatch.setattr(f"{module}.checkpoint_digest", str)
     monkeypatch.setattr(RegressionGate, "_reliability", reliability)
+    monkeypatch.setattr(RegressionGate, "_critic", lambda *_: None)
     return seen
 
 

@@ -21,9 +21,6 @@ from interleave_thinker.backend.core.errors import InterleaveError, TrainingErro
 from interleave_thinker.backend.core.prompts.trained_with import TrainedWith
 from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.backend.models.checkpoints.checkpoint import load_whole
-from interleave_thinker.training.gate.gate_rows import GateSettings
-from interleave_thinker.training.gate.regression_gate import answers_of
-from interleave_thinker.training.rows.sft import RowSet
 from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
 from interleave_thinker.training.trainer.saving import Result, merge, save_trained
 
@@ -81,11 +78,9 @@ def test_all_readers_reject_an_incomplete_checkpoint(
     base, adapter = made
     folder = shutil.copytree(base, tmp_path / "base")
     change(folder)
-    rows = RowSet([], tmp_path)
     uses: list[Callable[[], Any]] = [
         lambda: open_chat(f"transformers:{folder}", device="cpu"),
         lambda: load_policy(folder, SFT),
-        lambda: answers_of(folder, None, rows, GateSettings(), "cpu"),
         lambda: merge(folder, adapter, tmp_path / "merged"),
     ]
     found: list[InterleaveError] = []

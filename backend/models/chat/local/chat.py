@@ -46,17 +46,19 @@ def controls_of(processor: Any, tested: bool) -> list[str]:
 
 
 def model_inputs(
-    processor: Any, prompt: str, shown: Sequence[Sequence[Picture]], model: Any
+    processor: Any, asked: Sequence[tuple[str, Sequence[Picture]]], model: Any
 ) -> dict[str, Any]:
-    """Return the tensors of a rendered prompt with each of several sets of images, on the model's device."""
+    """Return the tensors of rendered prompts with their images, on the model's device."""
     device = next(model.parameters()).device
     bos = getattr(processor.tokenizer, "bos_token", None)
     # A template that writes the first token itself would duplicate it.
-    text = prompt.removeprefix(bos) if bos and _adds(processor.tokenizer, bos) else prompt
+    own = bos if bos and _adds(processor.tokenizer, bos) else ""
+    texts = [prompt.removeprefix(own) for prompt, _ in asked]
     # Nested as in the library itself: the images of each conversation. Some processors take a plain list for
     # several conversations with one image each.
-    images = [[picture.image for picture in pictures] for pictures in shown] if shown[0] else None
-    inputs = processor(text=[text] * len(shown), images=images, return_tensors="pt")
+    images = [[picture.image for picture in pictures] for _, pictures in asked]
+    padded: dict[str, Any] = {"padding": True, "padding_side": "left"} if len(asked) > 1 else {}
+    inputs = processor(text=texts, images=images if any(images) else None, return_tensors="pt", **padded)
     return {
         name: tensor.to(device, model.dtype) if tensor.is_floating_point() else tensor.to(device)
         for name, tensor in inputs.items()
@@ -153,9 +155,8 @@ class TransformersChat(ChatModel):
         settings: ReplySettings,
         on_token: OnToken | None = None,
     ) -> list[Reply]:
-        """Return a reply to each message.
+        """Return a reply to each message, decoded as a batch if `answers_together`.
 
-        They are decoded as a batch if they differ only in images of the same shapes, else one after another.
         `on_token` gets empty texts, since it could not assign a text to a reply.
 
         Raises:
@@ -169,8 +170,7 @@ class TransformersChat(ChatModel):
 
         with self._ready() as model:
             asked = [self._prompt([message], settings) for message in messages]
-            alike = {(prompt, tuple(picture.size for picture in pictures)) for prompt, pictures in asked}
-            if len(alike) == 1 and self.answers_together:
+            if self.answers_together:
                 return self._decoded(model, asked, settings, hear)
             return [self._decoded(model, [one], settings, hear)[0] for one in asked]
 
@@ -181,16 +181,15 @@ class TransformersChat(ChatModel):
         settings: ReplySettings,
         on_token: OnToken | None,
     ) -> list[Reply]:
-        """Return the replies to questions that differ only in images of the same shapes."""
-        prompt, shown = asked[0][0], [pictures for _, pictures in asked]
-        inputs = model_inputs(self.base.processor, prompt, shown, model)
+        """Return the replies to questions, as one batch."""
+        inputs = model_inputs(self.base.processor, asked, model)
         length = inputs["input_ids"].shape[1]
         room = self._room(length, settings)
-        samplers = [self._sampler(prompt, settings, room, on_token) for _ in asked]
+        samplers = [self._sampler(prompt, settings, room, on_token) for prompt, _ in asked]
         engine = self.base.settings.engine
         static = engine.static_cache and inputs["input_ids"].is_cuda
         if self.base.is_tested and length <= engine.prefix_tokens and not static and len(samplers) == 1:
-            inputs = with_prefix(model, self.adapter, inputs, [picture.digest for picture in shown[0]])
+            inputs = with_prefix(model, self.adapter, inputs, [picture.digest for picture in asked[0][1]])
         return decode(model, inputs, samplers, room, self._ends, static)
 
     @contextmanager

@@ -183,13 +183,16 @@ def test_batched_answers_equal_single_ones(checkpoint: Path) -> None:
         assert counts.lm_forwards == longest
 
 
-def test_images_of_different_shapes_are_judged_one_by_one(checkpoint: Path) -> None:
+def test_images_of_different_shapes_are_judged_in_one_batch(checkpoint: Path) -> None:
     chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False)
     large = question(255)[0].model_copy(
         update={"content": (Picture.white((32, 64)), *question(255)[0].content[1:])}
     )
     messages = [question(255)[0], large]
-    assert chat.reply_together(messages, PLAIN) == [chat.reply([message], PLAIN) for message in messages]
+    alone = [chat.reply([message], PLAIN) for message in messages]
+    with counting() as counts:
+        assert chat.reply_together(messages, PLAIN) == alone
+    assert counts.lm_forwards == max(reply.tokens for reply in alone)
 
 
 def test_a_critic_judges_candidates_in_the_same_passes(checkpoint: Path) -> None:

@@ -20,7 +20,8 @@ from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.tinyworld.vocabulary import check_request
 from interleave_thinker.training.gate.gate_rows import GateSettings
-from interleave_thinker.training.gate.regression_gate import compare, measured, publish
+from interleave_thinker.training.gate.measures import Answer, measured_verdicts
+from interleave_thinker.training.gate.regression_gate import compare, publish
 from interleave_thinker.training.trainer.model_card import (
     CardFacts,
     Origin,
@@ -84,7 +85,7 @@ def test_only_the_card_of_a_tiny_agent_has_a_tiny_request_and_no_gguf(tmp_path: 
 
 
 def test_the_gate_and_what_it_measured_are_in_the_card(tuned: Path, tmp_path: Path) -> None:
-    old = measured(['<answer>{"previous_step_success": true}</answer>'] * 4, [True, True, False, False])
+    old = measured_verdicts([Answer(True)] * 4, [True, True, False, False])
     gate = compare(old, old, GateSettings())
     kinds = {"color": KindReliability(items=40, true=20, yes_of_true=1.0, no_of_false=0.9, low=0.8)}
     gate = gate.model_copy(update={"reliability": kinds})
