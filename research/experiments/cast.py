@@ -17,7 +17,7 @@ things of a story are its cast. All arms have the same stories and seeds, so dif
 - everyone: as facts, but every step lists the whole cast.
 - wrong: as facts, but every tenth trait or fact has another color or place.
 - careless: as traits, but seven of ten traits have another color: the share of a 1.5B planner's members with
-  a trait that is not true in all images was 19 of 27 (docs/how-to/runs/cast.md).
+  a trait that is not true in all images was 19 of 27 (docs/how-to/comfyui/same-character.md).
 
 The tiny generator accepts no reference images, so only words are measured.
 
