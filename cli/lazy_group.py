@@ -31,8 +31,8 @@ COMMANDS = {
     ),
     "clips": (".commands.export:clips", "Make the videos between the images of a story."),
     "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
-    "evaluate": (".evaluate:app", "Measure a critic's checklist and its calibration."),
-    "data": (".commands.data:app", "Make training data from runs and feedback."),
+    "evaluate": (".evaluate:app", "Measure a critic: verdicts on labelled rows, checklist, calibration."),
+    "data": (".commands.data:app", "Make training data from runs, feedback and labelled pairs."),
     "train": (".train.command:app", "Train planner and critic: SFT, GRPO, your own critic."),
     "serve": (".commands.serve:app", "Serve image models over HTTP."),
     "prompts": (".commands.agents:prompts", "Store a prompt set with a checkpoint."),
@@ -47,7 +47,7 @@ The other commands are plug-ins: entry points named COMMAND, or GROUP.COMMAND fo
 """
 
 
-SUMMARIES = {"benchmark": "Run and score WISE, UEval, RISEBench, SpecV, CoMM or ViStoryBench."}
+SUMMARIES = {"benchmark": "Run and score WISE, UEval, RISEBench, SpecV or CoMM."}
 """Lines in `--help` of the commands that research/ adds; those of other plug-ins are not read for it."""
 EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "scipy", "tensorboard")
 """Modules of the optional `training` libraries. If another module is missing, that is a bug."""

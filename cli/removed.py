@@ -7,7 +7,7 @@ import re
 from ..backend.core.errors import SettingsError
 
 LAST_RELEASE = "0.3.0"
-BENCHMARKS = ("tinyworld", "ueval", "comm", "wise", "rise", "specv", "vistory")
+BENCHMARKS = ("tinyworld", "ueval", "comm", "wise", "rise", "specv")
 REMOVED: dict[str, tuple[str, ...]] = {
     "": ("parity", "feedback", "put-back"),
     "doctor": ("--agent",),
@@ -28,7 +28,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         ("data trajectories", *(f"benchmark {name}" for name in BENCHMARKS)),
         ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate", "--ray", "--workers"),
     ),
-    "benchmark": ("judge-bridge",),
+    "benchmark": ("judge-bridge", "vistory"),
     "benchmark collect": ("--link",),
     "benchmark score": (
         *("--repeats", "--order-swap", "--silence"),
@@ -37,7 +37,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "benchmark compare": ("--page",),
     "run": ("--critic-notes", "--draw-ahead", "--requests", "--parallel"),
     "export": ("--narration",),
-    "evaluate": ("own-critic", "tinyworld"),
+    "evaluate": ("own-critic", "scorer", "tinyworld"),
     "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),
     "train tinyworld-critic": ("--draw-processes",),
     "data": ("pairs", "critic-pairs", "planner-pairs", "inspect"),
@@ -50,12 +50,11 @@ REMOVED: dict[str, tuple[str, ...]] = {
         *("--outside", "--outside-limit", "--tokenizer", "--max-length", "--think", "--ray", "--workers"),
         *("--teacher", "--parallel"),
     ),
-    "data sequences": ("--parallel", "--ray", "--workers"),
+    "data sequences": ("--parallel", "--ray", "--workers", "--published-quirks"),
     "data pack": ("--as", "--prefix", "--guard-report", "--source"),
     "data guard add": ("--name",),
     "data tinyworld-planner-rl": ("--wording",),
     "evaluate critic": ("--critic-notes", "--items"),
-    "evaluate scorer": ("--list", "--seed"),
     "train": ("critic-dpo", "planner-dpo", "tinyworld-base", "doctor"),
     "train critic-sft": ("--samples", "--sample-tokens"),
     "train planner-sft": ("--samples", "--sample-tokens"),

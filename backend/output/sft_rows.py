@@ -102,7 +102,8 @@ def _message(turn: Any) -> Any:
 class SftRow(BaseModel):
     """A training conversation that ends with the target answer. It has one `<image>` mark per image.
 
-    `not_learned` are character ranges [start, end) of the answer that are excluded from the loss.
+    `not_learned` are character ranges [start, end) of the answer that are excluded from the loss; `kind` is
+    the kind of edit, by which a critic is measured.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -110,6 +111,7 @@ class SftRow(BaseModel):
     messages: Annotated[list[SftMessage], FailFast()] = Field(min_length=2, max_length=MAX_MESSAGES)
     images: Annotated[list[ImagePath], FailFast()] = Field(default_factory=list, max_length=64)
     not_learned: Annotated[list[tuple[int, int]], FailFast()] = Field(default_factory=list, max_length=64)
+    kind: str = Field(default="", max_length=200)
     _place: str = PrivateAttr("")
 
     def __eq__(self, other: object) -> bool:
@@ -118,11 +120,15 @@ class SftRow(BaseModel):
 
     def written(self) -> dict[str, Any]:
         """Return the row as it is written to a data file."""
-        return self.model_dump(mode="json", exclude=None if self.not_learned else {"not_learned"})
+        return self.model_dump(mode="json", exclude=self._unset)
 
     def line(self) -> str:
         """Return the row as one line of JSON, which identifies it."""
-        return self.model_dump_json(exclude=None if self.not_learned else {"not_learned"})
+        return self.model_dump_json(exclude=self._unset)
+
+    @property
+    def _unset(self) -> set[str]:
+        return {name for name in ("not_learned", "kind") if not getattr(self, name)}
 
     @property
     def place(self) -> str:

@@ -1,33 +1,75 @@
-"""`data`: makes training data from runs and feedback. Plug-ins add the stages of the published data."""
+"""`data`: makes training data from runs, feedback and labelled pairs. Plug-ins add the published stages."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...backend.core.errors import SettingsError, first_fault
 from ...backend.core.shown_text import shown_text
 from ...training.from_runs.settings import RunsData
+from ...training.rows.labels import LabelSettings
 from ..settings import with_settings
-from ..shared_options import Runs, Score, SkipBadRuns, checkpoint_of, oracle_of
+from ..shared_options import Download, Images, Runs, Score, SkipBad, SkipBadRuns, checkpoint_of, oracle_of
 
-HELP = "Make training data from runs and feedback."
+if TYPE_CHECKING:
+    from ...backend.core.prompts.prompt_set import PromptSet
+
+HELP = "Make training data from runs, feedback and labelled pairs."
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=HELP)
 Out = Annotated[
     Path, typer.Option(help="Output folder for critic_sft.json, critic_rl.jsonl, images, report.")
+]
+Critic = Annotated[
+    str | None,
+    typer.Option("--model", "--init", help="Checkpoint of the critic to train, for its prompt set."),
 ]
 
 
 @app.callback()
 def data() -> None:
-    """Make training data from runs and feedback."""
+    """Make training data from runs, feedback and labelled pairs."""
 
 
 def say(line: str) -> None:
     """Print a line of progress."""
     typer.echo(shown_text(line))
+
+
+def _prompt_set(model: str | None, download: bool) -> PromptSet:
+    from ...backend.core.prompts.prompt_set import default_prompt_set, prompt_set_of
+
+    found = prompt_set_of(checkpoint_of(model, download)) if model else None
+    return found or default_prompt_set()
+
+
+@app.command("import")
+@with_settings
+def import_labels(
+    *,
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV or JSON file with a labelled pair in each row, or the folder of EditJudge-Bench.",
+            exists=True,
+        ),
+    ],
+    out: Out,
+    model: Critic = None,
+    download: Download = False,
+    images: Images = None,
+    skip_bad: SkipBad = False,
+    settings: LabelSettings,
+) -> None:
+    """Make rows for critic-sft and critic-grpo from labelled pairs, and held-out rows that share no image."""
+    from ...training.rows.labels import as_lines, import_labels
+
+    report = import_labels(labels, out, _prompt_set(model, download), settings, images, skip_bad, say)
+    for line in as_lines(report):
+        say(line)
+    typer.echo(f"\ndata: {out}")
 
 
 @app.command("from-runs")
@@ -36,26 +78,19 @@ def from_runs(
     *,
     runs: Runs,
     out: Out,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "--init", help="Checkpoint of the critic to train, for its prompt set."),
-    ] = None,
-    download: Annotated[
-        bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
-    ] = False,
+    model: Critic = None,
+    download: Download = False,
     scorer: Score = None,
     skip_bad: SkipBadRuns = False,
     settings: RunsData,
 ) -> None:
     """Make rows for critic-sft and critic-grpo from runs and feedback (accept, reject, better prompt)."""
-    from ...backend.core.prompts.prompt_set import default_prompt_set, prompt_set_of
     from ...backend.models.scorers import open_scorer
     from ...training.from_runs.convert import RunConverter
 
-    found = prompt_set_of(checkpoint_of(model, download)) if model else None
     converter = RunConverter(
         settings,
-        found or default_prompt_set(),
+        _prompt_set(model, download),
         open_scorer(scorer) if scorer else None,
         oracle_of(settings.reasoning),
         skip_bad,

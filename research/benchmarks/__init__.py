@@ -13,7 +13,6 @@ REGISTRY = {
     "rise": ".rise",
     "specv": ".specv",
     "comm": ".comm",
-    "vistory": ".vistory",
 }
 BENCHMARKS = Registry("benchmark", REGISTRY, __name__, registry.BENCHMARKS, "BENCHMARK")
 

@@ -20,64 +20,12 @@ from typing import Any
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.pictures import Picture
-from ...backend.core.types import Plan, Request, Step, StepImage, Trajectory
-from ...backend.core.types.cast import MAX_CAST, MAX_NAME, NOT_IN_A_NAME, CastMember
+from ...backend.core.types import Trajectory
 
 MIN_A_PART = 8
 MAX_PARTS = 8
 LOG = "evaluator.log"
 """Output of an evaluator, in its working folder."""
-
-
-@dataclass(frozen=True)
-class ItemCast:
-    """Gives the plan of an item its cast (`CastOfPlan`).
-
-    The loop shows the image model the references of those who are in a step, and no others.
-
-    Attributes:
-        members: Names with the reference image, the most important first.
-        present: For every step the names of those who are in it. They need not be members.
-    """
-
-    members: tuple[tuple[str, Path], ...]
-    present: tuple[tuple[str, ...], ...]
-
-    def __call__(self, request: Request, plan: Plan) -> Plan:
-        """Return the plan with its cast.
-
-        If the plan has another number of steps than the item, the names in its prompts decide who is in them.
-        The first step has no image to edit: a reference shows a character, not the scene.
-        """
-        shown = _shown_names([name for name, _ in self.members])
-        cast = tuple(
-            CastMember(name=shown[name], images=(StepImage(name=path.name, picture=Picture.open(path)),))
-            for name, path in self.members
-            if name in shown
-        )
-        steps = plan.steps
-        if len(steps) == len(self.present):
-            steps = tuple(_step(step, names, shown) for step, names in zip(steps, self.present, strict=True))
-        first = steps[0].settings.model_copy(update={"source": "text"})
-        steps = (steps[0].model_copy(update={"settings": first}), *steps[1:])
-        return plan.model_copy(update={"cast": cast, "steps": steps})
-
-
-def _step(step: Step, names: Sequence[str], shown: dict[str, str]) -> Step:
-    """Return the step with its list, unless it names others than members: then the list would be wrong."""
-    if not all(name in shown for name in names):
-        return step
-    return step.model_copy(update={"cast": tuple(shown[name] for name in names)})
-
-
-def _shown_names(names: Sequence[str]) -> dict[str, str]:
-    """Return the names in the form of a cast, without those that are the same then, as many as fit."""
-    found: dict[str, str] = {}
-    for name in names:
-        shown = " ".join(NOT_IN_A_NAME.sub(" ", name).split())[:MAX_NAME].strip()
-        if shown and shown.casefold() not in {one.casefold() for one in found.values()}:
-            found[name] = shown
-    return dict(list(found.items())[:MAX_CAST])
 
 
 @dataclass(frozen=True)
@@ -89,8 +37,6 @@ class BenchmarkItem:
         images: Input images for the planner.
         category: Group for the figures.
         row: The data row, for the evaluator, or what else the benchmark needs to know about the item.
-        steps: Required number of plan steps; 0 leaves it to the planner.
-        cast: Its characters and who of them is in each step.
     """
 
     id: str
@@ -98,8 +44,6 @@ class BenchmarkItem:
     images: tuple[Path, ...] = ()
     category: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
-    steps: int = 0
-    cast: ItemCast | None = None
 
 
 @dataclass(frozen=True)
@@ -304,24 +248,17 @@ class Benchmark:
         terms: Evaluator, data source and terms.
         metrics: Names of the metrics; the first is the main one.
         yes_no: Metrics that are 0 or 1 for every item.
-        optional: Metrics that the evaluator can skip. One without any value gets no figure.
-        shows_images: Whether the images of an item show its cast, so that the generator must accept
-            references.
         needs_image: Whether an answer without an image counts as missing.
         files: Files that a checkout of the evaluator contains; empty if this package cannot run it.
         needs: Modules that the evaluator imports.
-        by_hand: Why the evaluator cannot be run by this package.
     """
 
     terms: BenchmarkTerms
     metrics: tuple[str, ...]
     yes_no: frozenset[str] = frozenset()
-    optional: frozenset[str] = frozenset()
-    shows_images = False
     needs_image = False
     files: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    by_hand = "has no official evaluator"
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         """Return all items, in the order of the data."""
@@ -347,4 +284,4 @@ class Benchmark:
 
     def plan(self, place: EvaluatorPaths, items: Sequence[BenchmarkItem]) -> EvaluatorPlan:
         """Return the jobs of the official evaluator that score these items."""
-        raise SettingsError(f"{self.terms.title} {self.by_hand}.", "Omit --official.")
+        raise SettingsError(f"{self.terms.title} has no official evaluator.", "Omit --official.")

@@ -29,7 +29,6 @@ KINDS = {
     "rise": "Run RISEBench: edits that need reasoning.",
     "specv": "Run SpecV, interleaved track: stories of texts and images.",
     "comm": "Run CoMM, tasks 3 and 4: illustrated manuals.",
-    "vistory": "Run ViStoryBench: the same characters in every shot of a story.",
 }
 PLUGINS = {
     name: "Run a benchmark of an installed plug-in." for name in plugin_names(BENCHMARKS) if name not in KINDS
@@ -99,7 +98,6 @@ def run(
     from ..evaluation.benchmark_run import (
         BenchmarkRun,
         BenchmarkSettings,
-        ShowingImages,
         commit,
         digest_of,
         take_folder,
@@ -123,8 +121,6 @@ def run(
         commit=commit(),
     )
     items = benchmark.items(setting.where())
-    if settings.one_image and any(item.steps for item in items):
-        raise SettingsError(f"{benchmark.terms.title} sets the number of steps itself.", "Remove one_image.")
     chosen = items[: setting.limit]
     constraints = PlanConstraints(step_count=1) if settings.one_image else PlanConstraints()
     named = TeacherOptions(planning, constraints, judging, (drawing,), local)
@@ -135,7 +131,7 @@ def run(
     limits = part.model_dump(include=part.model_fields_set)
     made = BenchmarkRun(
         out,
-        ShowingImages(named) if benchmark.shows_images else named,
+        named,
         setting.settings,
         TrajectoryOptions(go_on=True, **limits),
         parallel,

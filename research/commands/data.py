@@ -286,9 +286,6 @@ def sequences(
     *,
     runs: RunFolders,
     out: Annotated[Path, typer.Option(help="Output folder of the sequences, their images and a report.")],
-    published_quirks: Annotated[
-        bool, typer.Option("--published-quirks", help="Close <plan> with <plan>; no images of the request.")
-    ] = False,
     guard: GuardIndex = None,
 ) -> None:
     """Write accepted trajectories as interleaved sequences.
@@ -297,7 +294,7 @@ def sequences(
     """
     from ..data.sequences import make_sequences
 
-    counts = make_sequences(runs, out, published_quirks, guard, say)
+    counts = make_sequences(runs, out, guard, say)
     typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +37,6 @@ class SequencesReport(BaseModel):
 
     rows: dict[str, int]
     left_out: dict[str, int]
-    published_quirks: bool
     guard: Screened | None
 
 
@@ -55,28 +53,27 @@ class InterleavedSequence(NamedTuple):
         return {"messages": turns, "images": [folder.keep(one) for one in self.images]}
 
 
-def easy(trajectory: Trajectory, quirks: bool = False) -> InterleavedSequence:
+def easy(trajectory: Trajectory) -> InterleavedSequence:
     """Return the final story."""
-    return _sequence(trajectory, lambda result: [(result.image, "")], quirks)
+    return _sequence(trajectory, lambda result: [(result.image, "")])
 
 
-def hard(trajectory: Trajectory, quirks: bool = False) -> InterleavedSequence:
+def hard(trajectory: Trajectory) -> InterleavedSequence:
     """Return every attempt with the critic's feedback."""
-    return _sequence(trajectory, lambda result: [(one.image, _said(one)) for one in result.attempts], quirks)
+    return _sequence(trajectory, lambda result: [(one.image, _said(one)) for one in result.attempts])
 
 
 def _sequence(
     trajectory: Trajectory,
     shown: Callable[[StepResult], Sequence[tuple[Picture | None, str]]],
-    quirks: bool,
 ) -> InterleavedSequence:
     parts = [f"<gthink>\n{trajectory.plan.reasoning}\n</gthink>\n"]
-    given = () if quirks else trajectory.request.images
+    given = trajectory.request.images
     images = list(given)
     for result in trajectory.results:
         step = result.step
         if step.prompt:
-            parts.append(f"<plan>\n{step.prompt}\n{'<plan>' if quirks else '</plan>'}\n")
+            parts.append(f"<plan>\n{step.prompt}\n</plan>\n")
         for picture, said in shown(result):
             if picture is not None:
                 images.append(picture)
@@ -84,9 +81,8 @@ def _sequence(
         if step.auxiliary_text is not None:
             parts.append(f"<info>\n{step.auxiliary_text}\n</info>\n")
     text = trajectory.request.text
-    if not quirks:
-        marked = text.count(MARK) == len(given)
-        text = text.replace(MARK, IMAGE.strip()) if marked else IMAGE * len(given) + text
+    marked = text.count(MARK) == len(given)
+    text = text.replace(MARK, IMAGE.strip()) if marked else IMAGE * len(given) + text
     return InterleavedSequence(text, "".join(parts), tuple(images))
 
 
@@ -99,7 +95,7 @@ def _said(attempt: Attempt) -> str:
     return f"<critic>\n<think>\n{verdict.reasoning}\n</think>\n{word}\n</critic>\n"
 
 
-def unfit(trajectory: Trajectory, quirks: bool = False) -> str:
+def unfit(trajectory: Trajectory) -> str:
     """Return why a trajectory cannot be used for a sequence, or an empty text."""
     request = trajectory.request
     are_marks = request.text.count(MARK) == len(request.images)
@@ -108,14 +104,13 @@ def unfit(trajectory: Trajectory, quirks: bool = False) -> str:
         texts += [result.step.prompt or "", result.step.auxiliary_text or ""]
         verdicts = [one.verdict for one in result.attempts if one.verdict]
         texts += [text for one in verdicts for text in (one.reasoning, one.refined_prompt)]
-    has_tags = not quirks and any(tag in text for text in texts for tag in TAGS)
+    has_tags = any(tag in text for text in texts for tag in TAGS)
     return "its text is not allowed in a sequence" if has_tags else ""
 
 
 def make_sequences(
     runs: Sequence[Path],
     out: Path,
-    quirks: bool = False,
     guard: Path | None = None,
     log: Callable[[str], None] = print,
 ) -> dict[str, int]:
@@ -130,9 +125,9 @@ def make_sequences(
     files: dict[str, list[dict[str, Any]]] = {name: [] for name in (*FILES, *HELD_OUT_FILES)}
     left_out = Counter[str]()
     with open_guard(guard) as opened, data_folder(out, files) as folder:
-        for run in accepted_runs(runs, partial(unfit, quirks=quirks), opened, left_out):
+        for run in accepted_runs(runs, unfit, opened, left_out):
             try:
-                rows = [build(run.trajectory, quirks).row(folder) for build in (easy, hard)]
+                rows = [build(run.trajectory).row(folder) for build in (easy, hard)]
             except PictureError:
                 left_out["its folder cannot be read"] += 1
                 continue
@@ -148,8 +143,5 @@ def make_sequences(
         for name in counts:
             text = json.dumps(files[name], ensure_ascii=False, indent=1)
             (folder.path / name).write_text(text + "\n", encoding="utf-8")
-        report = SequencesReport(
-            rows=counts, left_out=dict(left_out), published_quirks=quirks, guard=opened.screened()
-        )
-        folder.report(report)
+        folder.report(SequencesReport(rows=counts, left_out=dict(left_out), guard=opened.screened()))
     return counts

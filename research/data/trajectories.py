@@ -56,7 +56,7 @@ from ...backend.story.agents.planner import Planner
 from ...backend.story.journal.journal import NAME as LOCK
 from ...backend.story.journal.journal import Journal
 from ...backend.story.journal.run_files import ATTEMPTS, PICTURES, RUN, VERDICTS
-from ...backend.story.loop.collaborators import CastOfPlan, Collaborators
+from ...backend.story.loop.collaborators import Collaborators
 from ...backend.story.loop.events import Event, Finished, PlanReady
 from ...backend.story.loop.loop import run
 from ...backend.story.loop.policy import hashed_seed
@@ -118,14 +118,10 @@ class Prompt:
     Attributes:
         row: The row.
         images: Its images.
-        steps: Number of steps that its plan must have; 0 for any.
-        cast: Gives the plan its cast.
     """
 
     row: PromptRow
     images: tuple[Path, ...] = ()
-    steps: int = 0
-    cast: CastOfPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -489,15 +485,12 @@ class _Worker:
                 raise PictureError(f"The image {str(path)!r} no longer exists.")
         request = Request(text=prompt.row.user_input, images=tuple(map(Picture.open, prompt.images)))
         teachers, settings = self._teachers, self._settings
-        # The prompt's own number of steps takes precedence.
-        own = {"step_count": prompt.steps} if prompt.steps else {}
         events = run(
             request,
             Collaborators(
-                ConstrainedPlanner(teachers.planner, teachers.constraints.model_copy(update=own)),
+                ConstrainedPlanner(teachers.planner, teachers.constraints),
                 generator,
                 teachers.critic,
-                cast=prompt.cast,
             ),
             settings.model_copy(update={"seed": hashed_seed(f"{settings.seed}/{prompt.row.id}")}),
             Journal(folder),

@@ -36,7 +36,6 @@ from ..data.trajectories import (
     OpenTeachers,
     Prompt,
     PromptRow,
-    Teachers,
     Trajectories,
     TrajectoriesReport,
     TrajectoryOptions,
@@ -265,30 +264,6 @@ def row_of(item: BenchmarkItem, published_input: bool = False) -> ItemRow:
 
 
 @dataclass(frozen=True)
-class ShowingImages:
-    """Opens models and checks that their generators accept several images."""
-
-    opens: OpenTeachers
-
-    def __call__(self) -> Teachers:
-        """Open the models.
-
-        Raises:
-            SettingsError: If a generator accepts only one image. Errors of `opens` pass through.
-        """
-        teachers = self.opens()
-        for name, generator in teachers.generators:
-            if not generator.max_reference_images:
-                raise SettingsError(
-                    "This benchmark passes images of its characters to the generator, but "
-                    f"{name} accepts only one image.",
-                    "Choose a --generator that accepts several: FLUX.2, Qwen-Image-Edit-Plus, "
-                    "images:MODEL@URL, gemini:MODEL.",
-                )
-        return teachers
-
-
-@dataclass(frozen=True)
 class BenchmarkRun:
     """Runs items below `out`. `options` contains the shard and retries."""
 
@@ -309,5 +284,5 @@ class BenchmarkRun:
             settings=self.settings,
             log=self.log,
         )
-        prompts = [Prompt(row_of(one, published_input), one.images, one.steps, one.cast) for one in items]
+        prompts = [Prompt(row_of(one, published_input), one.images) for one in items]
         return engine.make(prompts)

@@ -363,7 +363,8 @@ def _check_checkout(benchmark: Benchmark, checkout: Path) -> None:
     terms = benchmark.terms
     if not benchmark.files:
         raise SettingsError(
-            f"{terms.title} {benchmark.by_hand}.", "Omit --official, or pass its results with --results."
+            f"{terms.title} has no official evaluator.",
+            "Omit --official, or pass its results with --results.",
         )
     absent = [file for file in benchmark.files if not (checkout / file).is_file()]
     if absent:

@@ -174,8 +174,7 @@ def _scores(
     folder: CollectedFolder, found: Mapping[str, Values], judged: JudgeInfo, whole: int
 ) -> BenchmarkScores:
     setting, benchmark, collected = folder.setting, folder.benchmark, folder.collected
-    given = {metric for one in found.values() for metric in one}
-    metrics = [one for one in benchmark.metrics if one in given or one not in benchmark.optional]
+    metrics = benchmark.metrics
     zero = dict.fromkeys(metrics, 0.0)
     values = {one.id: dict(zero if one.gap else found.get(one.id) or zero) for one in collected}
     categories = {one.id: one.category for one in collected}

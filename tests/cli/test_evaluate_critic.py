@@ -1,4 +1,4 @@
-"""`evaluate critic`: the table of kinds, and its place in the agent card."""
+"""`evaluate critic`: verdicts on labelled pairs and rows, the table of kinds, its place in the agent card."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from support.cli_calls import call
-from support.tiny_checkpoint import taught_checkpoint
+from support.tiny_checkpoint import ACCEPTED, REFUSED, page, taught_checkpoint
 
 from interleave_thinker.backend.core.prompts.agent_card import CARD, read_card
 from interleave_thinker.training.gate.reliability import made_items
@@ -41,3 +41,31 @@ def test_a_saved_result_is_in_the_card_of_the_checkpoint(tmp_path: Path, tmp_pat
 def test_without_a_folder_nothing_can_be_saved(tmp_path: Path) -> None:
     done = call("evaluate", "critic", "--critic", scripted(tmp_path, ["Yes"]), "--made", 1, "--save")
     assert done.exit_code != 0 and "--save needs a critic with a folder" in done.output
+
+
+def test_verdicts_on_labelled_pairs_are_compared_with_a_baseline(tmp_path: Path) -> None:
+    lines = ["before,after,prompt,ok,kind"]
+    for number in range(4):
+        page(40 * number).image.save(tmp_path / f"{number}.png")
+        lines.append(
+            f",{number}.png,page {number},{'yes' if number < 2 else 'no'},{'light' if number % 2 else ''}"
+        )
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    for name, answers in (("old", [ACCEPTED] * 4), ("new", [ACCEPTED, "no idea", REFUSED, REFUSED])):
+        (tmp_path / name).mkdir()
+        scripted(tmp_path / name, answers)
+    old, new = (f"scripted:{tmp_path / name / 'answers.json'}" for name in ("old", "new"))
+    asked = ("evaluate", "critic", "--data", tmp_path / "labels.csv", "--critic", new)
+    done = call(*asked, "--baseline", old, "--out", tmp_path / "page")
+    assert done.exit_code == 0, done.output
+    rows = {cells[1].strip(): cells for line in done.output.splitlines() if len(cells := line.split("|")) > 2}
+    assert [one.split()[0] for one in rows["accuracy"][2:4]] == ["0.500", "0.750"]
+    assert [one.split()[0] for one in rows["accepted images that are right"][2:4]] == ["0.500", "1.000"]
+    assert [one.split()[0] for one in rows["answers with a verdict"][2:4]] == ["1.000", "0.750"]
+    assert [one.split()[0] for one in rows["light"][2:4]] == ["0.500", "0.500"]
+    assert "replies without P(success)" in rows["AUC of P(success)"][2]
+    html = (tmp_path / "page" / "index.html").read_text()
+    assert html.count("<img") == 8 and "no readable verdict" in html and "page 3" in html
+    assert len(list((tmp_path / "page").glob("*.png"))) == 8
+    alone = call("evaluate", "critic", "--critic", new, "--baseline", old)
+    assert alone.exit_code == 2 and "--data" in alone.output

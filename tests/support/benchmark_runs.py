@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from support.small_benchmarks import MINIATURES
 from support.small_teachers import SmallTeachers
 
-from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.research.benchmarks import open_benchmark
 from interleave_thinker.research.benchmarks.benchmark import BenchmarkData
 from interleave_thinker.research.data.trajectories import Teachers, TrajectoriesReport, TrajectoryOptions
@@ -22,14 +20,6 @@ from interleave_thinker.research.evaluation.benchmark_run import (
     take_folder,
 )
 from interleave_thinker.research.evaluation.submission import collect
-
-
-@dataclass(frozen=True)
-class ShownSeveral:
-    """Small teachers with a generator that accepts several images."""
-
-    def __call__(self) -> Teachers:
-        return replace(SmallTeachers()(), generators=(("fake", FakeGenerator(16)),))
 
 
 def setting_of(name: str, data: Path | None, **options: object) -> BenchmarkSettings:
@@ -71,6 +61,6 @@ def carry_out(
 def collected(name: str, folder: Path) -> Path:
     """Return the collected `--out` folder of a miniature of this benchmark, below `folder`."""
     setting, out = miniature_setting(name, folder), folder / "out"
-    carry_out(out, setting, ShownSeveral() if open_benchmark(name).shows_images else SmallTeachers())
+    carry_out(out, setting, SmallTeachers())
     collect(out, log=lambda line: None)
     return out

@@ -26,7 +26,7 @@ from interleave_thinker.backend.core.types import (
 )
 from interleave_thinker.backend.output.exporters.record import export
 from interleave_thinker.backend.story.journal.copy import save_trajectory
-from interleave_thinker.research.data.pack import CardData, Form, Packing
+from interleave_thinker.research.data.pack import CardData, Packing
 from interleave_thinker.research.data.planner_rows import (
     OtherSources,
     PlannerReport,
@@ -211,9 +211,7 @@ def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
         return [lambda: planner([], out, folder / top)]
     if top in ("rows", "planner"):
         data = [folder / top]
-        found: list[Callable[[], object]] = [_packing("hf", data, out, [])]
-        found.append(_packing("published", data, out, [folder / "runs"]))
-        return found
+        return [_packing(data, out, []), _packing(data, out, [folder / "runs"])]
     runs = [folder / top]
     settings = FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0)
     return [
@@ -221,12 +219,12 @@ def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
         lambda: RunConverter(settings, prompt_set, log=quiet).convert(runs, out),
         lambda: planner(runs, out),
         lambda: make_sequences(runs, out, log=quiet),
-        _packing("published", [folder / "rows"], out, runs),
+        _packing([folder / "rows"], out, runs),
     ]
 
 
-def _packing(form: Form, data: list[Path], out: Path, runs: list[Path]) -> Callable[[], object]:
-    return lambda: Packing(form, CardData(), runs, log=quiet).pack(data, out)
+def _packing(data: list[Path], out: Path, runs: list[Path]) -> Callable[[], object]:
+    return lambda: Packing(CardData(), runs, log=quiet).pack(data, out)
 
 
 def planner(runs: list[Path], out: Path, comm: Path | None = None) -> PlannerReport:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
@@ -120,47 +119,6 @@ def comm(folder: Path) -> BenchmarkData:
     return BenchmarkData(folder / "comm.json")
 
 
-def vistory(folder: Path) -> BenchmarkData:
-    """Write six stories of two to four shots; the ids are not the numbers of the shots."""
-    for n in range(6):
-        story = folder / "ViStory" / str(11 + n)
-        people = ("Ada", "Brown Bear", "Cy")[: 1 + n % 3]
-        for at, name in enumerate(people):
-            image(story / "image" / name / "01.png", 10 * n + at)
-            image(story / "image" / name / "00.jpg", 10 * n + at)
-        (story / "story.json").write_text(json.dumps(_story(n, people)), encoding="utf-8-sig")
-    return BenchmarkData(folder)
-
-
-def _story(number: int, people: tuple[str, ...]) -> dict[str, Any]:
-    """Return a story in the official format.
-
-    All characters are in its second shot, the last one in the others.
-    """
-    shots = []
-    for at in range(2 + number % 3):
-        there = list(people if at == 1 else people[-1:])
-        texts = {
-            "Setting Description": f"a yard <{number}>",
-            "Plot Correspondence": f"they meet {at}",
-            "Static Shot Description": "at the gate",
-            "Shot Perspective Design": "long shot",
-        }
-        shot: dict[str, Any] = {name: {"en": text, "ch": "院子"} for name, text in texts.items()}
-        shots.append(shot | {"index": at + 1, "Characters Appearing": {"en": there, "ch": there}})
-    characters = {
-        name: {
-            "name_en": name,
-            "name_ch": "甲",
-            "prompt_en": f"{name} in a red hat",
-            "tag": "realistic_human",
-        }
-        for name in people
-    }
-    kind = ("Children's Books", "Film / TV")[number % 2]
-    return {"Story_type": {"en": kind, "ch": "类"}, "Characters": characters, "Shots": shots}
-
-
 def tinyworld(folder: Path) -> BenchmarkData:
     return BenchmarkData()
 
@@ -172,5 +130,4 @@ MINIATURES: dict[str, Callable[[Path], BenchmarkData]] = {
     "rise": rise,
     "specv": specv,
     "comm": comm,
-    "vistory": vistory,
 }

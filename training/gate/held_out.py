@@ -28,6 +28,8 @@ from ..reward.plan_reward import PlanSample
 from ..reward.rollout_reward import mean
 from ..reward.terms import format_reward, read_answer
 from ..rows.rl import CriticRlRow
+from ..statistics import share
+from .measures import Answer, measured_verdicts
 
 CHECKS_FILE = "checks.json"
 STORED_ANSWERS = 12
@@ -102,30 +104,18 @@ def summarise(
     rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
 ) -> Check:
     """Return the check of these answers; an answer without a readable verdict is wrong."""
-    return critic_check([row.evaluation.success for row in rows], answers, tokens, verdict_first)
-
-
-def critic_check(
-    truths: Sequence[bool], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
-) -> Check:
-    """Return the check of these answers; `truths` states for each row whether the image is right."""
     verdicts = [read_answer(answer) for answer in answers]
-    said = [verdict.success if verdict else None for verdict in verdicts]
-    right = [one is not None and one == truth for one, truth in zip(said, truths, strict=True)]
-
-    def share(flags: Sequence[bool]) -> float:
-        return sum(flags) / len(flags) if flags else 0.0
-
-    by_truth = {
-        truth: [ok for ok, one in zip(right, truths, strict=True) if one is truth] for truth in (True, False)
-    }
+    said = [Answer(verdict.success if verdict else None) for verdict in verdicts]
+    found = measured_verdicts(said, [row.evaluation.success for row in rows])
+    recalls = found.true_recall, found.false_recall
+    forms = [format_reward(answer, verdict_first) == 1.0 for answer in answers]
     return Check(
-        rows=len(truths),
-        accuracy=share(right),
-        true_recall=share(by_truth[True]) if by_truth[True] else None,
-        false_recall=share(by_truth[False]) if by_truth[False] else None,
-        says_true=share([one is True for one in said]),
-        format=share([format_reward(answer, verdict_first) == 1.0 for answer in answers]),
+        rows=len(rows),
+        accuracy=found.accuracy.rate,
+        true_recall=recalls[0].rate if recalls[0].n else None,
+        false_recall=recalls[1].rate if recalls[1].n else None,
+        says_true=found.says_true.rate,
+        format=share(forms).rate,
         tokens=sum(tokens) / len(tokens) if tokens else 0.0,
         answers=list(answers[:STORED_ANSWERS]),
     )

@@ -1,4 +1,4 @@
-"""Measures of a critic on rows whose truth is known: shares of its verdicts and the AUC of its P(success).
+"""Measures of a critic on rows whose truth is known, as a table, by kind of edit, and as a page of examples.
 
 The critic answers each row as in a run: with its own image size, dtype, adapter and decoding. Only its first
 reply counts. A run asks once more after a reply without a readable verdict; here such a reply is counted
@@ -8,15 +8,24 @@ apart, and its verdict is never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
+from itertools import takewhile
+from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.atomic import write_bytes, write_text
+from ...backend.core.files.bounded_reader import read_bytes
+from ...backend.core.pictures import MAX_BYTES
 from ...backend.core.seams.chat_model import Message
+from ...backend.output.sft_rows import SftRow
 from ...backend.story.agents.critic import Critic
 from ..from_runs.scoring import in_threads
-from ..rows.sft import RowSet, as_messages, truth_of
+from ..rows.sft import RowSet, as_messages, question_text, truth_of
 from ..statistics import Auc, Share, auc_of, share
+from ..trainer.resume import digest_of
 
 MEASURES = {
     "accuracy": "accuracy",
@@ -27,6 +36,15 @@ MEASURES = {
     "read": "answers with a verdict",
     "auc": "AUC of P(success)",
 }
+
+
+NAMES = {True: "right", False: "wrong", None: "no readable verdict"}
+EXAMPLES = 10
+STYLE = (
+    '<!doctype html><meta charset="utf-8"><title>Verdicts of a critic</title><style>body{font:16px/1.5 '
+    "sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}img{max-width:48%;min-width:12rem;"
+    "margin-right:1%}pre{white-space:pre-wrap;background:#8882;padding:.6rem}</style>"
+)
 
 
 class Answer(NamedTuple):
@@ -139,3 +157,87 @@ def measured_verdicts(
         hits=hits,
         truths=list(truths),
     )
+
+
+class JudgedRows(NamedTuple):
+    """Rows that teach a verdict, and a critic's answers to them."""
+
+    critic: str
+    rows: RowSet
+    answers: Sequence[Answer]
+
+    @property
+    def measured(self) -> Measured:
+        """The measures of all rows."""
+        return measured(self.answers, self.rows)
+
+    def of_kind(self, kind: str) -> Share:
+        """Return the share of right verdicts on rows of a kind."""
+        pairs = zip(self.answers, self.rows.rows, strict=True)
+        return share([answer.success == truth_of(row) for answer, row in pairs if row.kind == kind])
+
+
+def kind_lines(judged: Sequence[JudgedRows]) -> list[str]:
+    """Return a Markdown table of right verdicts by kind of edit; empty if no row has a kind."""
+    kinds = sorted({row.kind for row in judged[0].rows.rows} - {""})
+    head = [f"| right verdicts by kind | {' | '.join(cell(one.critic) for one in judged)} |"]
+    rows = [f"| {cell(kind)} | {' | '.join(str(one.of_kind(kind)) for one in judged)} |" for kind in kinds]
+    return ["", *head, "|---" * (len(judged) + 1) + "|", *rows] if kinds else []
+
+
+def cell(text: str) -> str:
+    """Return a text for a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def prompts_of(rows: Sequence[SftRow]) -> list[str]:
+    """Return what differs between the questions of rows: their prompts, without the template around them."""
+
+    def alike(one: Sequence[str], other: Sequence[str]) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+    asked = [question_text(row).split(" ") for row in rows]
+    first = alike(min(asked), max(asked))
+    ends = [one[first:][::-1] for one in asked]
+    last = alike(min(ends), max(ends))
+    return [" ".join(one[first : len(one) - last] or one) for one in asked]
+
+
+def examples(judged: JudgedRows, count: int = EXAMPLES) -> list[int]:
+    """Return the places of rows to look at, in the order of a hash: half of them wrong verdicts."""
+    order = sorted(range(len(judged.answers)), key=lambda at: digest_of([judged.rows.rows[at].line()]))
+    hits = judged.measured.hits
+    wrong, right = [at for at in order if not hits[at]], [at for at in order if hits[at]]
+    few = wrong[: max(count // 2, count - len(right))]
+    return [*few, *right[: count - len(few)]]
+
+
+def write_page(folder: Path, judged: Sequence[JudgedRows], lines: Sequence[str]) -> Path:
+    """Write `folder`/index.html: the tables, and examples of verdicts with their images next to it.
+
+    Raises:
+        SettingsError: The page cannot be written.
+    """
+    last, parts = judged[-1], [f"<pre>{escape(chr(10).join(lines))}</pre>"]
+    prompts = prompts_of(last.rows.rows)
+    for at in examples(last):
+        row = last.rows.rows[at]
+        shown = ""
+        for number, name in enumerate(row.images):
+            file = f"{at}-{number}{Path(name).suffix}"
+            content = read_bytes(last.rows.folder / name, MAX_BYTES, SettingsError, "Image")
+            write_bytes(folder / file, content, SettingsError, "Image")
+            shown += f'<img src="{escape(file)}" alt="">'
+        said = "".join(
+            f"<p>{escape(one.critic)}: <b>{NAMES[one.answers[at].success]}</b>{_sure(one.answers[at])}</p>"
+            f"<pre>{escape(one.answers[at].text)}</pre>"
+            for one in judged
+        )
+        truth = NAMES[truth_of(row)]
+        parts.append(f"<hr>{shown}<p>{escape(prompts[at])}</p><p>label: <b>{truth}</b></p>{said}")
+    write_text(folder / "index.html", f"{STYLE}{''.join(parts)}\n", SettingsError, "The page of verdicts")
+    return folder / "index.html"
+
+
+def _sure(answer: Answer) -> str:
+    return "" if answer.probability is None else f", P(success) {answer.probability:.3f}"

@@ -36,7 +36,7 @@ from ..trainer.model_card import read_facts, write_card
 from ..trainer.progress import TimeLeft
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen
-from .measures import MEASURES, Measured, answers_of, measured
+from .measures import MEASURES, Measured, answers_of, cell, measured
 from .reliability import as_lines as as_table
 from .reliability import made_items, measure_reliability
 
@@ -117,7 +117,7 @@ def _change(pairs: Sequence[tuple[bool, bool, bool]]) -> Difference:
 
 def as_lines(gate: Gate, what: str) -> list[str]:
     """Return the comparison as lines of a Markdown table."""
-    lines = ["", f"| {what} | before | after | change |", "|---|---|---|---|"]
+    lines = ["", f"| {cell(what)} | before | after | change |", "|---|---|---|---|"]
     for name, title in MEASURES.items():
         change = gate.changes.get(name)
         shown = "" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"

@@ -43,6 +43,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from ...backend.core.answers.objects import read_object
 from ...backend.core.errors import AnswerError
 from ...backend.core.pictures import Picture
+from ...backend.core.types import Score
 from ...backend.models.generators import Generator
 from ...backend.models.scorers import Scorer
 from ..content_cache import ContentCache
@@ -235,6 +236,10 @@ class RewardSettings(RewardWeights):
         return self.on_failure == "mask" and not self.published_quirks
 
 
+UNUSED = Score(semantics=0, quality=0)
+"""Score of an image without one, if no redraw is compared with it."""
+
+
 class Reading(NamedTuple):
     """Parts of an answer that matter for the reward.
 
@@ -358,6 +363,9 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
             start = len(wanted)
             if reading.drawn is not None and self.settings.need_steps:
                 before = before_of(row, self.reading.images, self._picture)
+                if row.evaluation.score is None:
+                    edited = self._picture(self.reading.images / row.edited_image_path)
+                    wanted.append(Redraw(before, row.origin_prompt, "", 0, edited))
                 for number in range(self.settings.draws):
                     seed = self._seed(row, number)
                     wanted.append(Redraw(before, row.origin_prompt, reading.drawn, seed))
@@ -403,11 +411,14 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         """Return the terms of a sample and the total reward, or why there is none."""
         if reading.worthless:
             return {"terms": dict.fromkeys(TERMS, 0.0), "overall": 0.0}
-        scores = [outcome.score for outcome in outcomes if outcome.score is not None]
+        evaluation, first = row.evaluation, self.reading.verdict_first
         fault = next((outcome.fault for outcome in outcomes if outcome.fault), sample.fault)
+        before = evaluation.score
+        if before is None and outcomes:  # the row has no scores, so the first outcome is that of its image
+            before, outcomes = outcomes[0].score, outcomes[1:] if outcomes[0].score else outcomes[:1]
+        scores = [outcome.score for outcome in outcomes if outcome.score is not None]
         if outcomes and not scores and self.settings.masks:
             return {"fault": fault}
-        evaluation, first = row.evaluation, self.reading.verdict_first
-        judged = Judged(sample.answer, reading.verdict, evaluation.success, evaluation.score, scores, first)
+        judged = Judged(sample.answer, reading.verdict, evaluation.success, before or UNUSED, scores, first)
         terms = {name: term(judged) for name, term in TERMS.items()} | dict(reading.terms)
         return {"terms": terms, "overall": combine(self.settings, **terms), "fault": fault}

@@ -252,12 +252,16 @@ def optimizer_tensors(optimizer: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Redraw:
-    """A refined prompt: generated from `before` (None: from text), scored against `original_prompt`."""
+    """A refined prompt: generated from `before` (None: from text), scored against `original_prompt`.
+
+    With `drawn`, this image is scored and none is generated.
+    """
 
     before: Picture | None
     original_prompt: str
     prompt: str
     seed: int
+    drawn: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -342,6 +346,10 @@ class Redrawer:
         futures: list[asyncio.Future[Picture]] = []
         missing: list[tuple[str, Redraw]] = []
         for redraw in redraws:
+            if redraw.drawn is not None:
+                futures.append(asyncio.get_running_loop().create_future())
+                futures[-1].set_result(redraw.drawn)
+                continue
             key = self._draw_key(redraw)
             future, mine = self._drawing.claim(key)
             futures.append(future)

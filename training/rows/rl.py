@@ -198,12 +198,14 @@ class Evaluation(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     success: bool = Field(strict=True)
-    semantics: float = Field(ge=0, le=10)
-    quality: float = Field(ge=0, le=10)
+    semantics: float | None = Field(default=None, ge=0, le=10)
+    quality: float | None = Field(default=None, ge=0, le=10)
 
     @property
-    def score(self) -> Score:
-        """Semantics and quality, 0 to 10 each."""
+    def score(self) -> Score | None:
+        """Semantics and quality, 0 to 10 each; None if one of them is missing."""
+        if self.semantics is None or self.quality is None:
+            return None
         return Score(semantics=self.semantics, quality=self.quality)
 
 
@@ -295,7 +297,9 @@ def _check_scale(path: Path, rows: Sequence[CriticRlRow]) -> None:
 
     Scores of only 0 and 1 are accepted if no image is right: they may be bad images on the scale of 0 to 10.
     """
-    scores = [score for row in rows for score in (row.evaluation.semantics, row.evaluation.quality)]
+    scores = [
+        value for row in rows if (one := row.evaluation.score) for value in (one.semantics, one.quality)
+    ]
     if not scores or max(scores) > 1:
         return
     if any(0 < score < 1 for score in scores) or any(row.evaluation.success for row in rows):

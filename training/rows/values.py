@@ -49,7 +49,8 @@ BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
 """Files that desktops create in folders."""
 PARQUET = b"PAR1"
 SHOWN_PROBLEMS = 20
-SFT = "planner-sft or critic-sft"
+SFT, LABELS = "planner-sft or critic-sft", "labelled pairs"
+TABLES = (".csv", ".tsv")
 Row = TypeVar("Row")
 
 
@@ -85,6 +86,8 @@ def read_values(path: Path) -> Iterator[tuple[str, Any]]:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_FILE:
             raise SettingsError(f"Data file {str(path)!r} is larger than 4 GiB.", "Split it.")
+        if path.suffix.lower() in TABLES:
+            raise _labels(path)
         start = first_characters(file)
         if start == PARQUET:
             hint = "See docs/how-to/training/pack-and-share.md, Convert Parquet into rows."
@@ -121,11 +124,22 @@ def kind_of(row: Any) -> str:
         return "critic-grpo"
     if "request" in row and ("checklist" in row or "reference" in row):
         return "planner-grpo"
+    if "after" in row and "ok" in row:
+        return LABELS
     return SFT if "messages" in row or "conversations" in row else ""
+
+
+def _labels(path: Path) -> SettingsError:
+    return SettingsError(
+        f"{str(path)!r} has no rows: they are read from a JSON list or from JSON lines.",
+        f"Make rows of labelled pairs with `interleave-thinker data import {path} --out FOLDER`.",
+    )
 
 
 def other_kind(path: Path, found: str, wanted: str) -> SettingsError:
     """Return the error for a file whose rows are for another `train` command."""
+    if found == LABELS:
+        return _labels(path)
     return SettingsError(
         f"The rows of {str(path)!r} are for train {found}, not for train {wanted}.",
         f"Run `interleave-thinker train {found} --data {path}`.",
@@ -271,15 +285,16 @@ class DataFolder:
             (self.path / name).write_bytes(picture.png())
         return name
 
-    def copy(self, file: Path, digest: str) -> None:
-        """Store the file of an image with this digest once.
+    def copy(self, file: Path, digest: str, ending: str = ".png") -> str:
+        """Store the file of an image with this digest once, and return its path in the folder.
 
         Raises:
             PictureError: The file cannot be read.
         """
-        target = self.path / image_name(digest)
-        if not target.exists():
-            target.write_bytes(read_bytes(file, MAX_BYTES, PictureError, "Image"))
+        name = f"{IMAGES}/{digest}{ending}"
+        if not (self.path / name).exists():
+            (self.path / name).write_bytes(read_bytes(file, MAX_BYTES, PictureError, "Image"))
+        return name
 
     def report(self, report: BaseModel) -> None:
         """Write the report."""

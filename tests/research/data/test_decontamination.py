@@ -266,15 +266,12 @@ def test_the_filter_and_packing_leave_out_benchmark_content(wise: Path, tmp_path
         "left_out": {"wise": 1},
         "found": {"runs/known": "wise: same words (8 in a row)"},
     }
-    for form in ("hf", "published"):
-        packing = Packing(form, CardData(), [runs], guard=wise, log=lambda line: None)
-        assert packing.pack([tmp_path / "all"], tmp_path / form) == {"critic_sft": {"train": 2}}
-        card = (tmp_path / form / "README.md").read_text()
-        assert "for every row: compared with wise (1 items); left out: wise" in card
-        assert "critic_sft.json, row 0: wise: same words" in card
-    tree = tmp_path / "published" / "InterleaveThinker" / "Train-Data"
-    assert [folder.name for folder in (tree / "Klein_data").iterdir()] == ["other"]
-    Packing("hf", CardData(), log=lambda line: None).pack([tmp_path / "guarded"], tmp_path / "again")
+    packing = Packing(CardData(), [runs], guard=wise, log=lambda line: None)
+    assert packing.pack([tmp_path / "all"], tmp_path / "packed") == {"critic_sft": {"train": 2}}
+    card = (tmp_path / "packed" / "README.md").read_text()
+    assert "for every row: compared with wise (1 items); left out: wise" in card
+    assert "critic_sft.json, row 0: wise: same words" in card
+    Packing(CardData(), log=lambda line: None).pack([tmp_path / "guarded"], tmp_path / "again")
     card = (tmp_path / "again" / "README.md").read_text()
     assert "when `guarded` was created: compared with wise (1 items); left out: wise 1" in card
 

@@ -36,7 +36,6 @@ from interleave_thinker.research.data.planner_rows import (
     make_planner_rows,
 )
 from interleave_thinker.research.data.sequences import easy, hard, make_sequences
-from interleave_thinker.research.data.sequences import unfit as no_sequence
 from interleave_thinker.research.data.trajectories import PromptFile
 from interleave_thinker.training.rows.rl import StepRange, read_planner_rl
 from interleave_thinker.training.rows.sft import SftRow, check_rows
@@ -280,17 +279,6 @@ def test_a_sequence_has_the_final_sequence_story() -> None:
     )
     assert row.images == (grey_page(200), grey_page(20))
     assert easy(sequence_story("<IMAGE>. Draw it", given=1)).user == "<image><img_token></image>.. Draw it"
-
-
-@pytest.mark.parametrize("build", [easy, hard])
-def test_the_published_form_has_the_request_as_typed_and_only_generated_images(build: Any) -> None:
-    told = sequence_story("<image>. <b>Draw</b> it", given=1)
-    row = build(told, quirks=True)
-    assert row.user == "<image>. <b>Draw</b> it" and row.images == build(sequence_story()).images
-    assert "<plan>\na boat\n<plan>\n" in row.text
-    assert no_sequence(sequence_story("two <image>", given=2)) and not no_sequence(
-        sequence_story("two <image>", given=2), quirks=True
-    )
 
 
 def test_a_sequence_has_every_attempt_with_its_verdict() -> None:

@@ -31,7 +31,7 @@ from interleave_thinker.research.benchmarks.comm import FILE, MARK, STEP, clean,
 from interleave_thinker.research.commands import benchmark as command
 
 KINDS = sorted(REGISTRY)
-OTHERS = ("ueval", "wise", "rise", "specv", "comm", "vistory")
+OTHERS = ("ueval", "wise", "rise", "specv", "comm")
 BROKEN = (
     "",
     "[]",
@@ -48,7 +48,6 @@ RESULTS: dict[str, Callable[[Path, BenchmarkItem], Path]] = {
     "rise": lambda folder, item: folder / "items.jsonl",
     "specv": lambda folder, item: folder / item.category / f"{item.id}.json",
     "comm": lambda folder, item: folder / item.id / "evaluation_results.json",
-    "vistory": lambda folder, item: folder / "metrics" / "cids" / "story_results.json",
 }
 FIGURES = {
     "ueval": "whole/results.json",

@@ -82,6 +82,17 @@ def test_published_rewards_of_every_case(tmp_path: Path) -> None:
     assert artist.seeds == [row_redraw_seed(row(False), 0, 0)] * 2
 
 
+def test_an_image_without_scores_is_scored_by_the_same_scorer(tmp_path: Path) -> None:
+    artist, scores = Seeing(), iter([Score(semantics=4, quality=4), Score(semantics=10, quality=10)])
+    plain = row(False).model_copy(update={"evaluation": Evaluation(success=False)})
+    taste = Taste(lambda: next(scores))
+    (found,) = samples(critic_reward(tmp_path, artist, taste), (answer(False), plain))
+    assert found.overall == pytest.approx(0.92) and artist.prompts == ["a red boat"]
+    right_row = row(True).model_copy(update={"evaluation": Evaluation(success=True)})
+    (right,) = samples(critic_reward(tmp_path, artist, taste), (answer(True), right_row))
+    assert right.overall == pytest.approx(0.8), "an image that is right needs no score"
+
+
 @pytest.mark.parametrize("color", ["white", "red"])
 def test_a_white_source_image_is_redrawn_from_text(tmp_path: Path, color: str) -> None:
     Image.new("RGB", (32, 32), color).save(tmp_path / "before.png")

@@ -9,6 +9,7 @@ import pytest
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.training.statistics import (
     Z,
+    auc_of,
     paired_difference,
     share,
     sign_flip_test,
@@ -67,3 +68,20 @@ def test_signs_that_could_be_others_have_their_exact_probability() -> None:
     assert sign_flip_test([0.2, -0.2]) == 1.0 == sign_flip_test([])
     with pytest.raises(ValueError, match="21"):
         sign_flip_test([0.1] * 21)
+
+
+def test_the_auc_is_the_share_of_won_pairs_and_its_interval_knows_units() -> None:
+    pytest.importorskip("scipy")
+    # 3 positive and 2 negative cases: pairs 9>8, 9>2, 8=8, 8>2, 1<8, 1<2.
+    one = auc_of([True, True, False, False, True], [9, 8, 8, 2, 1], ["a"] * 5)
+    assert one is not None and one.auc == pytest.approx(3.5 / 6)
+    assert one.low is None, "one unit has no interval"
+    assert auc_of([True, True], [1, 2], "ab") is None
+    truths = [number % 3 == 0 for number in range(60)]
+    perfect = auc_of(truths, [float(truth) for truth in truths], range(60))
+    assert perfect is not None and perfect.auc == perfect.high == 1
+    assert 0.8 < (perfect.low or 0) < 1, "20 positive cases do not prove that it is always right"
+    noise = [float(number % 7) for number in range(60)]
+    alone, paired = auc_of(truths, noise, range(60)), auc_of(truths * 2, noise * 2, [*range(60)] * 2)
+    assert alone and paired and alone.low is not None and alone.low < 0.5 < (alone.high or 0)
+    assert paired.low == pytest.approx(alone.low, abs=0.02), "repeated cases of a unit add nothing"
