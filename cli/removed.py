@@ -12,11 +12,9 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "": ("parity", "feedback", "put-back"),
     "doctor": ("--agent",),
     "serve": (
-        *("--register", "--advertise", "--echo", "--models-each"),
+        *("check", "nginx", "--register", "--advertise", "--echo", "--models-each"),
         *("--target-ongoing", "--upscale-seconds", "--downscale-seconds"),
     ),
-    "serve check": ("--prompt", "--seed"),
-    "serve nginx": ("--to", "--server-name", "--body-mib", "--read-timeout"),
     "redraw": ("--attempt",),
     "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
     **dict.fromkeys(

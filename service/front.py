@@ -1,4 +1,4 @@
-"""What happens to a request between HTTP and the pool: admission, cache, timeout, memory, metrics.
+"""What happens to a request between HTTP and the pool: admission, cache, timeout, memory.
 
 It is the same for every kind of pool, so that limits and guarantees (a request waits for space in a full
 queue before it is rejected, an answer arrives before the deadline) hold for all of them. Clients of the
@@ -17,9 +17,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
-from prometheus_client import Counter as CounterMetric
-
 from ..backend.core.machine.byte_lru import ByteLRU
 from .pool import Busy, GeneratedImage, ImageRequest, ModelInfo, Pool, ServiceError, UnknownModel
 from .settings import MIB, ServiceSettings
@@ -30,8 +27,6 @@ ENTRY_BYTES = 1024
 CLOSING_SECONDS = 5.0
 MAX_HELD = 1024 * MIB
 """Maximum bytes of all requests together: bodies, pixels, and the temporary memory of decoding."""
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class TooManyRequests(ServiceError):
@@ -120,57 +115,6 @@ class HeldMemory:
             self.bytes += size
 
 
-class Metrics:
-    """Counters and histograms of one app, in a registry of their own."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self.registry = own = CollectorRegistry()
-
-        def counter(name: str, text: str, *labels: str) -> CounterMetric:
-            return CounterMetric(f"interleave_{name}", text, labels, registry=own)
-
-        def histogram(name: str, text: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
-            return Histogram(f"interleave_{name}", text, ["model"], buckets=buckets, registry=own)
-
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"interleave_{name}", text, labels, registry=own)
-
-        self.requests = counter(
-            "requests", "Requests by route, model and status.", "route", "model", "status"
-        )
-        self.shared = counter("shared", "Images by source: drawn (generated), kept (cached).", "model", "how")
-        self.waited = histogram("waiting_seconds", "Seconds from admission to a worker.")
-        self.drawing = histogram("drawing_seconds", "Seconds to generate images, per call.")
-        self.encoding = histogram("encoding_seconds", "Seconds to encode images as files.")
-        self.batches = histogram("batch_size", "Images generated in one call.", BATCHES)
-        self.read = counter("read_bytes", "Bytes of request bodies.")
-        self.sent = counter("image_bytes", "Bytes of images in answers.")
-        self._queue = gauge("queue", "Requests waiting for a worker.", "model")
-        self._workers = gauge("workers", "Workers by phase.", "model", "phase")
-        self._restarts = gauge("worker_restarts", "Restarts of a worker.", "worker")
-        self._kept = gauge("kept_bytes", "Bytes of cached images.")
-
-    def note(self, model: str, drawn: GeneratedImage) -> None:
-        """Record an image that was generated for this request."""
-        self.waited.labels(model).observe(drawn.waited_seconds)
-        self.drawing.labels(model).observe(drawn.draw_seconds)
-        self.encoding.labels(model).observe(drawn.encode_seconds)
-        self.batches.labels(model).observe(drawn.batch)
-
-    def text(self, kept_bytes: int) -> bytes:
-        """Return the page `/metrics`."""
-        self._kept.set(kept_bytes)
-        for info in self._pool.models():
-            self._queue.labels(info.name).set(self._pool.queued(info.name))
-            for phase in ("loading", "alive", "dead"):
-                number = sum(one.model == info.name and one.phase == phase for one in self._pool.workers())
-                self._workers.labels(info.name, phase).set(number)
-        for worker in self._pool.workers():
-            self._restarts.labels(worker.name).set(worker.restarts)
-        return generate_latest(self.registry)
-
-
 class Front:
     """Everything that the routes need.
 
@@ -188,7 +132,6 @@ class Front:
         self.kept: ByteLRU[str, GeneratedImage] = ByteLRU(
             settings.keep * MIB, lambda drawn: len(drawn.image) + ENTRY_BYTES
         )
-        self.metrics = Metrics(pool)
         self.held = HeldMemory()
         self.closing = False
         self._seconds: dict[str, float] = {}
@@ -226,12 +169,10 @@ class Front:
         if self.settings.log_prompts:
             LOG.info("%s %s seed %d: %s", request.client, request.model, request.seed, request.prompt)
         drawn = self.kept.get(request.key) if seeded else None
-        self.metrics.shared.labels(request.model, "drawn" if drawn is None else "kept").inc()
         if drawn is None:
             drawn = await self._drawn(request, deadline)
             if seeded:
                 self.kept.put(request.key, drawn)
-        self.metrics.sent.inc(len(drawn.image))
         return drawn
 
     async def _drawn(self, request: ImageRequest, deadline: float) -> GeneratedImage:
@@ -241,7 +182,6 @@ class Front:
             self.check_open()
             drawn = await self.pool.draw(request, deadline)
         self._seconds[model] = drawn.draw_seconds
-        self.metrics.note(model, drawn)
         return drawn
 
     def _full(self, model: str) -> Busy:

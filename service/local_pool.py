@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -49,7 +49,6 @@ class QueuedRequest:
 
     request: ImageRequest
     answer: asyncio.Future[GeneratedImage]
-    since: float = field(default_factory=time.monotonic)
     retried: bool = False
 
     def fail(self, error: InterleaveError) -> None:
@@ -151,7 +150,7 @@ class ModelWorker:
         self._name = f"{model.name}#0 {model.devices[0]}"
         self._title = f"The model {model.name!r}"
         self.phase: WorkerPhase = "loading"
-        self.info = ModelInfo(name=model.name, kind=model.generator.partition(":")[0], port=model.port)
+        self.info = ModelInfo(model.name)
         self.given_up = False
         self._reason, self._again_at = "", 0.0
         self._drawn, self._restarts = 0, 0
@@ -278,7 +277,6 @@ class ModelWorker:
             return taken
 
     async def _work(self, drawer: Drawer, batch: list[QueuedRequest], thread: DaemonThread) -> None:
-        begun = time.monotonic()
         requests = [one.request for one in batch]
         limit = self._settings.timeout + STUCK_SECONDS
         late = f"{self._title} has not answered for {limit:g} s."
@@ -299,7 +297,7 @@ class ModelWorker:
             if isinstance(outcome, GeneratedImage):
                 self._drawn += 1
                 if not one.answer.done():
-                    one.answer.set_result(replace(outcome, waited_seconds=begun - one.since))
+                    one.answer.set_result(outcome)
             elif isinstance(outcome, WorkerLost) and not one.retried:
                 self._reason = outcome.message
                 LOG.warning("%s: %s", self._name, outcome.message)

@@ -154,8 +154,6 @@ class GeneratedImage:
         gpu: Number of the GPU.
         draw_seconds: Duration of the generation.
         encode_seconds: Duration of encoding the file.
-        waited_seconds: Time in the queue.
-        batch: Number of images in the same call.
         ignored: Settings of the request that the model does not support.
     """
 
@@ -166,8 +164,6 @@ class GeneratedImage:
     gpu: int = 0
     draw_seconds: float = 0.0
     encode_seconds: float = 0.0
-    waited_seconds: float = 0.0
-    batch: int = 1
     ignored: tuple[str, ...] = ()
 
 
@@ -177,21 +173,17 @@ class ModelInfo:
 
     Attributes:
         name: Name in requests.
-        kind: Kind of the generator.
         identity: Identity of the model. Empty until a worker has loaded it.
         takes: Supported fields among size, steps, guidance, negative, mask and reference.
         batches: Whether it can generate several images per call.
         most_images: Maximum number of images it accepts.
-        port: Port on which it is the default model.
     """
 
     name: str
-    kind: str
     identity: str = ""
     takes: tuple[str, ...] = ()
     batches: bool = False
     most_images: int = 1
-    port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -270,14 +262,12 @@ class Drawer:
         generator = self._generator
         self.info = ModelInfo(
             name=model.name,
-            kind=model.generator.partition(":")[0],
             identity=generator.identity,
             takes=tuple(
                 sorted(generator.draw_options | generator.step_settings & {"negative", "mask", "reference"})
             ),
             batches=generator.draws_many,
             most_images=min(MAX_STEP_IMAGES, 1 + generator.max_reference_images),
-            port=model.port,
         )
 
     @classmethod
@@ -334,12 +324,12 @@ class Drawer:
             )
         seconds = time.monotonic() - started
         return [
-            self._answer(request, picture, seconds, len(requests), ignored)
+            self._answer(request, picture, seconds, ignored)
             for request, picture in zip(requests, pictures, strict=True)
         ]
 
     def _answer(
-        self, request: ImageRequest, picture: Picture, seconds: float, batch: int, ignored: tuple[str, ...]
+        self, request: ImageRequest, picture: Picture, seconds: float, ignored: tuple[str, ...]
     ) -> GeneratedImage:
         started = time.monotonic()
         file = encoded(picture, request.format)
@@ -351,7 +341,6 @@ class Drawer:
             gpu=self._gpu,
             draw_seconds=seconds,
             encode_seconds=time.monotonic() - started,
-            batch=batch,
             ignored=ignored,
         )
 

@@ -32,7 +32,7 @@ from .settings import HERE, ClusterSettings, ModelSettings, ServiceSettings
 APP_NAME = "interleave-thinker"
 HOW_TO_GET = (
     'Install it, in the folder of this package: pip install ".[ray]". Or start one service per device and '
-    "put them behind nginx: interleave-thinker serve nginx --help"
+    "put them behind nginx (docs/examples/nginx.conf)"
 )
 STORE_BYTES = 256 * 1024 * 1024
 """Object store of a cluster started here. It holds mostly images."""

@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -158,10 +157,7 @@ class RayPool:
     ) -> None:
         self._models = {model.name: model for model in models}
         self._handles, self._settings, self._app_name = handles, settings, app_name
-        self._infos = {
-            model.name: ModelInfo(model.name, model.generator.partition(":")[0], port=model.port)
-            for model in models
-        }
+        self._infos = {model.name: ModelInfo(model.name) for model in models}
         self._at_work: Counter[str] = Counter()
         self._replicas: dict[str, list[tuple[WorkerPhase, str]]] = {}
         self._failed: dict[str, str] = {}
@@ -185,15 +181,13 @@ class RayPool:
             raise UnknownModel(f"The model {request.model[:100]!r} is not served.")
         if failed := self._failed.get(request.model):
             raise Busy(f"No worker of {request.model!r} is alive: {failed}")
-        began = time.monotonic()
         self._at_work[request.model] += 1
         try:
             for attempt in range(MAX_ATTEMPTS):
                 outcome = await self._asked(request, deadline)
                 if isinstance(outcome, GeneratedImage):
-                    waited = time.monotonic() - began - outcome.draw_seconds - outcome.encode_seconds
                     self._drawn[request.model] += 1
-                    return replace(outcome, waited_seconds=max(0.0, waited))
+                    return outcome
                 if not isinstance(outcome, WorkerLost) or attempt + 1 == MAX_ATTEMPTS:
                     raise outcome
             raise AssertionError("unreachable")

@@ -3,7 +3,8 @@
 Its own page on this machine may call it, or a person with the key. The rules are those of the pack's routes
 in ComfyUI (`own_servers.py`): pages of other sites are refused, and an app for this machine only must be
 called by a name of this machine or an IP address. If the app listens for other machines, every request needs
-the key, which the browser asks for itself (HTTP Basic), so it is in no page, address or file.
+the key, which the browser asks for itself (HTTP Basic), so it is in no page, address or file. A public
+try-out needs no key: its visitors are kept apart by a cookie.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from starlette.staticfiles import StaticFiles
 
 from ..backend.core.remote.own_servers import from_own_page, may_be_called
 from .board import Board
-from .routes import add_routes, refused
+from .routes import PREFIX, add_routes, refused
+from .visitors import Visitors
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -38,33 +40,46 @@ WEB = Path(__file__).parents[1] / "web"
 """The scripts, the style and the texts that the page shares with the nodes."""
 
 
-def create_app(board: Board, listening: str, key: str | None = None) -> FastAPI:
-    """Create the app of a board.
+def create_app(boards: Board | Visitors, listening: str, key: str | None = None) -> FastAPI:
+    """Create the app.
 
     Args:
-        board: Generates the stories.
+        boards: Generates the stories; in a public try-out, those of each visitor.
         listening: Address on which it will listen.
         key: Key that every request needs. None: no key.
     """
     app = FastAPI(title="InterleaveThinker", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.board = board
-    add_routes(app, board)
+    app.state.boards = boards
+    public = boards if isinstance(boards, Visitors) else None
+    add_routes(app, public.board if public else lambda request: app.state.boards)
+    given = HEADERS if public is None or not public.public.frame else _framed(public.public.frame)
 
     @app.middleware("http")
     async def admit(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = _refusal(request.headers, listening, key) or await answer(request)
-        response.headers.update(HEADERS)
+        # Every site may link to a public page. What the page asks for has to come from the page itself.
+        is_open = public is not None and not request.url.path.startswith(PREFIX)
+        refusal = None if is_open else _refusal(request.headers, listening, key)
+        response = refusal or await answer(request)
+        response.headers.update(given)
         # Without a rule, browsers keep files of the page that a new version has changed.
         response.headers.setdefault("Cache-Control", "no-cache")
         return response
 
     @app.get("/")
-    async def page() -> FileResponse:
-        return FileResponse(PAGE / "index.html", media_type="text/html")
+    async def page(request: Request) -> FileResponse:
+        shown = FileResponse(PAGE / "index.html", media_type="text/html")
+        if public is not None:
+            public.welcome(request, shown)
+        return shown
 
     app.mount("/page", StaticFiles(directory=PAGE))
     app.mount("/web", StaticFiles(directory=WEB))
     return app
+
+
+def _framed(site: str) -> dict[str, str]:
+    """Return the headers of a page that a site may show in a frame."""
+    return HEADERS | {"Content-Security-Policy": POLICY.replace("ancestors 'none'", f"ancestors {site}")}
 
 
 def _refusal(headers: Headers, listening: str, key: str | None) -> Response | None:

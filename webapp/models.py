@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..backend.core.types.run_settings import ImageSize
+
 if TYPE_CHECKING:
     from ..backend.core.seams.generator import Generator
     from ..backend.story.agents.critic import Critic
@@ -17,13 +19,14 @@ ModelName = Annotated[str, Field(max_length=200)]
 
 
 class Chosen(BaseModel):
-    """Names of the models of one story."""
+    """Names of the models of one story, and the size of its images if it is not the image model's own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     planner: ModelName
     critic: ModelName
     generator: ModelName
+    size: ImageSize | None = None
 
 
 class Offer(BaseModel):
@@ -33,6 +36,7 @@ class Offer(BaseModel):
         name: Its name in requests.
         label: Its name on the page.
         toy: Whether it belongs to the tiny world, which knows few words.
+        sized: Whether the size of its images can be chosen.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -40,6 +44,7 @@ class Offer(BaseModel):
     name: str
     label: str
     toy: bool = False
+    sized: bool = False
 
 
 class Example(BaseModel):
@@ -68,9 +73,13 @@ class OpenedModels(Protocol):
 
 
 class Models(Protocol):
-    """The models that the page offers, the default of each role first."""
+    """The models that the page offers, the default of each role first.
+
+    `command` starts the app with real models.
+    """
 
     example: Example
+    command: str
 
     def offered(self) -> dict[Role, list[Offer]]:
         """Return the models by role."""

@@ -2,38 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from ..backend.core.errors import InterleaveError
 from ..backend.core.pictures import DIGEST
 from ..backend.core.types import MAX_TEXT, RunSettings
-from ..backend.core.types.run_settings import Pause
+from ..backend.core.types.run_settings import Pause, sides_of
+from ..backend.core.types.values import option, setting
 from ..backend.output.live.browser_requests import BrowserRequest, RunName
 from ..backend.output.live.live_messages import MessagePart, State
+from ..backend.story.agents.plan_constraints import PlanConstraints
+from ..backend.story.plan_editor.edited_plan import MAX_PLAN_TEXT
 from .models import Chosen, Example, Offer, Role
 
-ExportName = Literal["page", "pdf", "zip", "markdown", "mp4"]
-EXPORTS: dict[ExportName, tuple[str, str]] = {
-    "page": ("index.html", "text/html"),
-    "pdf": ("story.pdf", "application/pdf"),
-    "zip": ("story.zip", "application/zip"),
-    "markdown": ("story-markdown.zip", "application/zip"),
-    "mp4": ("story.mp4", "video/mp4"),
+FORM = {
+    **{name: RunSettings.model_fields[name] for name in ("pause", "max_attempts", "seed")},
+    **{name: PlanConstraints.model_fields[name] for name in ("step_count", "captions", "style")},
 }
-"""File in the run folder, and its media type."""
-FORM = ("pause", "max_attempts", "seed")
-"""Settings of a run that the form has. Their defaults and limits are those of `RunSettings`."""
+"""Settings of a story that the form has. Defaults and limits are those of their classes."""
 MAX_WAIT = 25.0
+MAX_IMAGES = 4
+MAX_UPLOAD = 12 * 1024 * 1024
+"""Maximum size in bytes of a request with images, which are in base64."""
+MAX_IMAGE_PIXELS = 4 * 1024 * 1024
+"""Maximum number of pixels of an image. The page scales larger ones down before it sends them."""
+
+Stage = Literal["", "waiting", "planner", "critic", "generator", "planning", "cancelled"]
+"""What is done before there is a plan: models are loaded one after another."""
 
 
 class Refused(InterleaveError):
-    """A request that cannot be read, or not be answered now. `status` is its HTTP status."""
+    """A request that cannot be read, or not be answered now.
 
-    def __init__(self, status: int, message: str, hint: str = "") -> None:
+    `status` is its HTTP status, `unknown` the words of the request that the planner does not know.
+    """
+
+    def __init__(self, status: int, message: str, hint: str = "", unknown: Sequence[str] = ()) -> None:
         super().__init__(message, hint)
-        self.status = status
+        self.status, self.unknown = status, unknown
+
+
+class PublicSettings(BaseModel):
+    """Public try-out."""
+
+    model_config = ConfigDict(title="public")
+
+    public: bool = option(
+        "Let everybody try it without a key: each visitor sees only stories of their own, which are deleted "
+        "soon, within the limits of the settings `public.*`.",
+        False,
+    )
+    seconds: float = setting("Maximum seconds that a story is generated.", 300.0, gt=0.0)
+    steps: int = setting("Maximum number of steps that a visitor may ask for.", 8, ge=1, le=100)
+    attempts: int = setting("Maximum attempts per step.", 3, ge=1, le=100)
+    side: int = setting("Maximum width and height of images in pixels.", 1024, ge=16)
+    letters: int = setting("Maximum characters of a request.", 2000, ge=1, le=MAX_TEXT)
+    waiting: int = setting("Maximum number of stories that wait for their turn.", 8, ge=0, le=1000)
+    visitors: int = setting("Maximum number of visitors whose stories are kept.", 100, ge=1, le=10_000)
+    stay: float = setting(
+        "Seconds after a visitor's last request until the stories are deleted.", 600.0, gt=0
+    )
+    frame: str = setting(
+        "Address of a site that may show the page in a frame, such as https://huggingface.co.",
+        "",
+        pattern=r"^(https://[A-Za-z0-9.-]+)?$",
+    )
+
+    def check(self, **given: Any) -> None:
+        """Check what a visitor asks for.
+
+        Raises:
+            Refused: A value is above its limit.
+        """
+        sides = sides_of(given["size"]) if given.get("size") else (0,)
+        for name, value, most in (
+            ("characters of the request", len(given.get("request", "")), self.letters),
+            ("steps", given.get("step_count", 0), self.steps),
+            ("attempts per step", given.get("max_attempts", 0), self.attempts),
+            ("pixels of a side", max(sides), self.side),
+        ):
+            if value > most:
+                raise Refused(400, f"This try-out allows at most {most} {name}, not {value}.")
 
 
 class AskPage(BrowserRequest):
@@ -53,16 +105,17 @@ class AskBoard(BrowserRequest):
 
 
 class AskStory(BrowserRequest):
-    """Request for a story. The form (`StoryForm`) adds the settings in FORM."""
+    """Request for a story, with images in base64. The form (`StoryForm`) adds the settings in FORM."""
 
     request: str = Field(min_length=1, max_length=MAX_TEXT)
+    images: list[Annotated[str, Field(max_length=MAX_UPLOAD)]] = Field(default=[], max_length=MAX_IMAGES)
     models: Chosen
 
 
 StoryForm = create_model(
     "StoryForm",
     __base__=AskStory,
-    **{name: (RunSettings.model_fields[name].annotation, RunSettings.model_fields[name]) for name in FORM},  # type: ignore[call-overload]
+    **{name: (info.annotation, info) for name, info in FORM.items()},  # type: ignore[call-overload]
 )
 """What the form sends."""
 
@@ -80,6 +133,18 @@ class AskCancel(BrowserRequest):
     run: RunName
 
 
+class AskPlan(BrowserRequest):
+    """Request for the plan of a story."""
+
+    run: RunName
+
+
+class AskEdit(AskPlan):
+    """Request to use another plan for a story, written as in Edit Plan."""
+
+    text: str = Field(max_length=MAX_PLAN_TEXT)
+
+
 class AskPicture(BrowserRequest):
     """Request for an image in full size."""
 
@@ -88,10 +153,11 @@ class AskPicture(BrowserRequest):
 
 
 class AskExport(BrowserRequest):
-    """Request to export a story, or for the exported file."""
+    """Request to export a story, under a title if it is given, or for the exported file."""
 
     run: RunName
-    to: ExportName
+    to: str = Field(max_length=100)
+    title: str = Field(default="", max_length=200)
 
 
 class FormField(MessagePart):
@@ -102,26 +168,41 @@ class FormField(MessagePart):
     most: int | None = None
 
 
-def form_fields(settings: RunSettings) -> dict[str, FormField]:
-    """Return the settings of the form, with the limits of `RunSettings`."""
+def form_fields(
+    settings: RunSettings, constraints: PlanConstraints, public: PublicSettings
+) -> dict[str, FormField]:
+    """Return the settings of the form, with their limits."""
+    values = settings.model_dump() | constraints.model_dump()
+    limits = {"step_count": public.steps, "max_attempts": public.attempts} if public.public else {}
     found = {}
-    for name in FORM:
-        marks = RunSettings.model_fields[name].metadata
+    for name, info in FORM.items():
         least, most = (
-            next((getattr(mark, limit) for mark in marks if hasattr(mark, limit)), None)
+            next((getattr(mark, limit) for mark in info.metadata if hasattr(mark, limit)), None)
             for limit in ("ge", "le")
         )
-        found[name] = FormField(value=getattr(settings, name), least=least, most=most)
+        value, most = values.get(name, info.default), limits.get(name, most)
+        found[name] = FormField(value=min(value, most) if name in limits else value, least=least, most=most)
     return found
 
 
 class PageShown(MessagePart):
-    """What the page offers: models by role, exports, an example, and the settings of the form."""
+    """What the page offers.
+
+    Attributes:
+        models: Models by role, the default first.
+        exports: Formats of exports.
+        settings: Settings of the form.
+        example: A request for the default models.
+        command: Command that starts the app with real models. "" for visitors.
+        minutes: Minutes after which a visitor's stories are deleted. 0: they are kept.
+    """
 
     models: dict[Role, list[Offer]]
-    exports: list[ExportName]
+    exports: list[str]
     settings: dict[str, FormField]
     example: Example
+    command: str
+    minutes: int = 0
 
 
 class BoardShown(MessagePart):
@@ -131,7 +212,10 @@ class BoardShown(MessagePart):
         edition: Changes with everything else.
         run: Name of the run. Empty if there was none.
         busy: Whether it is being generated.
-        line: What is done before there is a plan.
+        stage: What is done before there is a plan.
+        before: Number of stories that are generated before this one.
+        past: Seconds since the stage, or the first step, began.
+        left: Estimated seconds until the stage, or the story, ends. `None` if unknown.
         error: Why it failed.
         state: Its newest messages. `None` before there is a plan.
     """
@@ -139,9 +223,20 @@ class BoardShown(MessagePart):
     edition: str
     run: Annotated[str, Field(max_length=200)] = ""
     busy: bool = False
-    line: str = ""
+    stage: Stage = ""
+    before: int = 0
+    past: float = 0.0
+    left: float | None = None
     error: str = ""
     state: State | None = None
+
+
+class PlanShown(MessagePart):
+    """A plan as Edit Plan shows it, what the plan check finds, and when the story waits for the user."""
+
+    plan: dict[str, Any]
+    findings: list[dict[str, Any]]
+    pause: Pause
 
 
 class Exported(MessagePart):

@@ -208,7 +208,8 @@ class Summary(Value):
             parts.append(f"{self.timed_steps} approved by time")
         if self.forced_verdicts:
             parts.append(f"{_count(self.forced_verdicts, 'verdict')} {ONLY_FORCED}")
-        return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
+        times = [duration(self.seconds)] if self.images else []
+        return " · ".join([*parts, *times, *(UNUSED[one] for one in self.unused)])
 
 
 def outcome(attempt: Attempt, settings: RunSettings) -> AttemptOutcome:
@@ -363,7 +364,7 @@ def title_of(trajectory: Trajectory) -> str:
 def duration(seconds: float) -> str:
     """Return a time in seconds as text: "0.42 s", "12.3 s", "4 min 05 s"."""
     if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+        return f"{max(0.01, seconds):.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import tempfile
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -18,10 +19,12 @@ from ...backend.core.types import RunSettings
 from ...backend.models.chat import CHAT_BACKENDS
 from ...backend.models.generators import GENERATORS
 from ...backend.pipeline.models import TINY_WORLD, with_role
+from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...tinyworld import DEMO_REQUEST, DEMO_SEED
+from ...tinyworld.vocabulary import unknown_words
 from ...webapp.models import Chosen, Example, Offer, Role
+from ...webapp.requests import PublicSettings, Refused
 from ..models import NONE, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
-from ..run_request import check_words
 from ..settings import with_settings
 from .doctor import found_models
 from .run import STORIES
@@ -36,6 +39,8 @@ LIBRARIES = ("fastapi", "uvicorn")
 KEY = "INTERLEAVE_APP_KEY"
 THIS_MACHINE = "127.0.0.1"
 PORT = 8020
+AGENT, IMAGE_MODEL = "Qwen/Qwen3-VL-8B-Instruct", "black-forest-labs/FLUX.2-klein-4B"
+"""Models of the command that the page shows to those who want more than the tiny world."""
 GRACE = 5.0
 """Seconds that a story has to stop with the app. After them it is like a kill, which loses nothing either."""
 
@@ -46,6 +51,8 @@ def command(
     judging: CriticOptions,
     drawing: GeneratorOptions,
     settings: RunSettings,
+    constraints: PlanConstraints,
+    public: PublicSettings,
     local: LocalOptions,
     runs: Annotated[
         Path, typer.Option(help="Folder of the stories, one run folder each. Existing ones are listed.")
@@ -66,30 +73,36 @@ def command(
 
     Without model options it uses the tiny world, a toy world that needs neither a download nor a GPU. The
     page offers the models named here, and the agents that `doctor` finds. Stop it with Ctrl-C; the stories
-    stay in --runs, and an unfinished one continues.
+    stay in --runs, and an unfinished one continues. With --public nothing is kept.
     """
     libraries.require(*LIBRARIES)
-    key = key_for(host, KEY, "app")
-    models = OfferedModels(planning, judging, drawing, local)
+    key = None if public.public else key_for(host, KEY, "app", ", or try --public")
+    models = OfferedModels(planning, judging, drawing, local, public.public)
     from ...service.settings import ServiceSettings
     from ...service.web.server import Work, run_service
     from ...webapp.app import create_app
     from ...webapp.board import Board
+    from ...webapp.visitors import Visitors
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for name in ("uvicorn", "interleave_thinker.service", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    board = Board(runs.absolute(), models, settings)
-    app = create_app(board, host, key)
 
     def ready(addresses: list[str]) -> None:
-        typer.echo(f"Stories are in {runs}")
+        typer.echo("Nothing is kept: stories are deleted." if public.public else f"Stories are in {runs}")
         typer.echo(f"Open {addresses[0]} in a browser. Ctrl-C ends the app.")
         if show:
             typer.launch(addresses[0])
 
-    work = Work(board.close, lambda: int(board.busy))
-    run_service(app, ServiceSettings(host=host, port=port, grace=GRACE), [port], ready, work)
+    with tempfile.TemporaryDirectory(prefix="interleave-public-") as folder:
+        boards = (
+            Visitors(Path(folder), models, settings, constraints, public)
+            if public.public
+            else Board(runs.absolute(), models, settings, constraints)
+        )
+        work = Work(boards.close, lambda: int(boards.busy))
+        service = ServiceSettings(host=host, port=port, grace=GRACE)
+        run_service(create_app(boards, host, key), service, [port], ready, work)
 
 
 class Opened:
@@ -117,6 +130,7 @@ class OfferedModels:
         judging: CriticOptions,
         drawing: GeneratorOptions,
         local: LocalOptions,
+        only_named: bool = False,
     ) -> None:
         self.example = Example(request=DEMO_REQUEST, seed=DEMO_SEED)
         self._named: dict[Role, Any] = {"planner": planning, "critic": judging, "generator": drawing}
@@ -129,18 +143,26 @@ class OfferedModels:
             accepted |= CHAT_BACKENDS.option_names(with_role(judging.critic, "critic"))
         for name in sorted(local.given.keys() - accepted):
             raise SettingsError(f"None of the selected models supports the setting {name!r}.", "Remove it.")
-        agents = _found_agents()
+        agents = [] if only_named else _found_agents()
+        others = [] if only_named else [TINY_WORLD]
         self._specs: dict[Role, list[str]] = {
-            "planner": _once(planning.planner, TINY_WORLD, *agents),
-            "critic": _once(judging.critic, TINY_WORLD, NONE, *agents),
-            "generator": _once(drawing.generator, TINY_WORLD),
+            "planner": _once(planning.planner, *others, *agents),
+            "critic": _once(judging.critic, *others, *([] if only_named else [NONE]), *agents),
+            "generator": _once(drawing.generator, *others),
         }
+        agent = next(iter(agents), f"transformers:{AGENT}")
+        self.command = (
+            f"interleave-thinker app --planner {agent} --critic {agent} --generator diffusers:{IMAGE_MODEL} "
+            "--download"
+        )
 
     def offered(self) -> dict[Role, list[Offer]]:
         """Return the models by role, those of the command line first."""
         return {
             role: [
-                Offer(name=name_of(spec), label=label_of(spec), toy=spec.partition(":")[0] == TINY_WORLD)
+                Offer(
+                    name=name_of(spec), label=label_of(spec), toy=_is_toy(spec), sized=_is_sized(role, spec)
+                )
                 for spec in specs
             ]
             for role, specs in self._specs.items()
@@ -150,11 +172,16 @@ class OfferedModels:
         """Check that the models are offered, and that a tiny planner knows the words of the request.
 
         Raises:
-            SettingsError: A model is not offered, or a word is unknown.
+            SettingsError: A model is not offered, or its images have one size only.
+            Refused: A word is unknown.
         """
         for role in self._specs:
             self._spec(role, chosen)
-        check_words(self._spec("planner", chosen), request)
+        if chosen.size and not _is_sized("generator", self._spec("generator", chosen)):
+            raise SettingsError("The image model does not support a size.", "Leave the size empty.")
+        unknown = unknown_words(request) if _is_toy(self._spec("planner", chosen)) else []
+        if unknown:
+            raise Refused(400, "The tiny world does not know all words of the request.", unknown=unknown)
 
     def open(self, chosen: Chosen) -> Opened:
         """Return the models. Those of the last story are used again, others are unloaded.
@@ -168,6 +195,8 @@ class OfferedModels:
             for role, named in self._named.items():
                 spec = self._spec(role, chosen)
                 options[role] = named if spec == getattr(named, role) else type(named)(**{role: spec})
+            if chosen.size:
+                options["generator"] = options["generator"].model_copy(update={"size": chosen.size})
             self._last = chosen, Opened(Opener(self._local), options)
         return self._last[1]
 
@@ -194,6 +223,14 @@ def label_of(spec: str) -> str:
     model = argument.partition("@")[0].rstrip("/\\")
     last = "" if "://" in model else re.split(r"[/\\]", model)[-1][:80]
     return f"{last} ({kind})" if last else kind
+
+
+def _is_toy(spec: str) -> bool:
+    return spec.partition(":")[0] == TINY_WORLD
+
+
+def _is_sized(role: Role, spec: str) -> bool:
+    return role == "generator" and spec != NONE and "size" in GENERATORS.option_names(spec)
 
 
 def _once(*specs: str) -> list[str]:

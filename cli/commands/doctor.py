@@ -34,7 +34,7 @@ PACKAGES = {
     **dict.fromkeys(("json-repair", "trl", "peft", "accelerate", "datasets"), "training"),
     "bitsandbytes": "quantization",
     "llguidance": "grammar",
-    **dict.fromkeys(("fastapi", "uvicorn", "python-multipart", "prometheus-client"), "serve"),
+    **dict.fromkeys(("fastapi", "uvicorn", "python-multipart"), "serve"),
     "ray": "ray",
 }
 """Package: the extra that installs it, empty for a required package."""

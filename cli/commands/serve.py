@@ -1,4 +1,4 @@
-"""`interleave-thinker serve`: serves image models over HTTP; `serve check` and `serve nginx` help with it.
+"""`interleave-thinker serve`: serves image models over HTTP.
 
 A wrong option (key, port, model name, missing library) ends the command at once with one line. If one of
 several models fails, `/status` reports it and the others are served. If no model can be loaded, the command
@@ -7,13 +7,11 @@ ends with the reason.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,8 +19,7 @@ import typer
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.machine import libraries
-from ...backend.core.remote.addresses import DEFAULT_PORT, service_url
-from ...backend.core.remote.api_keys import GENERATOR_KEY, check_variable, read_key
+from ...backend.core.remote.api_keys import check_variable, read_key
 from ...backend.core.remote.own_servers import is_this_machine
 from ...backend.core.types.values import option
 from ...service.settings import (
@@ -36,18 +33,15 @@ from ...service.settings import (
     models_in,
 )
 from ..models import DrawingOptions
-from ..progress import Lines
 from ..settings import with_settings
-from ..shared_options import Json
 
 if TYPE_CHECKING:
     from ...service.local_pool import LocalPool
     from ...service.ray_pool import RayPool
 
-WORD = {True: ("ok", "green"), False: ("failed", "red"), None: ("none", "")}
 MAX_REPEATS, SECONDS = 10, 60.0
 MAX_KINDS = 1000
-LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+LIBRARIES = ("fastapi", "uvicorn", "python_multipart")
 
 app = typer.Typer(add_completion=False)
 
@@ -257,70 +251,3 @@ class FewRepeats(logging.Filter):
         kind = record.name, str(record.msg)
         self._seen[kind] += record.levelno >= logging.WARNING
         return self._seen[kind] <= MAX_REPEATS
-
-
-@app.command("check")
-def check(
-    url: Annotated[str, typer.Argument(help="Address of the service, such as http://127.0.0.1:8011.")],
-    size: Annotated[str, typer.Option(help="Size of the test images as WIDTHxHEIGHT.")] = "512x512",
-    model: Annotated[
-        str | None, typer.Option(help="Model of the service to test. Default: the service's default.")
-    ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Timeout per image in seconds.")] = 300.0,
-    as_json: Json = False,
-) -> None:
-    """Test a running service.
-
-    The tests are its health, an image from text, an edit, and whether a repeated request gives the same
-    image. The exit code is 1 if a test fails. The service's key is read from INTERLEAVE_GENERATOR_KEY.
-    """
-    from ...backend.core.types.run_settings import sides_of
-    from ...service.check import CheckSettings, ServiceCheck
-
-    try:
-        settings = CheckSettings(sides_of(size, 1), model, timeout)
-    except ValueError as error:
-        raise SettingsError(f"--size: {error}.") from error
-    view = Lines()
-    found = []
-    address = service_url(url, DEFAULT_PORT)
-    for finding in ServiceCheck(address, read_key(GENERATOR_KEY), settings).findings():
-        found.append(finding)
-        if not as_json:
-            word, style = WORD[finding.right]
-            view.say(f"{finding.name:<7}{word:<7}{finding.seconds:8.2f} s  {finding.said}", style)
-    right = all(finding.right is not False for finding in found)
-    if as_json:
-        print(json.dumps({"url": url, "right": right, "findings": [asdict(one) for one in found]}))
-    raise typer.Exit(int(not right))
-
-
-@app.command("nginx")
-def nginx(
-    services: Annotated[
-        str, typer.Argument(help="URL1,URL2,... or @FILE with one address per line (# starts a comment).")
-    ],
-    service_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port of addresses that have none.")
-    ] = DEFAULT_PORT,
-    listen: Annotated[
-        str, typer.Option(help="PORT or ADDRESS:PORT that nginx listens on.")
-    ] = "127.0.0.1:8080",
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole",
-            help="Print a complete file, which any user can run: nginx -p FOLDER -c nginx.conf -e error.log.",
-        ),
-    ] = False,
-) -> None:
-    """Print an nginx configuration that balances the load of several image services.
-
-    Connections are reused, the least busy service is chosen, and a request that meets a full queue goes to
-    the next service.
-    """
-    from ...backend.core.remote.addresses import Addresses
-    from ...service.balancer import configuration
-
-    urls = Addresses(services, service_port).now()
-    typer.echo(configuration(urls, listen, whole), nl=False)

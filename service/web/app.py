@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -25,8 +24,6 @@ from .bodies import BadBody, error_body, error_headers, status_of
 from .request_handler import RequestHandler
 from .request_limits import RequestLimitsMiddleware
 from .routes import images_routes, published_routes
-
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Crash(ServiceError):
@@ -84,25 +81,6 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
         alive = any(worker.phase == "alive" for worker in pool.workers())
         well = alive and not front.closing
         return JSONResponse({"ready": well}, status_code=200 if well else 503)
-
-    @app.get("/models", summary="Served models and their supported fields")
-    async def models() -> list[dict[str, Any]]:
-        return [
-            {
-                "name": info.name,
-                "kind": info.kind,
-                "identity": front.identity(info) or None,
-                "takes": list(info.takes),
-                "images": info.most_images,
-                "batches": info.batches,
-                "port": info.port,
-            }
-            for info in pool.models()
-        ]
-
-    @app.get("/metrics", summary="Metrics for Prometheus")
-    async def metrics() -> Response:
-        return Response(front.metrics.text(front.kept.bytes), media_type=METRICS_TYPE)
 
     @app.exception_handler(InterleaveError)
     async def refused(request: Request, error: InterleaveError) -> JSONResponse:

@@ -214,7 +214,7 @@ class RequestHandler:
 
     def share(self, request: Request) -> RequestMemory:
         """Return the memory that the request has reserved."""
-        return request.scope[SEEN]["share"]
+        return request.scope[SEEN]
 
     async def in_thread(self, work: Callable[..., Result], *values: Any) -> Result:
         """Run a slow function in a thread and return its result."""
@@ -228,9 +228,7 @@ class RequestHandler:
         """
         server = request.scope.get("server") or ("", 0)
         by_port = self._ports.get(server[1] or 0, "")
-        info = self.front.model(named or request.headers.get(MODEL_HEADER, "") or by_port)
-        request.scope.get(SEEN, {})["model"] = info.name
-        return info
+        return self.front.model(named or request.headers.get(MODEL_HEADER, "") or by_port)
 
     async def draw(
         self, request: Request, body: DrawBody, images: RequestImages, format: ImageFormat, number: int = 1

@@ -32,7 +32,7 @@ OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health", "/ready", "/favicon.ico"
 """Paths that need no API key: for load balancers, and the documentation."""
 WITH_BODY = ("POST", "PUT", "PATCH")
 SEEN = "interleave"
-"""Key in a connection's scope for the request's `model` and its `share` of the memory."""
+"""Key in a connection's scope for the request's share of the memory."""
 LINGER_SECONDS = 5.0
 LINGER_BYTES = 256 * MIB
 
@@ -89,15 +89,12 @@ class RequestLimitsMiddleware:
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
         body = _Body(receive, self._front)
-        scope[SEEN] = seen = {"model": "", "share": body.share}
+        scope[SEEN] = body.share
         # HEAD is answered like GET, without the body.
         routed = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # Only existing paths: each unknown path would otherwise become a time series of its own.
-                route = getattr(routed.get("route"), "path", "other")
-                self._front.metrics.requests.labels(route, seen["model"], message["status"]).inc()
                 taken = scope["method"] in WITH_BODY
                 if (taken and not body.whole) or (not taken and has_body(headers)):
                     # The rest of the body would be read as the next request.
@@ -186,7 +183,6 @@ class _Body:
         size = len(message.get("body", b""))
         self.whole = not message.get("more_body", False)
         self._bytes += size
-        self._front.metrics.read.inc(size)
         if self._bytes > self._most:
             await self.discard()
             raise self._too_large()

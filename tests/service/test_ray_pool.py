@@ -55,7 +55,7 @@ async def load(name: str) -> ModelInfo:
         await asyncio.sleep(3600)
     if name == "broken":
         raise RuntimeError("no such folder")
-    return ModelInfo(name, "fake", identity="good/1")
+    return ModelInfo(name, identity="good/1")
 
 
 async def learned(handles: Mapping[str, Handle], seconds: float) -> RayPool:

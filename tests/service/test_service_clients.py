@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 pytest.importorskip("python_multipart", reason='a service needs: pip install ".[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 
 from support.running_service import Service, running_service
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 
 from support.running_service import LOCAL, POOLS, Service, running_service, wait_until
 from support.service_generators import noted

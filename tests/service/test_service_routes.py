@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 pytest.importorskip("python_multipart", reason='a service needs: pip install ".[serve]"')
-pytest.importorskip("prometheus_client", reason='a service needs: pip install ".[serve]"')
+pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 
 from PIL import Image
 from support.running_service import POOLS, Service, running_service
@@ -134,17 +134,12 @@ def test_unknown_fields_are_listed_by_every_route(service: Service) -> None:
     assert len(many["ignored"]) == 20
 
 
-def test_no_cache_gives_a_new_image(service: Service) -> None:
+def test_no_cache_gives_a_new_image(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     body, fresh = {"prompt": "cached?", "seed": 5}, {"Cache-Control": "no-cache"}
-
-    def kept() -> float:
-        lines = service.client.get("/metrics").text.splitlines()
-        counts = [one for one in lines if one.startswith("interleave_shared_total") and 'how="kept"' in one]
-        return sum(float(one.split()[-1]) for one in counts)
-
-    before = kept()
+    draw, drawn = service.pool.draw, []
+    monkeypatch.setattr(service.pool, "draw", lambda *given: drawn.append(given) or draw(*given))
     assert all(service.client.post("/edit", json=body, headers=one).is_success for one in ({}, {}, fresh))
-    assert kept() - before == 1
+    assert len(drawn) == 2
 
 
 def test_an_image_may_be_webp_without_loss(service: Service) -> None:
@@ -299,7 +294,7 @@ def test_a_header_names_the_model(service: Service) -> None:
     assert by_header.json()["model_type"] == "tiny"
 
 
-def test_health_status_models_and_metrics(service: Service) -> None:
+def test_health_status_and_models(service: Service) -> None:
     service.wait_for("tiny")
     health = service.client.get("/health")
     assert health.status_code == 200
@@ -309,13 +304,7 @@ def test_health_status_models_and_metrics(service: Service) -> None:
     assert said["models"]["tiny"] == open_generator("tinyworld").identity
     assert set(service.client.get("/status").json()) >= PUBLISHED_STATUS
     assert service.client.get("/ready").status_code == 200
-    takes = {one["name"]: one["takes"] for one in service.client.get("/models").json()}
-    assert takes == {"fake": ["mask", "negative", "reference", "size"], "tiny": []}
     assert set(service.client.get("/").json()) >= {"message", "status"}
-    service.post("/edit", prompt="counted", seed=1)
-    metrics = service.client.get("/metrics").text
-    assert 'interleave_requests_total{model="fake",route="/edit",status="200"}' in metrics
-    assert 'interleave_workers{model="tiny",phase="alive"} 1.0' in metrics
     schema = service.client.get("/openapi.json").json()
     assert {"/edit", "/generate", "/fill", "/v1/images/edits"} <= set(schema["paths"])
     assert service.client.get("/docs").headers["content-type"] == "text/html; charset=utf-8"

@@ -18,8 +18,10 @@ from interleave_thinker.backend.core.seams.generator import Generator
 from interleave_thinker.backend.core.types import RunSettings
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.story.agents.critic import Critic
+from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints
 from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.webapp.models import Chosen, Example, Offer, Role
+from interleave_thinker.webapp.requests import Refused
 
 CHOSEN = {"planner": "small", "critic": "small", "generator": "small"}
 SECONDS = 60.0
@@ -34,6 +36,7 @@ class SmallModels:
     def __init__(self, log: Path, seconds: float = 0.0) -> None:
         self.log, self.seconds = log, seconds
         self.example = Example(request="A house, the sun and a boat.", seed=7)
+        self.command = "interleave-thinker app --planner transformers:FOLDER"
 
     def offered(self) -> dict[Role, list[Offer]]:
         return {role: [Offer(name="small", label="Small")] for role in ("planner", "critic", "generator")}
@@ -42,7 +45,7 @@ class SmallModels:
         if chosen != Chosen(**CHOSEN):
             raise SettingsError("The model is not offered.")
         if "dragon" in request:
-            raise SettingsError("The planner does not know: dragon.")
+            raise Refused(400, "The planner does not know a word.", unknown=["dragon"])
 
     def open(self, chosen: Chosen) -> SmallModels:
         return self
@@ -64,24 +67,28 @@ class SmallModels:
 
 
 def app_of(folder: Path, models: SmallModels | None = None, **given: Any) -> Any:
-    """Return the app with its runs in `folder`/runs."""
+    """Return the app with its runs in `folder`/runs; with the limits `public`, of each visitor."""
     from interleave_thinker.webapp.app import create_app
     from interleave_thinker.webapp.board import Board
+    from interleave_thinker.webapp.visitors import Visitors
 
-    models = models or SmallModels(folder / "drawn.log")
-    return create_app(Board(folder / "runs", models, RunSettings()), **{"listening": "127.0.0.1", **given})
+    models, public = models or SmallModels(folder / "drawn.log"), given.pop("public", None)
+    boards: Any = Board(folder / "runs", models)
+    if public:
+        boards = Visitors(folder / "runs", models, RunSettings(), PlanConstraints(), public)
+    return create_app(boards, **{"listening": "127.0.0.1", **given})
 
 
 @contextmanager
-def served(folder: Path, models: SmallModels | None = None) -> Iterator[str]:
+def served(folder: Path, models: SmallModels | None = None, **given: Any) -> Iterator[str]:
     """Yield the URL of the app on its own server while the block runs."""
     from interleave_thinker.service.settings import ServiceSettings
     from interleave_thinker.service.web.server import DrainingServer, Work, server_config
 
-    app = app_of(folder, models)
+    app = app_of(folder, models, **given)
     config = server_config(app, ServiceSettings(), timeout_graceful_shutdown=1)
-    board = app.state.board
-    with running(DrainingServer(config, Work(board.close, lambda: int(board.busy)), grace=1)) as url:
+    boards = app.state.boards
+    with running(DrainingServer(config, Work(boards.close, lambda: int(boards.busy)), grace=1)) as url:
         yield url
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
@@ -67,12 +68,18 @@ def at_both_sizes(page: Any, name: str) -> None:
     """Check that nothing is wider than the window, on a desktop and on a phone, in both color schemes."""
     for size, viewport in (("phone", PHONE), ("desktop", DESKTOP)):
         page.set_viewport_size(viewport)
-        page.wait_for_timeout(200)
         assert page.evaluate(OVERFLOW) <= 0, f"{name} at {size} size"
         shot(page, f"{name}-{size}")
-    page.emulate_media(color_scheme="dark")
-    shot(page, f"{name}-dark")
-    page.emulate_media(color_scheme="light")
+    if SHOTS:
+        page.emulate_media(color_scheme="dark")
+        shot(page, f"{name}-dark")
+        page.emulate_media(color_scheme="light")
+
+
+def picture_file(folder: Path) -> Path:
+    path = folder / "hero.png"
+    Image.new("RGB", (1800, 1200), "teal").save(path)
+    return path
 
 
 def tab_to(page: Any, name: str) -> None:
@@ -93,13 +100,24 @@ def test_a_story_by_keyboard_with_approval_and_export(tab: Any, tmp_path: Path) 
         tab.goto(url)
         tab.get_by_label("What is the story about?").fill(EVIL)
         at_both_sizes(tab, "form")
-        tab.get_by_text("Models and settings").click()
+        tab.get_by_text("Settings of the story").click()
+        tab.locator("input[type=file]").set_input_files(picture_file(tmp_path))
+        tab.locator(".app-images img").wait_for()
         tab.get_by_label("Wait for my approval").select_option("every step")
-        tab.get_by_label("What is the story about?").press("Control+Enter")
+        story = tab.get_by_label("What is the story about?")
+        story.fill("A dragon.")
+        story.press("Control+Enter")
+        tab.get_by_text("The tiny world does not know: dragon.").wait_for()
+        assert models.command in tab.locator(".app-error .app-command").inner_text()
+        at_both_sizes(tab, "unknown-word")
+        assert tab.faults.pop().startswith("Failed to load resource")
+        story.fill(EVIL)
+        story.press("Control+Enter")
         tab.locator(WAITS).wait_for()
         assert tab.locator(".app-title").inner_text() == EVIL and tab.title() == "InterleaveThinker"
         assert "approval of the plan" in tab.locator(".it-notice").inner_text() and not models.drawn
         assert tab.locator(".it-card").count() == 4
+        tab.get_by_label("Text for the reader").first.fill("Mine.")
         at_both_sizes(tab, "plan")
         tab_to(tab, "Approve")
         tab.keyboard.press("Enter")
@@ -121,14 +139,19 @@ def test_a_story_by_keyboard_with_approval_and_export(tab: Any, tmp_path: Path) 
         tab.get_by_role("button", name="Skip step").click()
         tab.locator(FINISHED).wait_for()
         at_both_sizes(tab, "finished")
+        tab.locator(".app-title").fill("A better title")
+        saving = tab.locator(".app-exports")
         for name, file in (
-            ("Web page", "index.html"),
             ("PDF", "story.pdf"),
-            ("Story file (zip)", "story.zip"),
+            ("Comic (CBZ)", "story.cbz"),
+            ("Web page", "index.html"),
         ):
+            saving.locator("select").select_option(name)
             with tab.expect_download() as saved:
-                tab.get_by_role("button", name=name).click()
+                saving.get_by_role("button", name="Save").click()
             assert saved.value.suggested_filename == file and Path(saved.value.path()).stat().st_size > 500
+        page = Path(saved.value.path()).read_text(encoding="utf-8")
+        assert "A better title" in page and "Mine." in page
         # Each choice of a person is what the story has in the end.
         story = httpx.get(f"{url}/interleave-thinker/stories", trust_env=False).json()["stories"][0]
         state = httpx.get(

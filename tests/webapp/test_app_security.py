@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import re
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,8 @@ pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
 from starlette.testclient import TestClient
 from support.cli_calls import call
-from support.web_app import CHOSEN, Client, app_of, served
+from support.web_app import CHOSEN, Client, SmallModels, app_of, served
 
-from interleave_thinker.backend.story.journal.run_files import RunFiles
 from interleave_thinker.cli.commands import app as command
 from interleave_thinker.cli.models import (
     CriticOptions,
@@ -24,8 +25,9 @@ from interleave_thinker.cli.models import (
     LocalOptions,
     PlannerOptions,
 )
-from interleave_thinker.webapp import routes
+from interleave_thinker.webapp import routes, visitors
 from interleave_thinker.webapp.models import Chosen
+from interleave_thinker.webapp.requests import PublicSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = "http://127.0.0.1:8020"
@@ -120,15 +122,24 @@ def test_an_export_that_is_a_link_is_not_sent(http: TestClient, tmp_path: Path) 
     client.ended()
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    (tmp_path / "runs" / run / "story.pdf").symlink_to(secret)
+    exports = tmp_path / "runs" / run / "exports"
+    (exports / "pdf").mkdir(parents=True)
+    (exports / "pdf" / "story.pdf").symlink_to(secret)
     assert client.get("export", run=run, to="pdf").status_code == 404
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "secret").write_text("secret")
+    (exports / "page").symlink_to(tmp_path / "page")
+    assert client.get("export", run=run, to="page").status_code == 404
+    assert client.post("export", run=run, to="page").status_code == 400
 
 
 def test_bodies_are_json_of_limited_size(http: TestClient) -> None:
     path = "/interleave-thinker/story"
     assert http.post(path, content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
     assert http.post(path, data={"request": "A house."}).status_code == 415
-    assert http.post(path, json={"request": "x" * routes.MAX_BODY}).status_code == 413
+    assert http.post(path, json={"request": "x" * routes.requests.MAX_UPLOAD}).status_code == 413
+    cancel = http.post("/interleave-thinker/cancel", json={"run": "x" * routes.MAX_BODY})
+    assert cancel.status_code == 413
     nested = b"[" * 100_000
     assert http.post(path, content=nested, headers={"Content-Type": "application/json"}).status_code == 400
 
@@ -194,8 +205,9 @@ def test_models_are_shown_without_paths_addresses_and_passwords() -> None:
         with pytest.raises(command.SettingsError, match="not offered"):
             offered.check(Chosen.model_validate({**names, role: "transformers:/home/me/other"}), "a house")
     tiny = Chosen.model_validate({**names, "planner": "tinyworld"})
-    with pytest.raises(command.SettingsError, match="does not know"):
+    with pytest.raises(command.Refused, match="does not know") as refused:
         offered.check(tiny, "a philosophical dragon")
+    assert refused.value.unknown == ["philosophical", "dragon"]
 
 
 def test_every_route_has_a_reason(http: TestClient) -> None:
@@ -206,9 +218,77 @@ def test_every_route_has_a_reason(http: TestClient) -> None:
     assert listed == set(paths(http))
 
 
-def test_a_started_story_names_its_models_only(http: TestClient, tmp_path: Path) -> None:
-    client = Client(http)
-    run = client.start()
-    client.ended()
-    written = RunFiles(tmp_path / "runs" / run).read_model(command.Chosen, "webapp.json", hint="")
-    assert written and written.model_dump() == CHOSEN
+PUBLIC = PublicSettings(public=True, steps=3, attempts=2, waiting=0, visitors=2, letters=60, stay=0.01)
+THERE = {"base_url": "https://try.example"}
+
+
+def visitor(app: Any) -> Client:
+    """Return a visitor with the cookie that the page gave."""
+    client = Client(TestClient(app, **THERE))
+    cookie = client.http.get("/").headers["Set-Cookie"]
+    assert cookie.startswith("__Host-visitor=") and "Max-Age" not in cookie
+    assert all(part in cookie for part in ("HttpOnly", "Secure", "SameSite=None; Partitioned", "Path=/"))
+    assert "Set-Cookie" not in client.http.get("/").headers
+    return client
+
+
+def test_visitors_are_kept_apart_within_limits(tmp_path: Path) -> None:
+    models = SmallModels(tmp_path / "drawn.log")
+    public = PUBLIC.model_copy(update={"frame": "https://host.example"})
+    app = app_of(tmp_path, models, listening="0.0.0.0", public=public)
+    linked = TestClient(app, **THERE).get("/", headers={"Sec-Fetch-Site": "cross-site"})
+    assert "frame-ancestors https://host.example" in linked.headers["Content-Security-Policy"]
+    first, second = visitor(app), visitor(app)
+    for given, said in (
+        ({"step_count": 4}, "at most 3 steps"),
+        ({"max_attempts": 3}, "at most 2 attempts"),
+        ({"request": "x" * 61}, "at most 60 characters"),
+        ({"models": {**CHOSEN, "size": "2048x64"}}, "at most 1024 pixels"),
+    ):
+        answer = first.post("story", **{"request": "A house.", "models": CHOSEN, "max_attempts": 2, **given})
+        assert said in answer.json()["error"]
+    settings = first.get("page").json()["settings"]
+    assert settings["max_attempts"]["value"] == settings["max_attempts"]["most"] == 2
+    run = first.start(max_attempts=2, pause="after the plan")
+    first.ended()
+    for get in ("run", "plan", "export"):
+        assert second.get(get, run=run, **({"to": "pdf"} if get == "export" else {})).status_code == 404
+    assert second.post("delete-story", run=run).status_code == 400
+    assert second.get("stories").json()["stories"] == [] and len(first.get("stories").json()["stories"]) == 1
+    long = "\n".join(f"{number}. x\n   draw: a" for number in range(1, 5))
+    assert "at most 3 steps" in first.post("plan", run=run, text=long).json()["error"]
+    sized = "1. x\n   draw: a\n   size: 4096x4096"
+    assert "at most 1024" in first.post("plan", run=run, text=sized).json()["error"]
+    models.seconds = 0.3
+    second.start("Another house.", max_attempts=2)
+    assert first.post("again", run=run).status_code == 503, "no story may wait"
+    second.post("cancel", run=second.get("board").json()["run"])
+    second.ended()
+    nobody = Client(TestClient(app, **THERE))
+    assert nobody.get("board").status_code == 403
+    nobody.http.cookies.set("__Host-visitor", "../runs")
+    assert nobody.get("board").status_code == 403
+    cross = {"Sec-Fetch-Site": "cross-site"}
+    assert first.http.get("/interleave-thinker/stories", headers=cross).status_code == 403
+    visitor(app).get("board")  # the third visitor takes the place of one who is away
+    assert len(list((tmp_path / "runs").iterdir())) <= 2
+
+
+def test_nothing_of_a_visitor_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visitors, "SWEPT_EVERY", 0.01)
+    monkeypatch.setattr(visitors, "AWAY", 0.2)
+    models = SmallModels(tmp_path / "drawn.log", seconds=0.5)
+    client = visitor(app_of(tmp_path, models, listening="0.0.0.0", public=PUBLIC))
+    client.start(max_attempts=2)
+    client.wait_for_an_image(models)
+    # The story is stopped, since nobody asks for it, and its folder is deleted.
+    until = time.monotonic() + 20
+    while any((tmp_path / "runs").iterdir()):
+        assert time.monotonic() < until
+    assert len(models.drawn) < 4
+
+
+def test_an_address_makes_a_limited_number_of_requests(tmp_path: Path) -> None:
+    client = visitor(app_of(tmp_path, listening="0.0.0.0", public=PUBLIC))
+    statuses = [client.post("again", run="none").status_code for _ in range(20)]
+    assert statuses[0] == 400 and statuses[-1] == 429

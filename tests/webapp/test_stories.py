@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 
@@ -19,12 +20,15 @@ from starlette.testclient import TestClient
 from support.web_app import CHOSEN, Client, SmallModels, app_of
 
 from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker.backend.output.exporters import EXPORTERS
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.webapp import board as boards
 from interleave_thinker.webapp import routes
 
 STEPS = 4
 IMAGES = 3
+RED = Picture(Image.new("RGB", (32, 32), "red"))
+BOMB = Picture(Image.new("RGB", (2100, 2000))).base64_png()
 
 
 @pytest.fixture
@@ -66,10 +70,10 @@ def test_a_story_is_generated_judged_listed_and_shown_again(client: Client, tmp_
 
 def test_the_page_gets_what_it_can_choose(client: Client) -> None:
     page = client.get("page").json()
-    assert page["models"]["planner"] == [{"name": "small", "label": "Small", "toy": False}]
+    assert page["models"]["planner"] == [{"name": "small", "label": "Small", "toy": False, "sized": False}]
     assert page["settings"]["pause"]["value"] == "never" and page["example"]["seed"] == 7
     assert page["settings"]["max_attempts"] == {"value": 5, "least": 1, "most": 100}
-    assert {"page", "zip", "pdf", "markdown"} <= set(page["exports"])
+    assert set(page["exports"]) >= EXPORTERS.built_in.keys() - {"mp4"} and page["minutes"] == 0
 
 
 def test_only_newer_messages_are_sent_again(client: Client) -> None:
@@ -103,7 +107,7 @@ def test_the_end_of_the_app_stops_the_story_and_the_wait(client: Client, models:
     models.seconds = 0.3
     run = client.start()
     client.wait_for_an_image(models)
-    board = client.http.app.state.board
+    board = client.http.app.state.boards
     board.close()
     begun = time.monotonic()
     edition = client.ended()["edition"]
@@ -128,14 +132,6 @@ def test_one_story_at_a_time_and_cancel_loses_nothing(client: Client, models: Sm
     assert client.post("again", run=run).status_code == 200
     assert client.about()["status"] == "finished"
     assert models.drawn[: len(before)] == before and len(set(models.drawn)) == len(models.drawn)
-
-
-def test_cancelling_another_story_leaves_this_one_running(client: Client, models: SmallModels) -> None:
-    models.seconds = 0.1
-    client.start()
-    client.wait_for_an_image(models)
-    client.post("cancel", run="another run")
-    assert client.about()["status"] == "finished" and len(models.drawn) == IMAGES + 1
 
 
 def test_every_step_waits_for_the_user_who_decides_otherwise(
@@ -198,6 +194,30 @@ def test_a_story_that_ends_while_it_is_read_is_shown_as_ended_with_its_end_only(
     assert seen[-1]["edition"] != seen[-2]["edition"]
 
 
+def test_a_plan_is_changed_before_it_is_approved(client: Client, tmp_path: Path, models: SmallModels) -> None:
+    given = {"captions": "short", "style": "Ink.", "images": [RED.base64_png()]}
+    run = client.start(pause="after the plan", **given)
+    assert client.about()["waiting"]["step"] is None
+    shown = client.get("plan", run=run).json()
+    assert shown["pause"] == "after the plan" and shown["plan"]["style"] == "Ink."
+    first, *_, last = shown["plan"]["execution_plan"]
+    for text, said in (
+        ("1. x\n   mask: /etc/passwd", "names a file"),
+        ("character: Mia\n1. x\n   draw: a", "cast"),
+        ("{", "JSON"),
+    ):
+        assert said in client.post("plan", run=run, text=text).json()["error"]
+    steps = [{**one, "step_number": None, "auxiliary_text": "Mine."} for one in (last, first)]
+    answer = client.post("plan", run=run, text=json.dumps({"execution_plan": steps}))
+    assert answer.status_code == 200, answer.text
+    client.post("again", run=run)
+    assert client.about()["status"] == "finished"
+    story = load_trajectory(tmp_path / "runs" / run)
+    assert [one.prompt for one in story.plan.steps] == [last["prompt"], first["prompt"]]
+    assert {one.auxiliary_text for one in story.plan.steps} == {"Mine."} and story.plan.style == "Ink."
+    assert story.request.images == (RED,)
+
+
 def test_a_story_continues_on_another_server(tmp_path: Path, models: SmallModels) -> None:
     with TestClient(app_of(tmp_path, models), base_url="http://127.0.0.1") as http:
         run = Client(http).start(pause="every step")
@@ -216,13 +236,18 @@ def test_a_story_continues_on_another_server(tmp_path: Path, models: SmallModels
 
 def test_what_cannot_start_leaves_no_folder(client: Client, tmp_path: Path) -> None:
     for body, said in (
-        ({"request": "A dragon.", "models": CHOSEN}, "does not know: dragon"),
+        ({"request": "A dragon.", "models": CHOSEN}, "does not know a word"),
         ({"request": "A house.", "models": {**CHOSEN, "planner": "/etc/passwd"}}, "not offered"),
         ({"request": " ", "models": CHOSEN}, "1 to"),
         ({"request": "A house.", "models": CHOSEN, "out": "/tmp"}, "out"),
         ({"request": "A house.", "models": CHOSEN, "max_attempts": 0}, "max_attempts"),
         ({"request": "A house.", "models": CHOSEN, "pause": "sometimes"}, "pause"),
         ({"request": "A house."}, "models"),
+        ({"request": "A house.", "models": {**CHOSEN, "size": "9x"}}, "size"),
+        ({"request": "A house.", "models": CHOSEN, "step_count": 101}, "step_count"),
+        ({"request": "A house.", "models": CHOSEN, "images": ["?"]}, "base64"),
+        ({"request": "A house.", "models": CHOSEN, "images": [BOMB]}, "pixels"),
+        ({"request": "A house.", "models": CHOSEN, "images": ["", "", "", "", ""]}, "images"),
     ):
         answer = client.post("story", **body)
         assert answer.status_code == 400 and said in answer.json()["error"], answer.text
@@ -266,7 +291,10 @@ def test_exports_are_files_to_save(client: Client) -> None:
         assert sent.headers["Content-Disposition"] == f'attachment; filename="{made.json()["name"]}"'
     packed = zipfile.ZipFile(BytesIO(sent.content)).namelist()
     assert "story.md" in packed and len(packed) > IMAGES
-    assert client.post("export", run=run, to="record").status_code == 400
+    assert client.post("export", run=run, to="gif", title="Any").status_code == 200
+    for unknown in ("docx", "..", "../pdf", ""):
+        assert client.post("export", run=run, to=unknown).status_code == 400
+        assert client.get("export", run=run, to=unknown).status_code == 404
 
 
 def test_an_export_that_fails_leaves_the_one_before(
@@ -314,7 +342,8 @@ def test_a_story_is_deleted_but_not_while_it_is_generated(client: Client, models
 
 
 def test_a_late_answer_is_an_error(client: Client) -> None:
-    late = routes.Route("GET", "late", routes.AskPage, lambda asked: time.sleep(0.5), 0.1)
-    client.http.app.add_api_route("/late", routes._handler(late), methods=[late.method])
+    boards = client.http.app.state.boards
+    late = routes.Route("GET", "late", routes.requests.AskPage, lambda board, asked: time.sleep(0.5), 0.1)
+    client.http.app.add_api_route("/late", routes._handler(late, lambda _: boards), methods=[late.method])
     answer = client.http.get("/late")
     assert answer.status_code == 504 and "took too long" in json.loads(answer.content)["error"]

@@ -272,7 +272,7 @@ function wordOf(attempt, running) {
   const parts = [heard(attempt.outcome || "not judged")];
   if (attempt.probability !== null && attempt.probability !== undefined)
     parts.push(say("P(success) {percent} %", { percent: percentOf(attempt) }));
-  parts.push(attempt.reused ? say("reused") : say("{seconds} s", { seconds: attempt.seconds.toFixed(1) }));
+  parts.push(attempt.reused ? say("reused") : say("{seconds} s", { seconds: Math.max(0.1, attempt.seconds).toFixed(1) }));
   return parts.join(" · ");
 }
 

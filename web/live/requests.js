@@ -83,6 +83,6 @@ export class Requests {
 /** The content of an answer; throws the server's error. */
 export async function contentOf(answer) {
   const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(content.error ?? say("The server answered {status}.", { status: answer.status }));
+  if (!answer.ok) throw Object.assign(new Error(content.error ?? say("The server answered {status}.", { status: answer.status })), content);
   return content;
 }

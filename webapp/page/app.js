@@ -30,7 +30,9 @@ class Page {
     this.place = make("div", "app-place", {}, make("p", "app-empty", {}, say("Your story appears here, step by step, while it is generated and judged.")));
     const list = make("section", "app-list", {}, make("h2", "", {}, say("Stories")), this.stories.element);
     const main = make("main", "app", {}, this.fold, this.place, list);
-    document.body.append(make("header", "app-top", {}, make("h1", "", {}, "InterleaveThinker")), this.lost, main);
+    const kept = say("This is a public try-out: nobody else sees your stories. They are deleted {minutes} minutes after you leave.", offer);
+    const note = make("p", "it-quiet", { hidden: !offer.minutes }, kept);
+    document.body.append(make("header", "app-top", {}, make("h1", "", {}, "InterleaveThinker"), note), this.lost, main);
     addEventListener("hashchange", () => this.#openNamed());
   }
 
@@ -48,13 +50,13 @@ class Page {
     this.board = board;
     this.#show(board.run);
     this.take(board);
-    this.story.heading.focus();
+    this.story.element.focus();
   }
 
   #open(run, title) {
     this.titles.set(run, title);
     this.#show(run);
-    this.story.heading.focus();
+    this.story.element.focus();
   }
 
   #openNamed() {

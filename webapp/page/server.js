@@ -43,9 +43,18 @@ export class Server extends Requests {
     return give("/cancel", { run });
   }
 
+  /** The plan of a story, what the plan check finds, and when it waits: {plan, findings, pause}. */
+  plan(run) {
+    return ask("/plan", { run });
+  }
+
+  changePlan(run, text) {
+    return give("/plan", { run, text });
+  }
+
   /** Export a story; the answer is {name, bytes}. */
-  export(run, to) {
-    return give("/export", { run, to }, EXPORT_PATIENCE);
+  export(run, to, title) {
+    return give("/export", { run, to, title }, EXPORT_PATIENCE);
   }
 
   exported(run, to) {

@@ -22,7 +22,7 @@ from ..errors import SettingsError
 TRAINERS = ("trl", "transformers", "accelerate", "datasets")
 """Libraries that every training needs."""
 EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm"}
-EXTRAS |= dict.fromkeys(("fastapi", "uvicorn", "python_multipart", "prometheus_client"), "serve")
+EXTRAS |= dict.fromkeys(("fastapi", "uvicorn", "python_multipart"), "serve")
 EXTRAS |= dict.fromkeys(("datasketch", "imagehash"), "research")
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 BOUND = re.compile(

@@ -71,7 +71,8 @@ class RunView:
     def follow(self, event: Event) -> None:
         """Process one event of the loop."""
         if isinstance(event, PlanReady):
-            self.line = f"{len(event.plan.steps)} steps"
+            count = len(event.plan.steps)
+            self.line = f"{count} step{'' if count == 1 else 's'}"
         elif isinstance(event, (AttemptStarted, AttemptDrawn, AttemptJudged)):
             self._follow_attempt(event)
         elif isinstance(event, StepFinished):
