@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from itertools import takewhile
 from pathlib import Path
+from textwrap import shorten
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -210,6 +211,17 @@ def examples(judged: JudgedRows, count: int = EXAMPLES) -> list[int]:
     wrong, right = [at for at in order if not hits[at]], [at for at in order if hits[at]]
     few = wrong[: max(count // 2, count - len(right))]
     return [*few, *right[: count - len(few)]]
+
+
+def example_lines(judged: JudgedRows) -> list[str]:
+    """Return a Markdown table of examples of verdicts, without their images."""
+    prompts = prompts_of(judged.rows.rows)
+    lines = ["| prompt | label | verdict |", "|---|---|---|"]
+    for at in examples(judged):
+        answer, truth = judged.answers[at], NAMES[truth_of(judged.rows.rows[at])]
+        prompt = cell(shorten(prompts[at], 300))
+        lines.append(f"| {prompt} | {truth} | {NAMES[answer.success]}{_sure(answer)} |")
+    return lines
 
 
 def write_page(folder: Path, judged: Sequence[JudgedRows], lines: Sequence[str]) -> Path:

@@ -36,7 +36,7 @@ from ..trainer.model_card import read_facts, write_card
 from ..trainer.progress import TimeLeft
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen
-from .measures import MEASURES, Measured, answers_of, cell, measured
+from .measures import MEASURES, JudgedRows, Measured, answers_of, cell, example_lines
 from .reliability import as_lines as as_table
 from .reliability import made_items, measure_reliability
 
@@ -54,6 +54,7 @@ class Gate(BaseModel):
         chance: p-value of the exact sign test of `fixed` against `broken`.
         faults: Reasons why the gate was not passed.
         reliability: The new critic's answers to items of checklists, by kind; empty if not measured.
+        examples: Verdicts of the new critic, as lines of Markdown.
     """
 
     key: str
@@ -65,6 +66,7 @@ class Gate(BaseModel):
     chance: float
     faults: list[str]
     reliability: dict[str, KindReliability] = {}
+    examples: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -207,16 +209,17 @@ class RegressionGate:
             return gate
         self.log(f"running both critics on {len(asked.rows)} {what}")
         old, new = (
-            self._measured(checkpoint, asked, f"answers of the {which} critic")
+            self._judged(checkpoint, asked, f"answers of the {which} critic")
             for which, checkpoint in (("old", (before, None)), ("new", _base_and_adapter(before, after)))
         )
-        gate = compare(old, new, self.settings, key)
+        gate = compare(old.measured, new.measured, self.settings, key)
+        gate = gate.model_copy(update={"examples": tuple(example_lines(new))})
         _store(path, gate)
         return gate
 
-    def _measured(self, checkpoint: tuple[Path, Path | None], asked: RowSet, what: str) -> Measured:
+    def _judged(self, checkpoint: tuple[Path, Path | None], asked: RowSet, what: str) -> JudgedRows:
         critic, progress = self._critic(*checkpoint), TimeLeft(what, self.log)
-        return measured(answers_of(critic, asked, self.settings.gate_batch, progress), asked)
+        return JudgedRows(what, asked, answers_of(critic, asked, self.settings.gate_batch, progress))
 
     def _critic(self, base: Path, adapter: Path | None) -> Critic:
         """Open a critic as in use, with the gate's token limit."""
@@ -273,7 +276,7 @@ def publish(trained: Path, final: Path, gate: Gate | None = None, learned: Gate 
             card.model_copy(update=known).save(temporary)
             facts = read_facts(temporary)
             if facts is not None:
-                tables = {"gate": tuple(as_lines(gate, HELD_OUT_ROWS))}
+                tables = {"gate": tuple(as_lines(gate, HELD_OUT_ROWS)), "verdicts": gate.examples}
                 if learned is not None:
                     tables["learned"] = (*as_lines(learned, ANNOTATED_RUNS), learned_line(learned))
                 write_card(temporary, facts.model_copy(update=tables))

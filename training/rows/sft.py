@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,13 @@ def truth_of(row: SftRow) -> bool | None:
         return read_verdict(row.messages[-1].content).success
     except AnswerError:
         return None
+
+
+def label_counts(rows: Sequence[SftRow]) -> str:
+    """Return the number of rows by what they teach, and by kind of edit."""
+    counts = Counter({True: "right", False: "wrong", None: "no verdict"}[truth_of(row)] for row in rows)
+    counts.update(row.kind for row in rows if row.kind)
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def show_balance(rows: Sequence[SftRow], log: Log) -> None:

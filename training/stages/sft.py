@@ -30,7 +30,7 @@ from ...backend.core.types.values import DIRECT
 from ...backend.models.checkpoints.checkpoint import checkpoint_digest
 from ...backend.output.sft_rows import SftRow
 from ..rows.lengths import TokenLimit, fitting, shown_of
-from ..rows.sft import RowSet, as_dataset, question_text
+from ..rows.sft import RowSet, as_dataset, label_counts, question_text
 from ..trainer.model_card import facts_of
 from ..trainer.model_loading import (
     ModelTraining,
@@ -188,7 +188,7 @@ def asked(row: SftRow) -> str:
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
-SHOWN_TOKENS = 24
+SHOWN_TOKENS, MAX_QUESTION = 24, 4000
 
 
 def train(
@@ -277,7 +277,9 @@ class _FineTuning(TrainingRun):
             sets = {"training rows": rows.rows, "rows whose loss was measured": measured.rows}
             used = [(name, len(some), digest_of(row.line() for row in some)) for name, some in sets.items()]
             about = "sft", self.data.role, self.checkpoint, used, [self.settings]
-            facts = facts_of(*about, notes=tuple(notes))
+            notes += [f"{name}: {label_counts(some)}" for name, some in sets.items() if some]
+            asked = question_text(rows.rows[0])[:MAX_QUESTION]
+            facts = facts_of(*about, notes=tuple(notes), question=asked)
         result = Result(record, self.settings.save_dtype, chosen, facts)
         return save_trained(trainer, processor, self.final, result)
 

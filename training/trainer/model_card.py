@@ -132,6 +132,8 @@ class CardFacts(Facts):
         stopped: Reason why the training had to stop, if it had.
         gate: Table of the regression gate, as lines of Markdown.
         learned: Table of what it learned from annotated runs.
+        verdicts: Examples of its verdicts on held-out rows, as lines of Markdown.
+        question: Question of a row that it was trained on.
         merged: Whether an adapter was merged into its base.
     """
 
@@ -147,6 +149,8 @@ class CardFacts(Facts):
     stopped: str | None = None
     gate: tuple[str, ...] = ()
     learned: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
+    question: str = ""
     merged: bool = False
 
 

@@ -88,12 +88,14 @@ def test_the_gate_and_what_it_measured_are_in_the_card(tuned: Path, tmp_path: Pa
     old = measured_verdicts([Answer(True)] * 4, [True, True, False, False])
     gate = compare(old, old, GateSettings())
     kinds = {"color": KindReliability(items=40, true=20, yes_of_true=1.0, no_of_false=0.9, low=0.8)}
-    gate = gate.model_copy(update={"reliability": kinds})
+    gate = gate.model_copy(update={"reliability": kinds, "examples": ("| a red boat | right | wrong |",)})
     final = publish(tuned / "final", tmp_path / "final", gate, gate)
     card = (final / "README.md").read_text(encoding="utf-8")
     assert "NOT passed" in card and "| wrong images rejected | " in card
     assert "| color | 40 | 1.000 | 0.900 | 0.950, 0.800 | judges it |" in card
-    assert "agrees with people on 2 of 4" in card
+    assert "agrees with people on 2 of 4" in card and "| a red boat | right | wrong |" in card
+    assert "it accepted 100 % of the wrong images" in card and "## A question as it was trained" in card
+    assert re.search(r"training rows: \d+ ", card)
     (result, *_) = ModelCard.load(final / "README.md").data.eval_results or []
     assert (result.metric_type, result.dataset_name) == ("accuracy", "4 held-out rows")
     assert result.metric_value == pytest.approx(0.5)
