@@ -18,16 +18,12 @@ from typing import Any
 import pytest
 from support.cli_calls import call
 
-from interleave_thinker.backend.core.prompts.prompt_set import PromptSet
-from interleave_thinker.backend.core.types.run_settings import RunSettings
-from interleave_thinker.backend.core.types.trajectory import StopReason
+from interleave_thinker import PlanConstraints, PromptSet, RunSettings, StopReason, load_trajectory
 from interleave_thinker.backend.models.checkpoints.checkpoint import check_adapter
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.output.feedback_log import Feedback, read_feedback
 from interleave_thinker.backend.output.sft_rows import add_feedback_rows
-from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints
 from interleave_thinker.backend.story.journal.choices import read_choices
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.training.from_runs.convert import RunConverter
 from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.rows.sft import RowSet, read_rows

@@ -10,18 +10,16 @@ from collections.abc import Callable
 import pytest
 from support.long_replies import HOSTILE, LONG, long_replies
 
+from interleave_thinker import InterleaveError, open_chat, open_scorer
 from interleave_thinker.backend.core.answers.long_plan import read_outline as read_agents_outline
 from interleave_thinker.backend.core.answers.long_plan import read_part
 from interleave_thinker.backend.core.answers.reading import read_plan, read_verdict, write_verdict
 from interleave_thinker.backend.core.answers.reply_text import find_objects, open_quote, split_reply
-from interleave_thinker.backend.core.errors import InterleaveError
 from interleave_thinker.backend.core.prompts.importer import string_constants
 from interleave_thinker.backend.core.prompts.prompt_set import fill
 from interleave_thinker.backend.core.remote.api_keys import KeyMask
 from interleave_thinker.backend.core.types import MAX_TEXT, Request, Verdict
-from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.backend.models.judge import read_scores
-from interleave_thinker.backend.models.scorers import open_scorer
 from interleave_thinker.backend.output.exporters.markdown import escape
 from interleave_thinker.backend.output.report.run_report import changes
 from interleave_thinker.backend.story.agents.requested import asked_count, asks_for_images

@@ -7,9 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Message, Picture, Reply
 from interleave_thinker.backend.core.prompts.importer import CONSTANTS, import_official
-from interleave_thinker.backend.core.seams.chat_model import Message, Reply
 from interleave_thinker.backend.core.shown_text import valid_text
 from interleave_thinker.backend.core.types import Fault, Plan, Request, Step, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat

@@ -9,10 +9,9 @@ import pytest
 from support.cli_calls import Scripts, call, start
 from support.journal_runs import edit
 
-from interleave_thinker.backend.core.types import StopReason
+from interleave_thinker import StopReason, load_trajectory
 from interleave_thinker.backend.story.journal.choices import read_choices
 from interleave_thinker.backend.story.journal.waiting import WAITING, waiting_for
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 CHOICE = "interleave_thinker.cli.commands.run.is_interactive"
 

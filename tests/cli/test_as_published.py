@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.cli_calls import Scripts, call
 
-from interleave_thinker import Pipeline, published_settings
+from interleave_thinker import Pipeline, load_trajectory, published_settings
 from interleave_thinker.backend.core.prompts.prompt_set import WORDINGS
 from interleave_thinker.backend.core.types import Plan, Step, StepSettings
 from interleave_thinker.backend.pipeline.as_published import (
@@ -17,7 +17,6 @@ from interleave_thinker.backend.pipeline.as_published import (
     not_as_published,
     with_published_size,
 )
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.cli.commands.run import published_models
 from interleave_thinker.cli.models import CriticOptions, GeneratorOptions, PlannerOptions
 from interleave_thinker.research.evaluation.benchmark_run import BenchmarkOptions

@@ -12,10 +12,8 @@ import pytest
 from support.cli_calls import Scripts, call, start
 from support.small_agents import STORY
 
+from interleave_thinker import Picture, RunSettings, load_trajectory
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import RunSettings
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.cli.lazy_group import COMMANDS
 
 

@@ -12,19 +12,16 @@ from rich.console import Console
 from support.cli_calls import Scripts, call, start, verdict_reply
 from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
 
-from interleave_thinker import tinyworld
+from interleave_thinker import Finished, Picture, load_trajectory, tinyworld
 from interleave_thinker.backend.core.answers.reading import write_plan
 from interleave_thinker.backend.core.errors import ChatError, boundary
 from interleave_thinker.backend.core.machine import libraries
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard, MeasuredStrictness
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, StopReason, Trajectory
 from interleave_thinker.backend.story.journal.choices import ask_redraw
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run as run_loop
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.cli.progress import Lines
 from interleave_thinker.cli.run_request import exit_code
 

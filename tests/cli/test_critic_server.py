@@ -11,9 +11,8 @@ from support.chat_server import ChatServer, chat_server
 from support.cli_calls import Scripts, call, verdict_reply
 from support.small_agents import STORY
 
+from interleave_thinker import StopReason, load_trajectory
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.types import StopReason
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import UNUSED
 
 DRAWN_STEPS = sum(step.prompt is not None for step in STORY.steps)

@@ -9,10 +9,8 @@ import pytest
 from support.cli_calls import Scripts, call
 from support.stories import make_trajectory
 
+from interleave_thinker import Plan, SettingsError, Step, export_by_name
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.types import Plan, Step
-from interleave_thinker.backend.output.exporters import export_by_name
 from interleave_thinker.backend.pipeline.plan_file import read_plan_and_request, read_plan_file
 from interleave_thinker.backend.story.execution_record.reader import FILE_NAME
 

@@ -9,11 +9,9 @@ import pytest
 from support.cli_calls import Scripts, call
 from support.small_agents import STORY
 
+from interleave_thinker import Attempt, Picture, RunSettings, Verdict, load_trajectory
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Attempt, RunSettings, Verdict
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, constraints_in
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.cli.progress import attempt_line
 
 

@@ -23,10 +23,8 @@ from support.ray_here import ON_RAY, importable
 from support.running_service import wait_until
 from support.serve_process import CALL, is_alive, serving
 
-from interleave_thinker.backend.core.errors import GeneratorError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import GeneratorError, Picture, SettingsError, open_generator
 from interleave_thinker.backend.core.remote.server import certificates
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.cli.commands.serve import name_of
 from interleave_thinker.service.settings import MAX_DEVICES, devices_in, models_in

@@ -10,8 +10,7 @@ from safetensors.torch import save_file
 from support import tiny_pipelines
 from support.cli_calls import call
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker import Picture, load_trajectory
 
 PART = "unet.down_blocks.1.attentions.0.transformer_blocks.0.attn1.to_v"
 

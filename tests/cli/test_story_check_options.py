@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from support.cli_calls import call, verdict_reply
 
-from interleave_thinker.backend.core.types import StopReason
-from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker import StopReason, load_trajectory
 
 FOUND = [{"step_number": 2, "kind": "identity", "problem": "The fox must be red."}]
 

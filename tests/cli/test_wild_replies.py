@@ -14,8 +14,7 @@ import pytest
 from support.chat_server import ChatServer, chat_server
 from support.cli_calls import call
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan
+from interleave_thinker import Picture, Plan
 
 
 def steps(count: int, first: int = 1) -> list[dict[str, Any]]:

@@ -12,10 +12,9 @@ import pytest
 from support.fake_llama_server import MODEL, write_agent
 from support.tiny_checkpoint import build_checkpoint
 
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
+from interleave_thinker import ChatError, SettingsError, open_chat
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.core.remote import api_keys as keys
-from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.nodes.inputs import named_models, validation
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,34 +17,16 @@ import pytest
 from support.languages import LANGUAGES
 from support.stories import make_trajectory
 
+from interleave_thinker import AttemptDrawn, AttemptJudged, CastMember, Plan, Planner, Request, StoryFinding
 from interleave_thinker.backend.core.drift import Drift
-from interleave_thinker.backend.core.types import (
-    CastMember,
-    Fault,
-    Plan,
-    Request,
-    Step,
-    StepResult,
-    StopReason,
-    StoryCheck,
-    StoryFinding,
-    Trajectory,
-)
+from interleave_thinker.backend.core.types import Fault, Step, StepResult, StopReason, StoryCheck, Trajectory
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.output.exporters.typesetting import font_note
 from interleave_thinker.backend.output.live.live_run import RunView, replayed
 from interleave_thinker.backend.output.report.run_report import StepDrift
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.story.agents.plan_lint import RULES, lint
-from interleave_thinker.backend.story.agents.planner import Planner
-from interleave_thinker.backend.story.loop.events import (
-    AttemptDrawn,
-    AttemptJudged,
-    AttemptStarted,
-    PlanReady,
-    StepFinished,
-    StoryChecked,
-)
+from interleave_thinker.backend.story.loop.events import AttemptStarted, PlanReady, StepFinished, StoryChecked
 from interleave_thinker.backend.story.outcomes import (
     UNUSED,
     AttemptOutcome,

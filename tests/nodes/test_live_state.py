@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
+from interleave_thinker import AttemptStarted, Finished, PlanReady, Waiting
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory
 from interleave_thinker.backend.output.live.live_messages import AttemptShown, LiveMessage
 from interleave_thinker.backend.output.live.live_run import LiveRun, LiveTarget
-from interleave_thinker.backend.story.journal.waiting import Waiting
-from interleave_thinker.backend.story.loop.events import AttemptStarted, Finished, PlanReady
 
 STATE = Path(__file__).resolve().parents[2] / "web" / "live" / "state.js"
 SCRIPT = """import {RunState} from MODULE;

@@ -14,9 +14,7 @@ import torch
 from support.small_agents import STORY, OneInThree
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Request, RunSettings
+from interleave_thinker import Picture, Request, RunSettings, SettingsError
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.output.live.browser_requests import known_run
 from interleave_thinker.backend.output.live.live_run import RunView

@@ -11,20 +11,8 @@ import pytest
 from PIL import Image
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    CheckedItem,
-    Enhancement,
-    Plan,
-    Redraw,
-    RunSettings,
-    Step,
-    StoryCheck,
-    StoryFinding,
-    Verdict,
-)
+from interleave_thinker import Attempt, AttemptJudged, Picture, Plan, SettingsError, StoryCheck, StoryFinding
+from interleave_thinker.backend.core.types import CheckedItem, Enhancement, Redraw, RunSettings, Step, Verdict
 from interleave_thinker.backend.core.types.checklist import MAX_ITEMS
 from interleave_thinker.backend.output.live.browser_requests import Thumbnails
 from interleave_thinker.backend.output.live.live_messages import LINE_BYTES, LiveMessage, clip, marked
@@ -37,13 +25,7 @@ from interleave_thinker.backend.output.live.live_run import (
     replayed,
 )
 from interleave_thinker.backend.story.journal.run_files import RunFiles
-from interleave_thinker.backend.story.loop.events import (
-    AttemptDrawn,
-    AttemptJudged,
-    AttemptStarted,
-    PlanReady,
-    StoryChecked,
-)
+from interleave_thinker.backend.story.loop.events import AttemptDrawn, AttemptStarted, PlanReady, StoryChecked
 from interleave_thinker.backend.story.outcomes import Lack
 from interleave_thinker.nodes.inputs.run_folder import RunWatch
 

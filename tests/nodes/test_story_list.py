@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.errors import JournalError
-from interleave_thinker.backend.core.types import Request
+from interleave_thinker import JournalError, Request, load_trajectory
 from interleave_thinker.backend.output.live import browser_requests
 from interleave_thinker.backend.output.live.browser_requests import delete_run, list_stories
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.run_files import RUN
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 
 def saved(parent: Path, name: str, text: str, age: float = 0.0) -> Path:

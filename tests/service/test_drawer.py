@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 from support import tiny_pipelines
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker import Picture, open_generator
 from interleave_thinker.service.pool import Drawer, GeneratedImage, ImageRequest, Refused
 from interleave_thinker.service.settings import ModelSettings
 

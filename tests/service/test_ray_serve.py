@@ -18,9 +18,7 @@ pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
 from support.free_port import free_port
 from support.ray_here import ASKED, importable
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker import Picture, SettingsError, open_generator
 from interleave_thinker.service import ray_deploy
 from interleave_thinker.service.ray_deploy import Service, start_ray, stop_ray
 from interleave_thinker.service.settings import ClusterSettings, ModelSettings, ServiceSettings

@@ -15,10 +15,8 @@ pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 
 from support.running_service import Service, running_service
 
-from interleave_thinker.backend.core.errors import GeneratorError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Generator, GeneratorError, Picture, open_generator
 from interleave_thinker.backend.core.types import StepImage, StepSettings
-from interleave_thinker.backend.models.generators import Generator, open_generator
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 

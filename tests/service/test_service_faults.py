@@ -21,8 +21,7 @@ pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 from support.running_service import LOCAL, POOLS, Service, running_service, wait_until
 from support.service_generators import noted
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker import Picture, open_generator
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.service import local_pool
 from interleave_thinker.service.pool import Drawer

@@ -16,9 +16,8 @@ pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 from PIL import Image
 from support.running_service import POOLS, Service, running_service
 
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, open_generator
 from interleave_thinker.backend.core.types import StepImage, StepSettings
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.service.settings import ModelSettings
 

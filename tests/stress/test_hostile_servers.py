@@ -19,15 +19,11 @@ import pytest
 from support.forked import forked
 from support.hostile_server import BEHAVIOURS, ECHOES, HostileServer, hostile_server
 
-from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker import Critic, Finished, InterleaveError, ReplySettings, export_by_name, open_chat
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
 from interleave_thinker.backend.models import generators
-from interleave_thinker.backend.models.chat import ReplySettings, open_chat
-from interleave_thinker.backend.output.exporters import export_by_name
-from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop import loop
-from interleave_thinker.backend.story.loop.events import Finished
 
 pytestmark = [
     pytest.mark.stress,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from support.forked import forked
 
-from interleave_thinker.backend.core.errors import InterleaveError
+from interleave_thinker import InterleaveError, load_trajectory
 from interleave_thinker.backend.core.prompts.importer import import_official
 from interleave_thinker.backend.core.types import Identities, Plan, Request, RunSettings, Step, Trajectory
 from interleave_thinker.backend.output.feedback_log import read_feedback
@@ -25,7 +25,6 @@ from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.story.journal.choices import read_choices
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.plan_editor.merge import read_edits
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows

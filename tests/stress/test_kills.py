@@ -22,12 +22,8 @@ from support.forked import forked
 from support.small_agents import Counting, OneInThree, OnePlan
 from support.small_teachers import SmallTeachers
 
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Critic, Generator, Picture, Planner, open_chat, open_generator
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
-from interleave_thinker.backend.models.chat import open_chat
-from interleave_thinker.backend.models.generators import Generator, open_generator
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import DrawKey
 from interleave_thinker.backend.story.loop.collaborators import Collaborators

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from PIL import Image
 
+from interleave_thinker import Attempt, Picture, Plan, Request, Step, StepResult, StopReason, Trajectory
 from interleave_thinker.backend.core.files.video import clip_of
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Plan,
-    Request,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-)
 from interleave_thinker.backend.core.types.clip import ClipPair, Footage
 from interleave_thinker.backend.story.clips import clip_pairs, with_clips
 

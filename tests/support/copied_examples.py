@@ -10,14 +10,11 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from interleave_thinker import Attempt, Critic, Picture, Plan, Planner, Request, Step, StepResult, StopReason
 from interleave_thinker.backend.core.errors import AnswerError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import TEMPLATES, PromptSet, named_prompt_set
-from interleave_thinker.backend.core.types import Attempt, Plan, Request, Step, StepResult, StopReason
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.pipeline.story_check import StoryChecker
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
 
 PICTURE = Picture(Image.new("RGB", (8, 8), (10, 0, 0)))

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from interleave_thinker import AnswerError, Reply, ReplySettings
 from interleave_thinker.backend.core.answers.reading import read_verdict
-from interleave_thinker.backend.core.errors import AnswerError
 from interleave_thinker.backend.core.remote.api_keys import KeyMask
-from interleave_thinker.backend.models.chat import Reply, ReplySettings
 from interleave_thinker.backend.models.chat.local.generation import ReplyListener
 from interleave_thinker.backend.models.chat.openai_chat import Chunk, StreamedReply
 from interleave_thinker.backend.models.chat.verdict_watch import VerdictWatch

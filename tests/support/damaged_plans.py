@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from interleave_thinker import AnswerError, Step
 from interleave_thinker.backend.core.answers.long_plan import read_part
 from interleave_thinker.backend.core.answers.reading import read_plan
-from interleave_thinker.backend.core.errors import AnswerError
-from interleave_thinker.backend.core.types import Step
 
 FIELDS = ("step_name", "instruction", "prompt", "auxiliary_text")
 Steps = list[dict[str, Any]]

@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interleave_thinker.backend.core.errors import ChatError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
+from interleave_thinker import ChatError, Message, Picture, Reply, ReplySettings
 
 FIVE_POINTS = re.compile(r"\*\*5\*\*|\b5 points|1 to 5|1-5|[Ss]core 5")
 Decide = Callable[["JudgeQuestion"], bool]

@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave_thinker import Critic, Picture, Plan, Request, RunSettings, Step, Verdict, open_generator
 from interleave_thinker.backend.core.answers.reading import write_verdict
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
-from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run

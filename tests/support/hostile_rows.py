@@ -11,19 +11,9 @@ from typing import Any
 
 import torch
 
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Attempt, Picture, Plan, Step
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Plan,
-    Request,
-    Score,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.core.types import Request, Score, StepResult, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.output.exporters.record import export
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.research.data.pack import CardData, Packing

@@ -9,13 +9,11 @@ from typing import Any
 
 from support.small_agents import Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Trajectory
+from interleave_thinker import Event, Finished, Picture, Plan, Request, RunSettings, Trajectory
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import RunStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Event, Finished
 from interleave_thinker.backend.story.loop.loop import run
 
 STORY_REQUEST = Request(text="a story")

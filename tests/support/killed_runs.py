@@ -9,11 +9,9 @@ from pathlib import Path
 
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Trajectory
+from interleave_thinker import Finished, Picture, Plan, Request, RunSettings, Trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 
 REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from support.tiny_gguf import write_tiny_gguf
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker import SettingsError, open_chat
 from interleave_thinker.backend.models.chat.llamacpp_chat import LlamaCppChat
 from interleave_thinker.backend.models.chat.llamacpp_server import find_server
 

@@ -7,20 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Identities,
-    Plan,
-    Request,
-    RunSettings,
-    Score,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker import Attempt, Picture, Plan, Step, StepResult, StopReason
+from interleave_thinker.backend.core.types import Identities, Request, RunSettings, Score, Trajectory, Verdict
 from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 

@@ -23,12 +23,9 @@ from PIL import Image
 from support.benchmark_runs import carry_out, setting_of
 from support.fake_judge import knowing
 
+from interleave_thinker import Message, Picture, Plan, Planner, Reply, ReplySettings, Step
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.core.types import Plan, Step
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.research.data.trajectories import Teachers
 from interleave_thinker.research.evaluation.judge_bridge import BenchmarkJudge
 from interleave_thinker.research.evaluation.official_scoring import OfficialScoring, score_officially

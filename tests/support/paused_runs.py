@@ -7,10 +7,9 @@ from pathlib import Path
 
 from support.small_agents import Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker import Event, Finished, Plan, Request, RunSettings, Step, Trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators, RewritesSteps
-from interleave_thinker.backend.story.loop.events import Event, Finished
 from interleave_thinker.backend.story.loop.loop import run
 
 REQUEST = Request(text="three images")

@@ -9,8 +9,7 @@ from zlib import crc32
 
 from PIL import Image
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Score
+from interleave_thinker import Picture, Score
 from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
 from interleave_thinker.training.reward.redrawer import DrawingSettings, Redrawer

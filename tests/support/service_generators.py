@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Cancelled, GeneratorError, Picture, SettingsError
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.service.pool import Drawer
 from interleave_thinker.service.settings import ModelSettings

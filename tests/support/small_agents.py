@@ -10,14 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave_thinker.backend.core.errors import ChatError, GeneratorError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import ChatError, CriticLike, Generator, GeneratorError, Picture, PlannerLike, Reply
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard
 from interleave_thinker.backend.core.prompts.trained_with import TrainedWith
-from interleave_thinker.backend.core.seams.chat_model import Reply
-from interleave_thinker.backend.core.seams.generator import Generator
 from interleave_thinker.backend.core.types import Plan, Request, Step, Verdict
-from interleave_thinker.backend.core.types.roles import CriticLike, PlannerLike
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.journal.store import DrawKey

@@ -7,8 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from interleave_thinker.backend.models.generators import open_generator
-from interleave_thinker.backend.models.scorers import open_scorer
+from interleave_thinker import open_generator, open_scorer
 from interleave_thinker.research.tinyworld.data.critic_rows import ImageFolder, rl_row
 from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.tinyworld import checkpoint

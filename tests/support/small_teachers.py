@@ -14,14 +14,9 @@ from pathlib import Path
 
 from support.small_agents import Counting
 
+from interleave_thinker import ChatError, Critic, Generator, Picture, Plan, Planner, Step, Verdict
 from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
-from interleave_thinker.backend.core.errors import ChatError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.core.seams.generator import Generator
-from interleave_thinker.backend.core.types import Plan, Step, Verdict
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.research.data.trajectories import Teachers
 
 

@@ -7,21 +7,8 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Fault,
-    Identities,
-    Plan,
-    Request,
-    RunSettings,
-    Score,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker import Attempt, Picture, Plan, RunSettings, StepResult, StopReason
+from interleave_thinker.backend.core.types import Fault, Identities, Request, Score, Step, Trajectory, Verdict
 
 REQUEST = (
     "Tell the story of a little sailing boat that leaves the harbour at dawn, meets a fish, and is home "

@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 from support.made_once import made_once
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.models.chat import Message, Reply, ReplySettings
+from interleave_thinker import Message, Picture, Reply, ReplySettings
 from interleave_thinker.research.tinyworld.models.recipes import (
     ImageTokens,
     learn_processor,

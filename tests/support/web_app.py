@@ -12,10 +12,8 @@ from support.cli_calls import verdict_reply
 from support.served_app import running
 from support.small_agents import STORY, Counting
 
+from interleave_thinker import Critic, Generator, Planner, RunSettings, SettingsError
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.seams.generator import Generator
-from interleave_thinker.backend.core.types import RunSettings
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints

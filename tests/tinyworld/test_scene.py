@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
-from interleave_thinker.backend.core.errors import ScorerError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, ScorerError
 from interleave_thinker.tinyworld.drawing import draw
 from interleave_thinker.tinyworld.scene import (
     BACKDROPS,

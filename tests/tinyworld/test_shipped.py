@@ -10,14 +10,9 @@ from random import Random
 
 import pytest
 
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import AttemptJudged, Critic, Finished, Picture, Planner, open_chat, open_generator
 from interleave_thinker.backend.core.types import Request, RunSettings, Trajectory
-from interleave_thinker.backend.models.chat import open_chat
-from interleave_thinker.backend.models.generators import open_generator
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import AttemptJudged, Finished
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.research.tinyworld.stories import request_of
 from interleave_thinker.research.tinyworld.world.judged_images import balanced

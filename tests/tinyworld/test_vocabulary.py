@@ -6,11 +6,8 @@ from typing import get_args
 
 import pytest
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.types import Request
-from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker import Planner, Request, SettingsError, open_chat
 from interleave_thinker.backend.story.agents.plan_constraints import CaptionStyle, PlanConstraints, worded
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.tinyworld import DEMO_REQUEST
 from interleave_thinker.tinyworld.vocabulary import EXAMPLE, check_request, unknown_words
 

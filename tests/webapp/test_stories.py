@@ -19,6 +19,7 @@ pytest.importorskip("fastapi", reason="the extra 'app' is not installed")
 from starlette.testclient import TestClient
 from support.web_app import CHOSEN, Client, SmallModels, app_of
 
+from interleave_thinker import Picture, load_trajectory
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.output.exporters import EXPORTERS
 from interleave_thinker.backend.story.loop.replay import load_trajectory

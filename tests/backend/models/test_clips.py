@@ -12,18 +12,16 @@ import pytest
 from support import tiny_pipelines
 from support.clips import COLORS, blend, plain, story
 
+from interleave_thinker import Story, Trajectory, load_trajectory
 from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, JournalError, SettingsError
 from interleave_thinker.backend.core.files import video as encoding
 from interleave_thinker.backend.core.files.video import clip_of, frames_of
-from interleave_thinker.backend.core.types import Trajectory
 from interleave_thinker.backend.core.types.clip import Clip, ClipPair, Footage, Movie
 from interleave_thinker.backend.models import clips as pipelines
 from interleave_thinker.backend.models.clips import FAMILIES, LTX, MINIMAX, WAN, open_clip_maker
-from interleave_thinker.backend.pipeline.pipeline import Story
 from interleave_thinker.backend.story.clips import clip_pairs, clips_of, missing_pairs, with_clips
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 SMALL = {"size": "64x32", "seconds": 0.5, "steps": 1}
 

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
+from interleave_thinker import Finished, Picture, Plan, Request, RunSettings, SettingsError, Step, Trajectory
 from interleave_thinker.backend.core.drift import VISIBLE, drift
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import MATCHES, color_matched, match_colors
 from interleave_thinker.backend.output.report.run_report import drift_of_steps
 from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 
 SIZE = (320, 240)

@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.core.errors import AnswerError, ScorerError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.chat_model import Reply
-from interleave_thinker.backend.core.types import Score
+from interleave_thinker import AnswerError, Picture, Reply, Score, ScorerError, SettingsError
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.models.judge import ChatJudge, read_scores
 from interleave_thinker.backend.models.scorers import REGISTRY, Scorer, open_scorer

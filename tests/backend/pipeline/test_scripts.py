@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.script_accounting import SCRIPTS, dropped, lost_lines
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.types import Plan
+from interleave_thinker import Plan, SettingsError
 from interleave_thinker.backend.pipeline.plan_file import READERS, read_plan_file, read_script
 
 FOUNTAIN = """Title: The Lighthouse

@@ -14,28 +14,16 @@ import pytest
 from PIL import Image
 from support.small_agents import Counting, OnePlan
 
+from interleave_thinker import CriticLike, Picture, Pipeline, Plan, RunSettings, StepResult, load_trajectory
 from interleave_thinker.backend.core.errors import (
     AnswerError,
     Cancelled,
     ChatError,
     SettingsError,
 )
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.chat_model import Reply
-from interleave_thinker.backend.core.types import (
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepResult,
-    StopReason,
-    StoryFinding,
-    Trajectory,
-    Verdict,
-)
-from interleave_thinker.backend.core.types.roles import CriticLike
+from interleave_thinker.backend.core.types import Request, Step, StopReason, StoryFinding, Trajectory, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.pipeline.pipeline import Pipeline
 from interleave_thinker.backend.pipeline.story_check import (
     MAX_AREA,
     StoryChecker,
@@ -49,7 +37,6 @@ from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Event, Finished, StoryChecked
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import all_accepted
 
 PLAN = Plan(

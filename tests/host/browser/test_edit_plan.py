@@ -10,14 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw
 
-from interleave_thinker.backend.core.types import (
-    CastMember,
-    ChecklistItem,
-    Step,
-    StepImage,
-    StepLora,
-    StepSettings,
-)
+from interleave_thinker import Step
+from interleave_thinker.backend.core.types import CastMember, ChecklistItem, StepImage, StepLora, StepSettings
 from interleave_thinker.backend.story.plan_editor.edited_plan import EditedPlan, EditedStep
 from interleave_thinker.backend.story.plan_editor.json_form import plan_object
 from interleave_thinker.backend.story.plan_editor.merge import read_edits

@@ -16,14 +16,12 @@ from PIL import Image
 from support.clips import story as story_of_colors
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.types import Trajectory
-from interleave_thinker.backend.output.exporters import export_by_name
+from interleave_thinker import Trajectory, export_by_name, load_trajectory
 from interleave_thinker.backend.output.exporters.animation import frames_of, render
 from interleave_thinker.backend.output.exporters.video import FPS, SIDE, seconds_of
 from interleave_thinker.backend.output.feedback_log import read_feedback
 from interleave_thinker.backend.story.clips import clips_of
 from interleave_thinker.backend.story.journal.copy import save_trajectory
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.nodes.inputs.run_folder import run_folder
 from interleave_thinker.training.rows.sft import read_rows
 

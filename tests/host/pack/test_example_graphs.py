@@ -10,8 +10,7 @@ from zlib import crc32
 import pytest
 from support.host_home import HostHome
 
-from interleave_thinker.backend.core.types import StopReason, Trajectory
-from interleave_thinker.backend.story.loop.replay import load_trajectory
+from interleave_thinker import StopReason, Trajectory, load_trajectory
 from interleave_thinker.nodes.old_host import node_names
 
 from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin

@@ -15,8 +15,7 @@ from support.cli_calls import call
 from support.made_runs import accepted_story, made_run
 from support.stories import drawing
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 

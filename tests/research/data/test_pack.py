@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from support.made_runs import made_run
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.research.data.decontamination.guard import Guard
 from interleave_thinker.research.data.pack import (

@@ -11,21 +11,10 @@ import pytest
 from PIL import Image
 from support.made_runs import grey_page, made_run
 
+from interleave_thinker import Attempt, ChatError, Picture, Plan, Reply, SettingsError
 from interleave_thinker.backend.core.answers.reading import read_plan
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.seams.chat_model import Reply
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Plan,
-    Request,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.core.types import Request, Step, StepResult, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.research.data.planner_rl import make_planner_rl
 from interleave_thinker.research.data.planner_rows import (

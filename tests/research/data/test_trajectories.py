@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from support.small_teachers import SmallTeachers, records, until, write_prompts
 
-from interleave_thinker.backend.core.errors import JournalError, SettingsError
+from interleave_thinker import JournalError, SettingsError, load_trajectory
 from interleave_thinker.backend.story.execution_record.reader import read_record
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.research.data import trajectories as engine_of_runs
 from interleave_thinker.research.data.trajectories import (
     PromptFile,

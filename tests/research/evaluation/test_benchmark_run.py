@@ -15,10 +15,8 @@ from support.small_agents import STORY
 from support.small_benchmarks import MINIATURES
 from support.small_teachers import SmallChat, SmallTeachers
 
+from interleave_thinker import Plan, Planner, SettingsError, Step
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.types import Plan, Step
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.research.benchmarks import open_benchmark
 from interleave_thinker.research.data.trajectories import Teachers
 from interleave_thinker.research.evaluation import submission as collecting

@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.core.errors import ChatError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
+from interleave_thinker import ChatError, Message, Picture, Reply, ReplySettings
 from interleave_thinker.research.evaluation.judge_bridge import BenchmarkJudge, JudgeBridge
 
 GREEDY = ReplySettings(max_tokens=100)

@@ -21,8 +21,7 @@ from support.benchmark_runs import collected
 from support.cli_calls import call
 from support.fake_judge import accepting
 
-from interleave_thinker.backend.core.errors import ChatError, InterleaveError, SettingsError
-from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
+from interleave_thinker import ChatError, InterleaveError, Message, Reply, ReplySettings, SettingsError
 from interleave_thinker.research.benchmarks.benchmark import EvaluatorJob
 from interleave_thinker.research.benchmarks.comm import Comm
 from interleave_thinker.research.benchmarks.rise import Rise

@@ -23,18 +23,14 @@ from typing import Any, NamedTuple
 import pytest
 from support.published_child import digest, paint
 
+from interleave_thinker import Critic, Finished, Picture, Plan, Planner, Request, RunSettings, Step, Verdict
 from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.core.machine.environment import restricted
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.importer import import_official
 from interleave_thinker.backend.core.prompts.prompt_set import ENDING
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Verdict
 from interleave_thinker.backend.pipeline.as_published import BENCHMARK_SETTINGS, STORY_SETTINGS
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.research.benchmarks.benchmark import ItemAnswer
 

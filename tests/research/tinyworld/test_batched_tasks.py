@@ -8,10 +8,7 @@ from random import Random
 
 import pytest
 
-from interleave_thinker.backend.core.errors import AnswerError, GeneratorError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Verdict
-from interleave_thinker.backend.core.types.roles import CriticLike
+from interleave_thinker import AnswerError, CriticLike, GeneratorError, Picture, Verdict
 from interleave_thinker.research.tinyworld.ablation.measures import oracle_verdicts
 from interleave_thinker.research.tinyworld.stories import (
     BatchedTasks,

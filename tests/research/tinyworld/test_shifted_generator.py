@@ -8,14 +8,11 @@ import pytest
 
 pytest.importorskip("diffusers", reason='the tiny world needs: pip install ".[tinyworld]"')
 
+from interleave_thinker import CriticLike, Finished, Plan, Request, RunSettings, SettingsError, Step
 from interleave_thinker.backend.core.answers.reading import read_verdict
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
-from interleave_thinker.backend.core.types.roles import CriticLike
 from interleave_thinker.backend.output.feedback_log import record_feedback
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.research.tinyworld.data.critic_rows import PROMPT_SET
 from interleave_thinker.research.tinyworld.shifted_generator import feedback_on, shifted_generator

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.core.errors import AnswerError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Request
+from interleave_thinker import AnswerError, Critic, Picture, Planner, Request, SettingsError, open_generator
 from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
-from interleave_thinker.backend.models.generators import open_generator
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.tinyworld.drawing import draw
 from interleave_thinker.tinyworld.scene import Scene, identity_of

@@ -12,19 +12,16 @@ from support.made_runs import PROMPT, made_run, say
 from support.small_agents import OneInThree, OnePlan
 from support.stories import make_trajectory
 
+from interleave_thinker import AttemptJudged, Picture, Request, RunSettings, Verdict, load_trajectory
 from interleave_thinker.backend.core.answers.reading import read_verdict
 from interleave_thinker.backend.core.errors import JournalError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.types import Request, RunSettings, Verdict
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.output.exporters.record import export
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import AttemptJudged
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.training.from_runs.convert import MadeData, RunConverter, RunsReport
 from interleave_thinker.training.from_runs.run_folders import find_runs
 from interleave_thinker.training.from_runs.settings import RunsData

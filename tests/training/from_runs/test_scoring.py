@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from support.made_runs import accepted_story, grey_page, made_run
 
-from interleave_thinker.backend.core.errors import ChatError, ScorerError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import ChatError, Picture, ScorerError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.core.types import Attempt, Identities, Score
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat

@@ -10,14 +10,10 @@ from support.cli_calls import call
 from support.made_runs import grey_page, run_of, say
 from support.small_agents import TrainedChat
 
+from interleave_thinker import Attempt, Critic, Picture, Reply, SettingsError, Verdict
 from interleave_thinker.backend.core.answers.reading import write_verdict
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.agent_card import CARD, AgentCard, Calibration, read_card
-from interleave_thinker.backend.core.seams.chat_model import Reply
-from interleave_thinker.backend.core.types import Attempt, Verdict
 from interleave_thinker.backend.output.feedback_log import Feedback, record_feedback
-from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.training.gate.calibration import Sure, calibrate, judged_by_people
 
 HALF = Calibration(slope=0.5, intercept=-1.0, images=50)

@@ -17,8 +17,7 @@ from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_ch
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.core.prompts.agent_card import read_card
 from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.backend.story.agents.critic import Critic

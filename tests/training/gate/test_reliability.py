@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from support.made_runs import run_of
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.core.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
 from interleave_thinker.backend.core.types import Attempt, CheckedItem, ChecklistItem, Verdict
 from interleave_thinker.backend.output.feedback_log import Feedback, ItemFeedback, record_feedback

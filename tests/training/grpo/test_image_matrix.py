@@ -11,8 +11,7 @@ from support.small_grpo import SMALL
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan
+from interleave_thinker import Picture, Plan
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.gate.held_out import PlanCheck
 from interleave_thinker.training.reward.plan_judges import JudgingSettings, PlanJudge, PlanScore

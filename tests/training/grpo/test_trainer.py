@@ -14,8 +14,7 @@ pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from support.small_grpo import SMALL, recipe_settings, run
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker import SettingsError, open_generator
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import CriticReward
 from interleave_thinker.training.reward.redrawer import DrawingSettings

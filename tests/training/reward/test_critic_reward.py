@@ -13,9 +13,8 @@ import pytest
 from PIL import Image
 from support.reward_fakes import Artist, Taste, critic_reward
 
+from interleave_thinker import Picture, Score, Verdict
 from interleave_thinker.backend.core.answers.reading import write_verdict
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Score, Verdict
 from interleave_thinker.training.reward.critic_reward import MIN_VERDICTS, CriticReward, Sample, measures
 from interleave_thinker.training.reward.redrawer import BatchCounts
 from interleave_thinker.training.reward.rollout_reward import spread

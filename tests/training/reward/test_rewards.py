@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from interleave_thinker import AnswerError, Verdict
 from interleave_thinker.backend.core.answers.reading import write_verdict
-from interleave_thinker.backend.core.errors import AnswerError
-from interleave_thinker.backend.core.types import Verdict
 from interleave_thinker.training.reward.terms import (
     NEUTRAL,
     RewardWeights,

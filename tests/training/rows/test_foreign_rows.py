@@ -12,9 +12,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from interleave_thinker import Plan, SettingsError, Step, Verdict
 from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.types import Plan, Step, Verdict
 from interleave_thinker.research.data.decontamination.data_files import rows_of
 from interleave_thinker.training.rows.rl import read_planner_rl, read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows, read_rows

@@ -18,9 +18,8 @@ pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 from PIL import Image
 from typer.testing import CliRunner
 
+from interleave_thinker import Plan, SettingsError, Step, Verdict
 from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.types import Plan, Step, Verdict
 from interleave_thinker.cli.train.command import app
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.rows.lengths import row_lengths

@@ -27,8 +27,7 @@ from support.tiny_checkpoint import build_checkpoint, question
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 pytest.importorskip("peft")
 
-from interleave_thinker.backend.core.errors import ChatError, InterleaveError
-from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+from interleave_thinker import ChatError, InterleaveError, ReplySettings, open_chat
 from interleave_thinker.backend.models.chat.local.adapters import attach
 from interleave_thinker.backend.models.chat.local.base_model import load_processor
 from interleave_thinker.backend.models.checkpoints.checkpoint import load_whole

@@ -13,8 +13,7 @@ from support.tiny_checkpoint import build_checkpoint, page, question
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
-from interleave_thinker.backend.core.prompts.prompt_set import PromptSet
-from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+from interleave_thinker import PromptSet, ReplySettings, open_chat
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.rows.lengths import row_lengths, shown_of

@@ -14,7 +14,7 @@ from support.tiny_checkpoint import build_adapter, page
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
-from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker import Critic, Planner, ReplySettings, SettingsError, open_chat
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard
 from interleave_thinker.backend.core.prompts.prompt_set import (
     default_prompt_set,
@@ -22,9 +22,6 @@ from interleave_thinker.backend.core.prompts.prompt_set import (
     prompt_set_of,
 )
 from interleave_thinker.backend.core.prompts.trained_with import trained_with
-from interleave_thinker.backend.models.chat import ReplySettings, open_chat
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener
 from interleave_thinker.training.rows.sft import RowSet
 from interleave_thinker.training.stages.sft import SftData, train

@@ -13,16 +13,10 @@ import pytest
 from PIL import Image
 from support.cli_calls import TESTS, Scripts, verdict_reply
 
+from interleave_thinker import Plan, PromptSet, SettingsError, Step
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.machine import environment
-from interleave_thinker.backend.core.prompts.prompt_set import (
-    NAMES,
-    PromptSet,
-    default_prompt_set,
-    named_prompt_set,
-)
-from interleave_thinker.backend.core.types import Plan, Step
+from interleave_thinker.backend.core.prompts.prompt_set import NAMES, default_prompt_set, named_prompt_set
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 FOREIGN = "小船 → 10⁹ ✓ \U0001f6a4"

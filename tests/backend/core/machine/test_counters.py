@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
+from interleave_thinker import Finished, Plan, Request, RunSettings, Step
 from interleave_thinker.backend.core.machine.counters import counting
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
 from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 
 REQUEST = Request(text="a house, a sun, a boat")

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker import Message, ReplySettings, open_chat, open_generator
 
 
 @pytest.fixture

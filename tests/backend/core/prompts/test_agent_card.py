@@ -14,7 +14,7 @@ import pytest
 from support.published_files import write_archive
 from support.tiny_checkpoint import build_adapter, build_checkpoint
 
-from interleave_thinker.backend.core.errors import SettingsError
+from interleave_thinker import Critic, Planner, SettingsError, open_chat
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard, MeasuredStrictness, read_card
 from interleave_thinker.backend.core.prompts.importer import import_beside, store_beside
 from interleave_thinker.backend.core.prompts.prompt_set import (
@@ -24,12 +24,9 @@ from interleave_thinker.backend.core.prompts.prompt_set import (
 )
 from interleave_thinker.backend.core.prompts.published_checkpoints import import_command, published_checkpoint
 from interleave_thinker.backend.core.prompts.trained_with import trained_with
-from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.backend.models.chat.local import chat as local_chat
 from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest
 from interleave_thinker.backend.pipeline.models import ModelOpener
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 
 OFFICIAL = (
     'NARRATIVE_PROMPT_JSON = "plan {text_input}"\n'

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from support.stories import make_trajectory
 
+from interleave_thinker import Message, Picture, Request, SettingsError, Trajectory, export_by_name
 from interleave_thinker.backend.core.answers.long_plan import read_outline, read_part
 from interleave_thinker.backend.core.answers.reading import read_plan, read_verdict
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.importer import MAX_MODULE, import_official, store_beside
 from interleave_thinker.backend.core.prompts.prompt_set import (
     FORM_BEGINS,
@@ -25,9 +24,6 @@ from interleave_thinker.backend.core.prompts.prompt_set import (
     named_prompt_set,
     prompt_set_of,
 )
-from interleave_thinker.backend.core.types import Request, Trajectory
-from interleave_thinker.backend.models.chat import Message
-from interleave_thinker.backend.output.exporters import export_by_name
 from interleave_thinker.backend.output.report.run_report import report
 from interleave_thinker.backend.story.agents.critic import critic_message
 from interleave_thinker.backend.story.agents.planner import planner_message

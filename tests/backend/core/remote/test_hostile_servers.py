@@ -10,18 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.hostile_server import BEHAVIOURS, ECHOES, HostileServer, hostile_server
 
-from interleave_thinker.backend.core.errors import (
-    Cancelled,
-    ChatError,
-    GeneratorError,
-    InterleaveError,
-    SettingsError,
-)
+from interleave_thinker import Cancelled, Message, ReplySettings, open_chat, open_generator
+from interleave_thinker.backend.core.errors import ChatError, GeneratorError, InterleaveError, SettingsError
 from interleave_thinker.backend.core.remote import balanced
 from interleave_thinker.backend.core.remote.api_keys import MARK, GrowingMask, KeyMask
 from interleave_thinker.backend.core.remote.call import RemoteCall
-from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
-from interleave_thinker.backend.models.generators import open_generator
 
 KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"
 ASK = [Message(role="user", content=("A boat?",))]

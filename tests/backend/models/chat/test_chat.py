@@ -18,8 +18,8 @@ from support.chat_server import chat_server
 from support.fake_llama_server import write_agent, write_program
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
+from interleave_thinker import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.core.answers.reading import read_verdict
-from interleave_thinker.backend.core.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.core.seams.chat_model import MAX_PIXELS, scaled_down
 from interleave_thinker.backend.models.chat import (
     REGISTRY,

@@ -16,14 +16,11 @@ from support import tiny_checkpoint
 from support.fake_llama_server import MODEL, requests_of, starts_of, write_agent, write_program
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
+from interleave_thinker import Critic, Plan, Planner, Request, Step, open_chat
 from interleave_thinker.backend.core.answers.reading import write_plan
 from interleave_thinker.backend.core.errors import Cancelled, ChatError, SettingsError
-from interleave_thinker.backend.core.types import Plan, Request, Step
-from interleave_thinker.backend.models.chat import open_chat
 from interleave_thinker.backend.models.chat.grammars import answer_gbnf
 from interleave_thinker.backend.models.chat.llamacpp_chat import LlamaCppChat, find_gguf
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
 

@@ -19,12 +19,11 @@ from support import tiny_checkpoint
 from support.small_agents import Counting
 from support.tiny_checkpoint import HELD, PLAIN, WATCH, alike, page, question
 
+from interleave_thinker import AnswerError, ChatError, Message, Planner, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.core.answers.reading import read_verdict
-from interleave_thinker.backend.core.errors import AnswerError, ChatError
 from interleave_thinker.backend.core.machine.counters import counting
 from interleave_thinker.backend.core.prompts.prompt_set import PromptSet, default_prompt_set
 from interleave_thinker.backend.core.types import ChecklistItem, Plan, Request, RunSettings, Step
-from interleave_thinker.backend.models.chat import Message, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.models.chat.grammars import grammar_is_installed
 from interleave_thinker.backend.models.chat.local import chat as local
 from interleave_thinker.backend.models.chat.local import generation
@@ -36,7 +35,6 @@ from interleave_thinker.backend.models.chat.local.generation import (
 )
 from interleave_thinker.backend.story.agents import critic
 from interleave_thinker.backend.story.agents.critic import Critic, critic_message
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.research.experiments.agents_loops import MODELS, build

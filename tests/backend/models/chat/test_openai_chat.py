@@ -12,16 +12,10 @@ from typing import Any
 import pytest
 from support.chat_server import ChatServer, chat_server
 
+from interleave_thinker import Cancelled, Critic, Picture, Planner
 from interleave_thinker.backend.core.answers.reading import read_verdict
-from interleave_thinker.backend.core.errors import (
-    AnswerError,
-    Cancelled,
-    ChatError,
-    ServerError,
-    SettingsError,
-)
+from interleave_thinker.backend.core.errors import AnswerError, ChatError, ServerError, SettingsError
 from interleave_thinker.backend.core.machine.counters import counting
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.core.remote.call import (
     MAX_ATTEMPTS,
@@ -31,8 +25,6 @@ from interleave_thinker.backend.core.remote.call import (
     too_late,
 )
 from interleave_thinker.backend.models.chat import ChatModel, Message, ReplySettings, open_chat, openai_chat
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 
 KEY = "sk-very-secret-1234567890"
 TRUE = (

@@ -12,9 +12,8 @@ import pytest
 from support.small_families import FAMILIES, save_family
 from support.tiny_checkpoint import ACCEPTED, page
 
+from interleave_thinker import ChatError, Message, ReplySettings, open_chat
 from interleave_thinker.backend.core.answers.reading import read_verdict
-from interleave_thinker.backend.core.errors import ChatError
-from interleave_thinker.backend.models.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.models.chat.grammars import grammar_is_installed
 from interleave_thinker.backend.models.chat.local.chat import controls_of
 from interleave_thinker.backend.models.chat.verdict_watch import verdict_tokens

@@ -14,8 +14,7 @@ import pytest
 from support.llama_models import need_server, opened, real_model, tiny_model
 from support.tiny_checkpoint import question
 
-from interleave_thinker.backend.core.errors import Cancelled, ChatError
-from interleave_thinker.backend.models.chat import Message, ReplySettings
+from interleave_thinker import Cancelled, ChatError, Message, ReplySettings
 from interleave_thinker.backend.models.chat.llamacpp_chat import LlamaCppChat
 
 CONTEXT = 16384

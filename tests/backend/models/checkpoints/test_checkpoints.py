@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
-from interleave_thinker.backend.models.chat import open_chat
+from interleave_thinker import ChatError, SettingsError, open_chat
 from interleave_thinker.backend.models.checkpoints import checkpoint as checkpoints
 from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest, find_checkpoint
 from interleave_thinker.backend.models.checkpoints.model_folder import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.tiny_pipelines import stable_diffusion
 
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
+from interleave_thinker import ChatError, SettingsError, open_generator
 from interleave_thinker.backend.models.checkpoints.checkpoint import (
     check_adapter,
     check_checkpoint,
@@ -22,7 +22,6 @@ from interleave_thinker.backend.models.checkpoints.model_folder import (
     check_pattern,
     check_patterns,
 )
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.pipelines.folder import pipeline_class
 from interleave_thinker.tinyworld import checkpoint
 

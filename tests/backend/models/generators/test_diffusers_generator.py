@@ -16,8 +16,8 @@ import torch
 from PIL import Image, ImageChops
 from support import tiny_pipelines
 
+from interleave_thinker import Picture, open_generator
 from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.types import (
     Plan,
     Request,
@@ -26,7 +26,6 @@ from interleave_thinker.backend.core.types import (
     StepLora,
     StepSettings,
 )
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.pipelines import kinds
 from interleave_thinker.backend.models.generators.pipelines.generator import DiffusersGenerator
 from interleave_thinker.backend.story.journal.journal import Journal

@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 from support import tiny_pipelines
 
+from interleave_thinker import Picture, open_generator
 from interleave_thinker.backend.core.machine.counters import counting
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.encoding_cache import (
     EncodingCacheSettings,
 )

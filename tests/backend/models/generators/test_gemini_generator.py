@@ -10,22 +10,12 @@ import pytest
 from PIL import Image
 from support.gemini_api import BLOCKED, MODEL, GeminiService, answered, gemini_service, images_in, painted
 
+from interleave_thinker import Finished, Picture, Plan, Step, open_generator
 from interleave_thinker.backend.core.errors import DrawRefused, GeneratorError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.remote import balanced
-from interleave_thinker.backend.core.types import (
-    DrawSettings,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepImage,
-    StepSettings,
-)
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.core.types import DrawSettings, Request, RunSettings, StepImage, StepSettings
 from interleave_thinker.backend.models.generators.gemini_api import image_shape
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
 
 KEY = "AIza-a-key-of-ours-0123456789"

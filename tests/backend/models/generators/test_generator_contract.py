@@ -15,10 +15,8 @@ from support import gemini_api, tiny_pipelines
 from support.image_service import image_service
 from support.images_api import images_service
 
-from interleave_thinker.backend.core.errors import InterleaveError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Generator, InterleaveError, Picture, open_generator
 from interleave_thinker.backend.core.types import MAX_TEXT, DrawSettings, Identities, StepImage, StepSettings
-from interleave_thinker.backend.models.generators import Generator, open_generator
 
 
 @dataclass

@@ -15,8 +15,7 @@ from typing import Any, cast
 import pytest
 from support.image_service import ImageService, image_service, paint
 
-from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Cancelled, GeneratorError, Picture, SettingsError
 from interleave_thinker.backend.core.remote import balanced
 from interleave_thinker.backend.core.types import CastShown, DrawSettings, StepSettings
 from interleave_thinker.backend.models.generators import http_service, open_generator, service_client

@@ -13,10 +13,8 @@ import pytest
 from PIL import Image
 from support.images_api import ImagesService, images_service, painted
 
-from interleave_thinker.backend.core.errors import DrawRefused, GeneratorError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import DrawRefused, GeneratorError, Picture, SettingsError, open_generator
 from interleave_thinker.backend.core.types import DrawSettings, StepImage, StepSettings
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.images_api import described
 
 

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 from support.stories import TELLINGS, assert_apart, drawing, make_trajectory
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.output.exporters import REGISTRY, export_by_name, options_of
 from interleave_thinker.backend.output.exporters.comic import comic_pages, speech
 from interleave_thinker.backend.output.exporters.export_files import GIF_MARK

@@ -12,10 +12,7 @@ from PIL import Image, ImageChops, ImageSequence
 from pypdf import PdfReader
 from support.stories import assert_apart, make_trajectory
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Trajectory
-from interleave_thinker.backend.output.exporters import export_by_name
+from interleave_thinker import Picture, SettingsError, Trajectory, export_by_name
 from interleave_thinker.backend.output.exporters import pdf as story_pages
 from interleave_thinker.backend.output.exporters import typesetting as sheet_text
 from interleave_thinker.backend.output.exporters.pdf import DATE, Shape, pages_pdf, story_pdf

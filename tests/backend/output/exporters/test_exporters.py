@@ -16,25 +16,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.errors import JournalError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-)
-from interleave_thinker.backend.output.exporters import (
-    REGISTRY,
-    export_by_name,
-    markdown,
-    open_exporter,
-    page,
-)
+from interleave_thinker import Attempt, JournalError, Picture, Request, SettingsError, export_by_name
+from interleave_thinker.backend.core.types import Plan, RunSettings, Step, StepResult, StopReason, Trajectory
+from interleave_thinker.backend.output.exporters import REGISTRY, markdown, open_exporter, page
 from interleave_thinker.backend.output.report.run_report import changes
 from interleave_thinker.backend.story import outcomes
 

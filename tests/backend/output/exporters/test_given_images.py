@@ -10,9 +10,7 @@ from PIL import Image, ImageSequence
 from pypdf import PdfReader
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan, Step, StepResult, StopReason, Trajectory
-from interleave_thinker.backend.output.exporters import export_by_name
+from interleave_thinker import Picture, Plan, Step, StepResult, StopReason, Trajectory, export_by_name
 from interleave_thinker.backend.output.exporters.pdf import story_pages, story_pdf
 from interleave_thinker.backend.output.exporters.sheet import contact_sheet
 from interleave_thinker.backend.output.report.export_options import PLAIN, ExportOptions, panels_of

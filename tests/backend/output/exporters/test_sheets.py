@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.output.exporters import sheet
 from interleave_thinker.backend.output.exporters import typesetting as sheet_text
 

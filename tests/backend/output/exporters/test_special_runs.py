@@ -11,19 +11,9 @@ import pytest
 from PIL import Image
 from support.stories import make_trajectory
 
+from interleave_thinker import CastMember, StopReason, StoryCheck, Trajectory, Verdict, load_trajectory
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    CastMember,
-    CheckedItem,
-    StepImage,
-    StepLora,
-    StepSettings,
-    StopReason,
-    StoryCheck,
-    StoryFinding,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.core.types import CheckedItem, StepImage, StepLora, StepSettings, StoryFinding
 from interleave_thinker.backend.output.exporters import animation, export_by_name, sheet
 from interleave_thinker.backend.output.exporters.record import read_record
 from interleave_thinker.backend.output.exporters.story import StoryFile
@@ -31,7 +21,6 @@ from interleave_thinker.backend.output.report.export_options import words_in
 from interleave_thinker.backend.story import outcomes
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.story.journal.archive import unpack_run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 PLAIN = make_trajectory()
 OLD, NEW = (Picture(Image.new("RGB", (40, 60), color)) for color in ("#aa0000", "#00aa00"))

@@ -14,8 +14,7 @@ from PIL import Image
 from pypdf import PdfReader
 from support.stories import assert_apart, make_trajectory
 
-from interleave_thinker.backend.core.types import Trajectory
-from interleave_thinker.backend.output.exporters import export_by_name
+from interleave_thinker import Trajectory, export_by_name
 from interleave_thinker.backend.output.exporters.books import book_pages, language_of, story_epub
 from interleave_thinker.backend.output.exporters.pdf import Page
 from interleave_thinker.backend.output.exporters.typesetting import NOT_FIRST, NOT_LAST, wrap

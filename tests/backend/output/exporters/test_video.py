@@ -10,8 +10,7 @@ import pytest
 from PIL import Image, ImageChops, ImageStat
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.output.exporters import export_by_name
+from interleave_thinker import SettingsError, export_by_name
 from interleave_thinker.backend.output.exporters.video import FPS, seconds_of
 
 av = pytest.importorskip("av", reason="PyAV is not installed: pip install .[video]")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Attempt, Verdict
+from interleave_thinker import Attempt, Picture, Verdict
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.output.sft_rows import CorrectedPrompt, Label, corrected_prompt_for
 

@@ -14,9 +14,8 @@ from support.cli_calls import call
 from support.made_runs import made_run
 from support.stories import make_trajectory
 
+from interleave_thinker import Critic, InterleaveError, JournalError, Picture, SettingsError, load_trajectory
 from interleave_thinker.backend.core.answers.reading import read_verdict, write_verdict
-from interleave_thinker.backend.core.errors import InterleaveError, JournalError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.prompt_set import PromptSet, default_prompt_set
 from interleave_thinker.backend.output.feedback_log import (
     MAX_NOTE,
@@ -27,10 +26,8 @@ from interleave_thinker.backend.output.feedback_log import (
     record_feedback,
 )
 from interleave_thinker.backend.output.sft_rows import add_feedback_rows, success_of, verdict_of_person
-from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.run_files import RunFiles
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.training.rows.sft import read_rows
 
 RUN = make_trajectory(3)

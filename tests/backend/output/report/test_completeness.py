@@ -6,19 +6,8 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Fault,
-    Plan,
-    Redraw,
-    Request,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker import Attempt, Picture, Plan, Request, Step
+from interleave_thinker.backend.core.types import Fault, Redraw, StepResult, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.story.outcomes import Lack, is_complete, lacks, summarize
 
 IMAGE = Picture.white((32, 32))

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Attempt, Step, StepResult, StopReason
+from interleave_thinker import Attempt, Picture, Step, StepResult, StopReason
 from interleave_thinker.backend.output.report.run_report import image_texts
 
 DRAWN, WORDS, FAILED = "drawn", "words", "failed"

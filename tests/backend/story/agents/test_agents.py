@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from interleave_thinker import Critic, Picture, Plan, Planner, Reply, ReplySettings, Request, Step, Verdict
 from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
 from interleave_thinker.backend.core.errors import AnswerError, Cancelled, ChatError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts import prompt_set
 from interleave_thinker.backend.core.prompts.prompt_set import PromptSet, default_prompt_set
-from interleave_thinker.backend.core.types import Plan, Request, Step, Verdict
-from interleave_thinker.backend.models.chat import Reply, ReplySettings
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.planner import Planner
 
 PLAN = Plan(steps=(Step(number=1, prompt="a boat"),), reasoning="one step")
 REFUSAL = Verdict(success=False, refined_prompt="a blue boat", reasoning="It is red.")

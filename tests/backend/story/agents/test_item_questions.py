@@ -5,17 +5,14 @@ from __future__ import annotations
 import pytest
 from support.small_agents import TrainedChat
 
+from interleave_thinker import Critic, Picture, Reply, ReplySettings, SettingsError
 from interleave_thinker.backend.core.answers.reading import write_verdict
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.prompts.agent_card import (
     AgentCard,
     KindReliability,
 )
-from interleave_thinker.backend.core.seams.chat_model import Reply, ReplySettings
 from interleave_thinker.backend.core.types import ChecklistItem, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.story.agents.critic import Critic
 
 BEFORE, AFTER = Picture.white((8, 6)), Picture.white((6, 8))
 BOATS = ChecklistItem(text="there are two boats.", kind="count")

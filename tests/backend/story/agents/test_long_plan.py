@@ -8,11 +8,8 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.core.errors import AnswerError, Cancelled
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import AnswerError, Cancelled, Picture, Plan, Reply, Request
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.types import Plan, Request
-from interleave_thinker.backend.models.chat import Reply
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.story.agents.planner import IN_ONE_REPLY, Planner

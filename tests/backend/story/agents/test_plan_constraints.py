@@ -6,16 +6,10 @@ import json
 
 import pytest
 
-from interleave_thinker.backend.core.errors import AnswerError, ChatError, SettingsError
+from interleave_thinker import AnswerError, ChatError, Plan, PlanConstraints, Planner, Request, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
-from interleave_thinker.backend.core.types import Plan, Request
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.story.agents.plan_constraints import (
-    ConstrainedPlanner,
-    PlanConstraints,
-    constrained_plan,
-)
-from interleave_thinker.backend.story.agents.planner import Planner
+from interleave_thinker.backend.story.agents.plan_constraints import ConstrainedPlanner, constrained_plan
 
 
 def reply(count: int, text: str | None = "Words.") -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Request
+from interleave_thinker import Picture, Request
 from interleave_thinker.backend.story.agents.requested import AskedCount, asked_count, asks_for_images
 
 FORTY = AskedCount(40, 40, exact=True)

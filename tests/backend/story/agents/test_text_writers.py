@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import pytest
 from support.small_teachers import SmallChat
 
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
+from interleave_thinker import ChatError, Message, Reply, ReplySettings, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import MAX_TEMPLATE, enhancer_prompts
-from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
 from interleave_thinker.backend.core.types import MAX_TEXT, CastMember, Enhancement, Plan, Request, Step
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.story.agents.text_writers import (

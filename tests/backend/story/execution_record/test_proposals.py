@@ -10,19 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interleave_thinker.backend.core.errors import JournalError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker import Attempt, JournalError, Picture, Plan, StepResult
+from interleave_thinker.backend.core.types import Request, RunSettings, Step, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.output.exporters import record
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
 

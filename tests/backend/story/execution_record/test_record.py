@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from support.stories import make_trajectory
 
+from interleave_thinker import JournalError, Picture
 from interleave_thinker.backend.core import pictures
-from interleave_thinker.backend.core.errors import JournalError
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.output.exporters import record
 from interleave_thinker.backend.story.execution_record import reader as record_reader
 from interleave_thinker.backend.story.loop.replay import is_record, load_trajectory

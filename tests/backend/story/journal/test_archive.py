@@ -15,10 +15,10 @@ import pytest
 from support.hostile_zips import KINDS
 from support.stories import make_trajectory
 
+from interleave_thinker import AttemptDrawn, export_by_name, load_trajectory
 from interleave_thinker.backend.core.errors import InterleaveError, JournalError, SettingsError
 from interleave_thinker.backend.core.types import Identities, Request, RunSettings, StopReason, Trajectory
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
-from interleave_thinker.backend.output.exporters import export_by_name
 from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.story.journal import archive as archives
@@ -26,9 +26,7 @@ from interleave_thinker.backend.story.journal.archive import is_story_archive, u
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import AttemptDrawn
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.nodes.story import saved_runs as trajectory_choices
 
 RUN = make_trajectory(3, size=48)

@@ -11,20 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from interleave_thinker import AttemptDrawn, CriticLike, Event, Plan, RunSettings, Step, load_trajectory
 from interleave_thinker.backend.core.errors import GeneratorError, JournalError
 from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Plan,
-    Redraw,
-    Request,
-    RunSettings,
-    Step,
-    StepResult,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
-from interleave_thinker.backend.core.types.roles import CriticLike
+from interleave_thinker.backend.core.types import Redraw, Request, StepResult, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.journal.choices import (
     CHOICES,
@@ -36,16 +26,8 @@ from interleave_thinker.backend.story.journal.choices import (
 )
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import (
-    AttemptDrawn,
-    AttemptJudged,
-    AttemptStarted,
-    Event,
-    Finished,
-    StepFinished,
-)
+from interleave_thinker.backend.story.loop.events import AttemptJudged, AttemptStarted, Finished, StepFinished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import stop_sentence
 
 REQUEST = Request(text="three pictures")

@@ -8,16 +8,14 @@ import pytest
 from support.clips import COLORS, blend, story, with_blends
 from support.journal_runs import tell
 
-from interleave_thinker.backend.core.errors import JournalError
+from interleave_thinker import JournalError, export_by_name, load_trajectory
 from interleave_thinker.backend.core.files.video import clip_of, frames_of
-from interleave_thinker.backend.output.exporters import export_by_name
 from interleave_thinker.backend.story.clips import clip_pairs, clips_of
 from interleave_thinker.backend.story.journal import clips
 from interleave_thinker.backend.story.journal.archive import unpack_run
 from interleave_thinker.backend.story.journal.choices import ask_redraw
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 RUN = with_blends(story(*COLORS))
 

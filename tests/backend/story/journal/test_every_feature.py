@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from support.small_agents import STORY, OneInThree, OnePlan
 
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import AttemptDrawn, AttemptJudged, AttemptScored, Finished, Picture, load_trajectory
 from interleave_thinker.backend.core.types import (
     CastMember,
     CheckedItem,
@@ -33,9 +33,7 @@ from interleave_thinker.backend.models.generators.wrappers import EnhancedGenera
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import AttemptDrawn, AttemptJudged, AttemptScored, Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 REQUEST = Request(text="a story", images=(Picture.white((16, 16)),))
 RED = StepImage(name="red.png", picture=Picture(Image.new("RGB", (16, 16), "red")))

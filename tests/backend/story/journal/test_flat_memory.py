@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from interleave_thinker import CriticLike, load_trajectory
 from interleave_thinker.backend.core.pictures import KEPT_PIXELS, Picture
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step, Trajectory, Verdict
-from interleave_thinker.backend.core.types.roles import CriticLike
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 SIDE = 64
 IMAGE = SIDE * SIDE * 3

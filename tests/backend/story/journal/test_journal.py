@@ -9,17 +9,9 @@ import pytest
 from support.journal_runs import REQUEST, edit, tell
 from support.small_agents import STORY, ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
+from interleave_thinker import AttemptStarted, Picture, Plan, PlanReady, load_trajectory
 from interleave_thinker.backend.core.errors import Cancelled, JournalError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Fault,
-    Identities,
-    Plan,
-    Request,
-    RunSettings,
-    StopReason,
-    Verdict,
-)
+from interleave_thinker.backend.core.types import Fault, Identities, Request, RunSettings, StopReason, Verdict
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import (
     DrawKey,
@@ -31,9 +23,7 @@ from interleave_thinker.backend.story.journal.store import (
     RunStore,
 )
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import AttemptStarted, PlanReady
 from interleave_thinker.backend.story.loop.loop import GIVEN, run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 DRAW = DrawKey(generator="g", prompt="a house", seed=1, source=None)
 JUDGE = JudgeKey(critic="c", before=None, after="0" * 40, original_prompt="a", prompt_used="b")

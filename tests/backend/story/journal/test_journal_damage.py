@@ -13,20 +13,12 @@ from support.clips import with_blends
 from support.journal_runs import edit, tell
 from support.small_agents import Counting
 
-from interleave_thinker.backend.core.errors import JournalError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    FORMAT_VERSION,
-    Request,
-    RunSettings,
-    StepResult,
-    StoryFinding,
-)
+from interleave_thinker import JournalError, Picture, Request, waiting_for
+from interleave_thinker.backend.core.types import FORMAT_VERSION, RunSettings, StepResult, StoryFinding
 from interleave_thinker.backend.pipeline.story_check import StoryCheckerLike, StoryReview
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.run_files import EDITED, MAX_JSON, RunFiles
-from interleave_thinker.backend.story.journal.waiting import waiting_for
 from interleave_thinker.backend.story.loop.replay import load_trajectory, replay
 
 

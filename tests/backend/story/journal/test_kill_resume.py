@@ -15,13 +15,10 @@ import pytest
 from support.killed_runs import REQUEST, SETTINGS, die_at, tell
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Plan, RunSettings, Trajectory, Verdict
+from interleave_thinker import Finished, Picture, Plan, RunSettings, Trajectory, Verdict, load_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX")
 

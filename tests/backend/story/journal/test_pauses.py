@@ -13,17 +13,15 @@ from support.killed_runs import die_at
 from support.paused_runs import PLAN, REQUEST, Paused, images
 from support.small_agents import Counting, OneInThree, OnePlan, Verdicts
 
+from interleave_thinker import Finished, approve, approve_overdue, load_trajectory
 from interleave_thinker.backend.core.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.core.types import Plan, RunSettings, Step, StopReason
 from interleave_thinker.backend.output.exporters.page import export
-from interleave_thinker.backend.story.approval import approve, approve_overdue
 from interleave_thinker.backend.story.journal.choices import ask_redraw, read_choices
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import all_accepted, only_waits, stop_sentence, summarize
 from interleave_thinker.nodes.story.saved_runs import incomplete_line
 

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.core.errors import ChatError
-from interleave_thinker.backend.core.types import Plan, Request
-from interleave_thinker.backend.models.chat import Reply, ReplySettings
+from interleave_thinker import ChatError, Plan, Planner, Reply, ReplySettings, Request
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.journal.run_files import PlanParts
 
 COUNT = 50

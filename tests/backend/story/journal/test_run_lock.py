@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 from support.killed_runs import tell
 
-from interleave_thinker.backend.core.errors import InterleaveError, JournalError
-from interleave_thinker.backend.core.types import Plan, Step
+from interleave_thinker import InterleaveError, JournalError, Plan, Step
 from interleave_thinker.backend.story.journal import choices as journal_choices
 from interleave_thinker.backend.story.journal.choices import pick, read_choices
 from interleave_thinker.backend.story.journal.journal import NAME, NOTE, FolderLock, Journal

@@ -17,35 +17,17 @@ from support.journal_runs import events_of, told
 from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 from support.tiny_checkpoint import PLAIN, WATCH, question
 
+from interleave_thinker import Critic, Event, Picture, Plan, Step, load_trajectory, open_generator
 from interleave_thinker.backend.core.errors import Cancelled, ChatError, GeneratorError, ScorerError
 from interleave_thinker.backend.core.machine.counters import counting
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Plan,
-    Request,
-    RunSettings,
-    Score,
-    Step,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.core.types import Request, RunSettings, Score, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.models.chat.local import chat as local
-from interleave_thinker.backend.models.generators import open_generator
 from interleave_thinker.backend.models.generators.wrappers import OFF, TO_SOURCE, color_matched
-from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import (
-    AttemptDrawn,
-    AttemptJudged,
-    AttemptScored,
-    Event,
-    Finished,
-)
+from interleave_thinker.backend.story.loop.events import AttemptDrawn, AttemptJudged, AttemptScored, Finished
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.policy import attempt_seed
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 ONE = Plan(steps=(Step(number=1, prompt="a house"),))
 

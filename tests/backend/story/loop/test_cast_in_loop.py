@@ -10,25 +10,13 @@ from PIL import Image
 from support.journal_runs import told
 from support.small_agents import OnePlan, Verdicts
 
+from interleave_thinker import CastMember, Finished, Picture, Plan, RunSettings, SettingUnused, Trajectory
 from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    CastMember,
-    Enhancement,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepImage,
-    StepSettings,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.core.types import Enhancement, Request, Step, StepImage, StepSettings, Verdict
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import EnhancedGenerator
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished, SettingUnused
 from interleave_thinker.backend.story.loop.external import (
     DrawNeeded,
     ExternalAttempts,

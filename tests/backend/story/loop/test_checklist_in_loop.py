@@ -9,20 +9,10 @@ import pytest
 from support.journal_runs import told
 from support.small_agents import Counting, Verdicts
 
+from interleave_thinker import CastMember, Picture, Plan, Step, StopReason, load_trajectory
 from interleave_thinker.backend.core.answers.reading import write_verdict
 from interleave_thinker.backend.core.errors import AnswerError, ChatError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    CastMember,
-    CheckedItem,
-    ChecklistItem,
-    Plan,
-    RunSettings,
-    Step,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker.backend.core.types import CheckedItem, ChecklistItem, RunSettings, Trajectory, Verdict
 from interleave_thinker.backend.output.report.run_report import reasoning_shown
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.policy import (
@@ -31,7 +21,6 @@ from interleave_thinker.backend.story.loop.policy import (
     unchecked,
     with_items,
 )
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import (
     AttemptOutcome,
     all_accepted,

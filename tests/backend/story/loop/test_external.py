@@ -7,20 +7,10 @@ from pathlib import Path
 import pytest
 from support.small_agents import OneInThree
 
-from interleave_thinker.backend.core.errors import ChatError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
+from interleave_thinker import ChatError, Finished, Picture, Plan, SettingsError, load_trajectory
+from interleave_thinker.backend.core.types import Request, RunSettings, Step, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.external import (
     ALL_STEPS,
     DrawNeeded,
@@ -33,7 +23,6 @@ from interleave_thinker.backend.story.loop.external import (
     run_from_prompt,
 )
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 PAINTER = FakeGenerator(32)
 REQUEST = Request(text="a story")

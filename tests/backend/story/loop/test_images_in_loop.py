@@ -12,29 +12,18 @@ from support.journal_runs import told
 from support.made_edits import difference, far_from_change, textured, tinted, with_change
 from support.small_agents import Counting, Verdicts
 
+from interleave_thinker import Picture, Plan, Request, Trajectory, export_by_name, load_trajectory
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.files.image_places import with_step_images
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    MAX_STEP_IMAGES,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepImage,
-    StepSettings,
-    Trajectory,
-)
+from interleave_thinker.backend.core.types import MAX_STEP_IMAGES, RunSettings, Step, StepImage, StepSettings
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import PUT_BACK, TO_SOURCE, color_matched
-from interleave_thinker.backend.output.exporters import export_by_name
 from interleave_thinker.backend.output.exporters.record import export
 from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.story.journal.archive import pack_run
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 PHOTO = Picture.white((16, 16))
 HAT = Picture(Image.new("RGB", (16, 16), "red"))

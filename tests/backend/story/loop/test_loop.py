@@ -9,32 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.small_agents import ChatError, Counting, GeneratorError, OneInThree, OnePlan, Verdicts
 
+from interleave_thinker import Attempt, AttemptJudged, Event, Finished, Picture, Plan, Step, open_generator
 from interleave_thinker.backend.core.errors import Cancelled, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Plan,
-    Request,
-    RunSettings,
-    Score,
-    Step,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
-from interleave_thinker.backend.models.generators import open_generator
+from interleave_thinker.backend.core.types import Request, RunSettings, Score, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop import cached_draws, judgements, loop, step_run
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import (
-    AttemptDrawn,
-    AttemptJudged,
-    AttemptStarted,
-    Event,
-    Finished,
-    PlanReady,
-    StepFinished,
-)
+from interleave_thinker.backend.story.loop.events import AttemptDrawn, AttemptStarted, PlanReady, StepFinished
 from interleave_thinker.backend.story.loop.loop import GIVEN, run
 from interleave_thinker.backend.story.loop.policy import accepted, attempt_seed, choose, first_image
 

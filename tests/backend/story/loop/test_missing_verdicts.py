@@ -10,32 +10,20 @@ import pytest
 from PIL import Image
 from support.small_agents import STORY, Counting, OnePlan, Verdicts
 
+from interleave_thinker import AnswerError, ChatError, Critic, CriticLike, Plan, Step, load_trajectory
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import AnswerError, ChatError
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.chat_model import Message, Reply, ReplySettings
-from interleave_thinker.backend.core.types import (
-    Fault,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
-from interleave_thinker.backend.core.types.roles import CriticLike
+from interleave_thinker.backend.core.types import Fault, Request, RunSettings, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.output.exporters.page import render
 from interleave_thinker.backend.output.report.run_report import report
-from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import JudgeKey, JudgementRecord
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Event, Finished, SettingUnused
 from interleave_thinker.backend.story.loop.judgements import MissingVerdicts
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import summarize
 from interleave_thinker.cli.progress import verdict_text
 

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    MAX_TEXT,
-    Plan,
-    Redraw,
-    Step,
-    StepResult,
-    StoryCheck,
-    StoryFinding,
-)
+from interleave_thinker import Attempt, Picture, Plan, RunSettings, StopReason, Verdict
+from interleave_thinker.backend.core.types import MAX_TEXT, Redraw, Step, StepResult, StoryCheck, StoryFinding
 from interleave_thinker.backend.core.types.checklist import CheckedItem
-from interleave_thinker.backend.core.types.run_settings import RunSettings
-from interleave_thinker.backend.core.types.trajectory import Attempt, StopReason, Verdict
 from interleave_thinker.backend.story.journal.run_files import plan_digest
 from interleave_thinker.backend.story.loop import policy
 

@@ -10,19 +10,8 @@ import pytest
 from support.journal_runs import told
 from support.small_agents import Counting, OnePlan, Verdicts
 
-from interleave_thinker.backend.core.errors import ChatError
-from interleave_thinker.backend.core.seams.generator import Generator
-from interleave_thinker.backend.core.types import (
-    Enhancement,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepSettings,
-    Trajectory,
-    Verdict,
-    in_style,
-)
+from interleave_thinker import ChatError, Finished, Generator, Plan, Request, Step, Verdict, load_trajectory
+from interleave_thinker.backend.core.types import Enhancement, RunSettings, StepSettings, Trajectory, in_style
 from interleave_thinker.backend.core.types.values import MAX_TEXT
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import (
@@ -36,9 +25,7 @@ from interleave_thinker.backend.output.exporters.record import export, read_reco
 from interleave_thinker.backend.output.report.run_report import report
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.loop import run
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 
 REQUEST = Request(text="a house, then the sun")
 PLAN = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="add a sun")))

@@ -10,24 +10,13 @@ import pytest
 from support.killed_runs import die_at
 from support.small_agents import Counting, OnePlan, Verdicts
 
-from interleave_thinker.backend.core.errors import Cancelled
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StopReason,
-    Trajectory,
-    Verdict,
-)
-from interleave_thinker.backend.core.types.roles import CriticLike
+from interleave_thinker import Cancelled, CriticLike, Finished, Picture, Plan, StepFinished, StepRewritten
+from interleave_thinker.backend.core.types import Request, RunSettings, Step, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.story.journal.choices import ask_redraw, pick, skip_step
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished, StepFinished, StepRewritten
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.replay import load_trajectory
 

@@ -10,27 +10,15 @@ from PIL import Image
 from support.journal_runs import told
 from support.small_agents import Counting, GeneratorError, Verdicts
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import (
-    Attempt,
-    Plan,
-    Request,
-    RunSettings,
-    Step,
-    StepSettings,
-    StopReason,
-    Trajectory,
-)
+from interleave_thinker import Finished, Picture, Plan, RunSettings, SettingsError, load_trajectory
+from interleave_thinker.backend.core.types import Attempt, Request, Step, StepSettings, StopReason, Trajectory
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import TO_SOURCE, color_matched
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.events import Finished
 from interleave_thinker.backend.story.loop.external import first_draw, run_from_plan
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.policy import attempt_seed, redraw_seed
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.backend.story.outcomes import all_accepted
 
 REQUEST = Request(text="a story")

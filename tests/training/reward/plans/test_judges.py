@@ -10,16 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from interleave_thinker import ChatError, Plan, Reply, Step
 from interleave_thinker.backend.core.answers.reading import write_plan
-from interleave_thinker.backend.core.errors import (
-    AnswerError,
-    ChatError,
-    ScorerError,
-    SettingsError,
-    TrainingError,
-)
-from interleave_thinker.backend.core.seams.chat_model import Reply
-from interleave_thinker.backend.core.types import Plan, Step
+from interleave_thinker.backend.core.errors import AnswerError, ScorerError, SettingsError, TrainingError
 from interleave_thinker.research.tinyworld.data.planner_rl import SimulatedWorld
 from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.drawing import draw

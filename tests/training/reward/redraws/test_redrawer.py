@@ -11,11 +11,7 @@ from pathlib import Path
 import pytest
 from support.reward_fakes import WHITE, Artist, ManyArtist, Taste
 
-from interleave_thinker.backend.core.errors import DrawRefused, GeneratorError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.seams.generator import Generator
-from interleave_thinker.backend.core.seams.scorer import Scorer
-from interleave_thinker.backend.core.types import Score
+from interleave_thinker import DrawRefused, Generator, GeneratorError, Picture, Score, Scorer, SettingsError
 from interleave_thinker.training.content_cache import ContentCache, key_of
 from interleave_thinker.training.reward.bounded_calls import MIN_SEEN, Failures
 from interleave_thinker.training.reward.redrawer import (

@@ -16,10 +16,7 @@ pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 import torch
 
-from interleave_thinker.backend.core.errors import ScorerError, SettingsError
-from interleave_thinker.backend.core.pictures import Picture
-from interleave_thinker.backend.core.types import Score
-from interleave_thinker.backend.models.chat import ReplySettings, open_chat
+from interleave_thinker import Picture, ReplySettings, Score, ScorerError, SettingsError, open_chat
 from interleave_thinker.backend.models.chat.local.chat import TransformersChat
 from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.reward import redrawer as turns

@@ -14,10 +14,9 @@ from support.made_runs import made_run, say
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
+from interleave_thinker import open_generator, open_scorer
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.backend.models.checkpoints.checkpoint import checkpoint_digest
-from interleave_thinker.backend.models.generators import open_generator
-from interleave_thinker.backend.models.scorers import open_scorer
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.gate.gate_rows import GateSettings
