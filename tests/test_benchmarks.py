@@ -32,10 +32,7 @@ def test_every_benchmark_is_cited_in_a_document(name: str, produces: str) -> Non
 
 @pytest.mark.parametrize(
     ("values", "interval"),
-    [
-        ([6.0, 1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 6.0]),
-        ([float(value) for value in range(20)], [5.0, 14.0]),
-    ],
+    [([6.0, 1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 6.0]), ([float(value) for value in range(20)], [5.0, 14.0])],
 )
 def test_a_median_has_an_exact_interval(values: list[float], interval: list[float] | None) -> None:
     """Six values are all on one side of the median with a probability of 2/64: the table of the sign test."""

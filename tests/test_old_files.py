@@ -116,11 +116,7 @@ def test_feedback_is_read(run: Path) -> None:
         Feedback(step=1, attempt=0, accepted=False, note="The boat is not red.", image=pictures[0]),
         Feedback(step=1, attempt=1, accepted=True, image=pictures[1]),
         Feedback(
-            step=2,
-            attempt=0,
-            accepted=False,
-            better_prompt="make the boat bright blue",
-            image=pictures[2],
+            step=2, attempt=0, accepted=False, better_prompt="make the boat bright blue", image=pictures[2]
         ),
     ]
 

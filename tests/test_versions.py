@@ -35,9 +35,7 @@ def test_a_node_pack_asks_for_the_versions_that_the_package_asks_for() -> None:
     assert REASONS.keys() <= bounds().keys()
 
 
-def test_the_oldest_versions_are_read_from_pyproject_and_from_the_metadata(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_oldest_versions_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert {name: libraries.least(name) for name in bounds() if name != "interleave-thinker"} == {
         name: bound for name, bound in bounds().items() if name != "interleave-thinker"
     }

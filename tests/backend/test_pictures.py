@@ -194,9 +194,7 @@ def announced(width: int, height: int, **options: object) -> bytes:
     ("sides", "size"), [((12000, 9000), (6000, 4500)), ((16320, 12240), (8160, 6120)), ((8000, 6000),) * 2]
 )
 @pytest.mark.filterwarnings("error")
-def test_photographs_of_phones_are_read(
-    tmp_path: Path, sides: tuple[int, int], size: tuple[int, int]
-) -> None:
+def test_phone_photographs_are_read(tmp_path: Path, sides: tuple[int, int], size: tuple[int, int]) -> None:
     (tmp_path / "photograph.jpg").write_bytes(announced(*sides))
     assert size_of(tmp_path / "photograph.jpg") == size
 

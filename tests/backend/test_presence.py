@@ -127,11 +127,7 @@ def test_a_list_decides_before_marks_and_marks_before_names() -> None:
         Step(number=1, prompt="@Mia and Tom", cast=()),
         Step(number=2, prompt="@Mia and Tom"),
         Step(number=3, prompt="Mia without Tom"),
-    ) == [
-        "",
-        "Mia: trait of Mia. Exactly 1 character: Mia.",
-        "Mia: trait of Mia. Mia appears exactly once.",
-    ]
+    ) == ["", "Mia: trait of Mia. Exactly 1 character: Mia.", "Mia: trait of Mia. Mia appears exactly once."]
 
 
 def test_a_name_in_the_style_puts_nobody_into_a_step() -> None:

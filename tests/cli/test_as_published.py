@@ -28,9 +28,7 @@ def rejected(tmp_path: Path) -> list[str]:
     return Scripts(tmp_path).story(*[False] * 20)
 
 
-def test_released_keeps_the_last_of_three_attempts_that_share_a_seed(
-    tmp_path: Path, rejected: list[str]
-) -> None:
+def test_released_has_three_attempts_with_one_seed(tmp_path: Path, rejected: list[str]) -> None:
     out = tmp_path / "out"
     result = call("run", "a house", "--as", "released", "--out", out, *rejected)
     assert result.exit_code == 3, result.output
@@ -93,9 +91,7 @@ def test_a_pipeline_has_the_same_values(tmp_path: Path, rejected: list[str]) -> 
     )
 
 
-def test_paper_keeps_the_last_of_five_attempts_and_does_not_judge_it(
-    tmp_path: Path, rejected: list[str]
-) -> None:
+def test_paper_has_five_attempts_and_an_unjudged_last(tmp_path: Path, rejected: list[str]) -> None:
     out = tmp_path / "out"
     assert call("run", "a house", "--as", "paper", "--out", out, *rejected).exit_code == 3
     trajectory = load_trajectory(out)

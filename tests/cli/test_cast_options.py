@@ -55,9 +55,7 @@ def test_the_cast_next_to_the_run_folder_is_reused(tmp_path: Path, options: list
     assert texts(tmp_path / "one")[0].startswith("Mia: blue coat.")
 
 
-def test_a_cast_that_cannot_be_read_is_an_error_before_anything_is_written(
-    tmp_path: Path, options: list[str]
-) -> None:
+def test_an_unreadable_cast_is_an_error_before_any_write(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "cast.yaml").write_text("cast: [{name: Mia, images: [gone.png]}]", encoding="utf-8")
     result = call("run", "a story", "--out", tmp_path / "one", *options)
     assert result.exit_code == 2 and "Cast member 'Mia': Image 'gone.png' does not exist" in result.stderr

@@ -92,9 +92,7 @@ def test_without_a_critic_each_step_is_generated_once(tmp_path: Path, scripts: S
     assert result.output.count("attempt 1: generated") == 3
 
 
-def test_every_setting_is_set_by_name_and_listed_with_its_description(
-    tmp_path: Path, scripts: Scripts
-) -> None:
+def test_every_setting_is_set_by_name_and_described(tmp_path: Path, scripts: Scripts) -> None:
     image = tmp_path / "in.png"
     Picture.white((16, 16)).image.save(image)
     chosen = RunSettings(

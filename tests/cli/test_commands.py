@@ -125,9 +125,7 @@ def test_export_errors(tmp_path: Path, scripts: Scripts) -> None:
     assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "900").exit_code == 2
 
 
-def test_a_torchvision_that_does_not_fit_torch_is_named_with_its_repair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unfit_torchvision_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torchvision.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")')
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
@@ -147,9 +145,7 @@ def test_a_torchvision_that_does_not_fit_torch_is_named_with_its_repair(
     assert repair in str(error.value)
 
 
-def test_doctor_finds_models_and_lists_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_lists_models_and_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = tmp_path / "comfy" / "models" / "interleave_agents" / "critic-8b"
     agent.mkdir(parents=True)
     (agent / "config.json").write_text("{}")
@@ -253,9 +249,7 @@ def test_the_console_script_reports_wrong_usage() -> None:
     assert "No request is given" in errors
 
 
-def test_a_run_without_a_folder_makes_one_from_the_request(
-    tmp_path: Path, scripts: Scripts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_makes_its_folder(tmp_path: Path, scripts: Scripts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     story = scripts.story(True, True, True)
     assert call("run", "A boat!", *story).exit_code == 0

@@ -37,9 +37,7 @@ def written(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder / "out" / "attempts").iterdir()}
 
 
-def test_a_busy_critic_is_waited_for_and_no_image_is_generated_twice(
-    tmp_path: Path, critic: ChatServer
-) -> None:
+def test_a_busy_critic_is_waited_for(tmp_path: Path, critic: ChatServer) -> None:
     critic.busy_seconds = 0.9
     done = call(*line(tmp_path, critic))
     assert done.exit_code == 0, done.output
@@ -50,9 +48,7 @@ def test_a_busy_critic_is_waited_for_and_no_image_is_generated_twice(
 
 
 @pytest.mark.parametrize("status", [0, 401, 503])
-def test_a_critic_that_dies_stops_the_run_and_the_next_run_resumes(
-    tmp_path: Path, critic: ChatServer, status: int
-) -> None:
+def test_a_dead_critic_stops_the_run(tmp_path: Path, critic: ChatServer, status: int) -> None:
     critic.dies_after, critic.dies_with = 1, status
     died = call(*line(tmp_path, critic))
     assert died.exit_code == 1

@@ -50,10 +50,7 @@ def test_only_hosted_generators_have_a_line() -> None:
 def test_a_run_with_gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "AIza-a-key-of-ours-0123456789")
     scripts = Scripts(tmp_path)
-    models = [
-        *scripts.planner(write_plan(STORY)),
-        *scripts.critic(*[verdict_reply(True)] * STEPS),
-    ]
+    models = [*scripts.planner(write_plan(STORY)), *scripts.critic(*[verdict_reply(True)] * STEPS)]
     with gemini_service() as service:
         service.faults = [(200, BLOCKED)]
         generator = f"gemini:{MODEL}@{service.url}"

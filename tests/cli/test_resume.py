@@ -86,9 +86,7 @@ def test_the_constraints_of_a_plan_are_in_the_identity_of_its_planner() -> None:
         (Verdict(success=True, forced=True), None, "accepted (readable only in the forced form)"),
     ],
 )
-def test_the_line_of_an_attempt_gives_its_outcome(
-    verdict: Verdict, accept_at: float | None, expected: str
-) -> None:
+def test_a_line_gives_the_outcome(verdict: Verdict, accept_at: float | None, expected: str) -> None:
     attempt = Attempt(prompt="a", seed=1, image=Picture.white((8, 8)), verdict=verdict)
     settings = RunSettings(accept_at=accept_at)
     assert attempt_line(0, attempt, settings, True) == f"attempt 1: {expected}, cached"

@@ -216,9 +216,7 @@ def signed_certificate(folder: Path) -> dict[str, str]:
     return {name: str(folder / f"{name}.pem") for name in ("cert", "key", "ca")}
 
 
-def test_a_private_authority_is_set_in_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_private_authority_is_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = signed_certificate(tmp_path)
     options = ("--set", f"certificate={files['cert']}", "--set", f"certificate_key={files['key']}")
     with serving(tmp_path, "--generator", "fake:32", "--devices", "cpu", *options) as (_, (url,)):

@@ -82,9 +82,7 @@ def test_an_unreadable_check_is_a_warning(tmp_path: Path, options: list[str]) ->
         (["--set", "check_story=21"], "20"),
     ],
 )
-def test_settings_that_cannot_work(
-    tmp_path: Path, options: list[str], given: list[str], message: str
-) -> None:
+def test_impossible_settings(tmp_path: Path, options: list[str], given: list[str], message: str) -> None:
     result = call("run", "a story", "--out", tmp_path / "out", *options, *given)
     assert result.exit_code == 2 and message in result.stderr
     assert not (tmp_path / "out").exists()

@@ -69,9 +69,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object,
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_one_line_names_the_missing_library(
-    name: str, results: dict[str, tuple[object, str, str, Path]]
-) -> None:
+def test_a_missing_library_is_named(name: str, results: dict[str, tuple[object, str, str, Path]]) -> None:
     code, out, error, folder = results[name]
     assert code == 2, (code, out, error)
     assert error.startswith("Error: ") and error.count("\n") == 1, error

@@ -70,9 +70,7 @@ def test_a_hub_name_has_priority_and_is_not_downloaded_by_default(tmp_path: Path
         *((name, "") for name in ("a/$(b)", "Qwen/..", "../elsewhere/mine")),
     ],
 )
-def test_a_missing_agent_or_adapter_names_the_folders_and_the_command(
-    name: str, hub_id: str, tmp_path: Path
-) -> None:
+def test_a_missing_agent_names_folders_and_command(name: str, hub_id: str, tmp_path: Path) -> None:
     agent(tmp_path / "elsewhere" / "mine")
     roots = [tmp_path / "models here", tmp_path / "there"]
     for find, kind in ((named_models.agent_spec, "agent"), (named_models.adapter_folder, "adapter")):
@@ -314,9 +312,7 @@ def test_a_service_without_the_key_is_limited_only_by_the_list(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("installed", "found"), [("0.1", "peft 0.1 is too old"), ("", "peft is not installed")]
 )
-def test_a_library_states_its_purpose_and_the_command(
-    installed: str, found: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_named(installed: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "version", (lambda name: installed) if installed else missing)
     with pytest.raises(SettingsError, match=f"{found}.*{validation.REASONS['peft']}") as error:
         validation.check_library("peft")

@@ -27,9 +27,7 @@ FLUX_DEV = ModelTraits("Flux", distilled_guidance=True)
 
 
 @given(sides, sides, areas, st.sampled_from([16, 32]))
-def test_a_story_of_edits_is_scaled_only_at_its_first_step(
-    width: int, height: int, area: int, grid: int
-) -> None:
+def test_edits_are_scaled_only_at_the_first_step(width: int, height: int, area: int, grid: int) -> None:
     drawn = on_grid(edit_size((width, height), area, grid), grid)
     assert edit_size(drawn, area, grid) == drawn
 
@@ -77,9 +75,7 @@ def test_image_models_named_like_video_models_are_accepted() -> None:
 
 
 @given(sides, sides, areas, st.sampled_from([16, 32]))
-def test_a_size_in_whole_steps_is_kept_by_the_next_edit(
-    width: int, height: int, area: int, grid: int
-) -> None:
+def test_a_size_in_whole_steps_is_kept(width: int, height: int, area: int, grid: int) -> None:
     drawn = stepped_size((width, height), area, grid)
     assert on_grid(drawn, grid) == drawn
     assert stepped_size(drawn, area, grid) == drawn

@@ -101,9 +101,7 @@ def test_a_model_that_does_not_load_gives_one_error(ray_cluster: None, tmp_path:
         pass
 
 
-def test_a_serve_that_does_not_start_in_time_gives_one_error(
-    ray_cluster: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_serve_is_one_error(ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(**_: Any) -> None:
         raise TimeoutError("HTTP proxies not available after 60s.")
 
@@ -113,9 +111,7 @@ def test_a_serve_that_does_not_start_in_time_gives_one_error(
         pass
 
 
-def test_the_port_of_a_serve_that_runs_already_is_kept_and_reported(
-    ray_cluster: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_port_of_a_running_serve_is_kept(ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_deploy, "PORT_SECONDS", 2.0)
     models = [ModelSettings(name="painter", generator="fake:32")]
     with deployed(models) as client:

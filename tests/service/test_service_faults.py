@@ -111,9 +111,7 @@ def test_a_model_that_cannot_be_loaded_reports_the_reason(service: Service) -> N
     assert worker["restarts"] == 0 and service.pool.hopeless() == "", "the other model still generates"
 
 
-def test_a_client_waits_for_a_model_that_is_loading(
-    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_waits_for_loading(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "LOADING_SECONDS", 1)
     (tmp_path / "service").mkdir()
     slow = ModelSettings(

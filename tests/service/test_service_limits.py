@@ -119,9 +119,7 @@ def test_an_image_with_too_many_pixels_is_rejected_by_its_header(service: Servic
     assert answer.status_code == 400 and "10000x10000" in answer.json()["error"]
 
 
-def test_pixels_count_towards_the_memory_of_all_requests(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pixels_count_towards_all_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file may contain many pixels."""
     monkeypatch.setattr(service.front.held, "most", 1_500_000)
     small = Picture.white((500, 500)).base64_png()
@@ -131,9 +129,7 @@ def test_pixels_count_towards_the_memory_of_all_requests(
     still_draws(service)
 
 
-def test_all_image_headers_of_a_form_are_checked_before_decoding(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_image_headers_are_checked_first(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def decoded(data: bytes, where: str) -> Picture:
         raise AssertionError(f"{where} was decoded")
 

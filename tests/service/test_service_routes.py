@@ -247,12 +247,7 @@ def test_head_is_get_without_a_body(service: Service, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("seed", True),
-        ("size", "\u0663\u0662x\u0663\u0662"),
-        ("num_inference_steps", False),
-    ],
+    ("name", "value"), [("seed", True), ("size", "\u0663\u0662x\u0663\u0662"), ("num_inference_steps", False)]
 )
 def test_invalid_number_is_rejected(service: Service, name: str, value: Any) -> None:
     answer = service.post("/v1/images/generations", prompt="a boat", **{name: value})
@@ -274,9 +269,7 @@ def test_body_with_wrong_content_type_is_rejected(service: Service) -> None:
 
 @pytest.mark.parametrize("model", ["fake", "tiny"])
 @pytest.mark.parametrize("source", [None, SOURCE], ids=["text", "edit"])
-def test_the_service_generates_the_same_image_as_the_library(
-    service: Service, model: str, source: Picture | None
-) -> None:
+def test_the_service_draws_as_the_library_does(service: Service, model: str, source: Picture | None) -> None:
     service.wait_for(model)
     prompt = "Draw a sea page with a red boat in the middle."
     expected = open_generator({"fake": "fake:64", "tiny": "tinyworld"}[model]).draw(prompt, source, 7)

@@ -97,9 +97,7 @@ def test_a_request_that_withholds_its_body_loses_its_connection() -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=b"])
-def test_a_body_that_ends_early_leaves_no_trace_in_the_log(
-    kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_body_that_ends_early_is_not_logged(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     route = "/edit" if "json" in kind else "/edit-upload"
     with served_app(SmallPool()) as url, caplog.at_level(logging.ERROR):
         head = f"POST {route} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n"

@@ -58,10 +58,7 @@ def run_of(
     """Write a run's folder with one step that has these attempts."""
     step = Step(number=1, prompt=prompt)
     result = StepResult(
-        step=step,
-        attempts=tuple(attempts),
-        chosen=len(attempts) - 1,
-        stop_reason=StopReason.attempts_used_up,
+        step=step, attempts=tuple(attempts), chosen=len(attempts) - 1, stop_reason=StopReason.attempts_used_up
     )
     return save_trajectory(
         Trajectory(

@@ -10,12 +10,7 @@ from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.research.benchmarks.benchmark import AnswerStep, BenchmarkData, ItemAnswer
 
-TEXTS = (
-    "Bake (1) hour at [high] heat, 5 < 6 (2 cups)",
-    "Cool it (3)",
-    "",
-    "Serve ‘warm’ — 温かい",
-)
+TEXTS = ("Bake (1) hour at [high] heat, 5 < 6 (2 cups)", "Cool it (3)", "", "Serve ‘warm’ — 温かい")
 """Texts that loaders have trouble with."""
 
 

@@ -220,12 +220,7 @@ def flux2_klein(folder: Path, seed: int = 0) -> Path:
             "vae": autoencoder("AutoencoderKLFlux2", 4, sample_size=32, latent_channels=1),
             "text_encoder": of("Qwen3ForCausalLM", config),
             "tokenizer": tokenizer,
-            "transformer": transformer(
-                "Flux2Transformer2DModel",
-                24,
-                (4, 4, 4, 4),
-                **own,
-            ),
+            "transformer": transformer("Flux2Transformer2DModel", 24, (4, 4, 4, 4), **own),
             "is_distilled": True,
         }
 

@@ -63,9 +63,7 @@ def test_plans_are_exact(planner: Planner) -> None:
 @pytest.mark.parametrize(
     "count", [45, pytest.param(180, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])]
 )
-def test_precise_prompts_are_generated_more_reliably_than_terse_ones(
-    generator: TinyWorldGenerator, count: int
-) -> None:
+def test_precise_prompts_are_more_reliable(generator: TinyWorldGenerator, count: int) -> None:
     rng = Random("shipped draws")
     right = {"terse": 0, "precise": 0}
     for seed in range(count):
@@ -85,9 +83,7 @@ def test_precise_prompts_are_generated_more_reliably_than_terse_ones(
 @pytest.mark.parametrize(
     "count", [24, pytest.param(80, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])]
 )
-def test_verdicts_on_real_pages_are_correct(
-    critic: Critic, generator: TinyWorldGenerator, count: int
-) -> None:
+def test_verdicts_on_pages_are_correct(critic: Critic, generator: TinyWorldGenerator, count: int) -> None:
     right: dict[bool, list[bool]] = {True: [], False: []}
     for one in balanced(generator.pipeline, count, seed=4321):
         used = prompt_text(one.edit, one.clauses)
@@ -113,9 +109,7 @@ def _tell(
     raise AssertionError("no Finished")
 
 
-def test_the_demo_story_is_reproducible(
-    planner: Planner, critic: Critic, generator: TinyWorldGenerator
-) -> None:
+def test_the_demo_is_reproducible(planner: Planner, critic: Critic, generator: TinyWorldGenerator) -> None:
     request = Request(text=DEMO_REQUEST)
     first = _tell(request, planner, critic, generator, seed=DEMO_SEED)
     assert [bool(result.step.prompt) for result in first.results] == [True] * 5 + [False]

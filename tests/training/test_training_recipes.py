@@ -48,14 +48,7 @@ def test_the_launchers_files_are_read_by_the_launcher(name: str) -> None:
         assert config.distributed_type == "MULTI_GPU"
 
 
-SETTINGS = (
-    SftTraining,
-    GrpoTraining,
-    RewardSettings,
-    DrawingSettings,
-    GateSettings,
-    AblationSettings,
-)
+SETTINGS = (SftTraining, GrpoTraining, RewardSettings, DrawingSettings, GateSettings, AblationSettings)
 
 
 @pytest.mark.parametrize("model", SETTINGS)

@@ -88,9 +88,7 @@ def test_only_newer_messages_are_sent_again(client: Client) -> None:
     assert client.get("board", id="other", after=last["seq"]).json()["state"]["messages"] == messages
 
 
-def test_the_board_answers_when_something_changes_or_after_the_wait(
-    client: Client, models: SmallModels
-) -> None:
+def test_the_board_answers_when_something_changes(client: Client, models: SmallModels) -> None:
     edition = client.get("board").json()["edition"]
     begun = time.monotonic()
     assert client.get("board", seen=edition, wait=0.4).json()["edition"] == edition
@@ -138,6 +136,15 @@ def test_one_story_at_a_time_and_cancel_loses_nothing(client: Client, models: Sm
 def test_every_step_waits_for_the_user_who_decides_otherwise(
     client: Client, tmp_path: Path, models: SmallModels
 ) -> None:
+def test_cancelling_another_story_leaves_this_one_running(client: Client, models: SmallModels) -> None:
+    models.seconds = 0.1
+    client.start()
+    client.wait_for_an_image(models)
+    client.post("cancel", run="another run")
+    assert client.about()["status"] == "finished" and len(models.drawn) == IMAGES + 1
+
+
+def test_every_step_waits_for_the_user(client: Client, tmp_path: Path, models: SmallModels) -> None:
     run = client.start(pause="every step")
     asked = client.about()["waiting"]
     assert asked["step"] is None and not models.drawn
@@ -298,9 +305,7 @@ def test_exports_are_files_to_save(client: Client) -> None:
         assert client.get("export", run=run, to=unknown).status_code == 404
 
 
-def test_an_export_that_fails_leaves_the_one_before(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_export_loses_none(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = client.start()
     client.ended()
     assert client.post("export", run=run, to="markdown").status_code == 200

@@ -117,9 +117,7 @@ def ftfy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["wan", "ltx"])
 @pytest.mark.usefixtures("ftfy")
-def test_a_pipeline_makes_frames_from_both_images_the_prompt_and_the_seed(
-    folders: dict[str, Path], name: str
-) -> None:
+def test_a_pipeline_makes_frames_from_both_images(folders: dict[str, Path], name: str) -> None:
     maker = open_clip_maker(str(folders[name]), **SMALL)
     pair = clip_pairs(story("red", "blue"))[0]
     frames = maker.make(pair, 3).frames

@@ -19,11 +19,7 @@ from interleave_thinker.backend.models.vram.placement import (
     moments,
     plan_memory,
 )
-from interleave_thinker.backend.models.vram.shapes import (
-    KNOWN,
-    SHAPES,
-    agent_shape,
-)
+from interleave_thinker.backend.models.vram.shapes import KNOWN, SHAPES, agent_shape
 from interleave_thinker.cli import app
 from interleave_thinker.tinyworld import checkpoint
 
@@ -84,7 +80,7 @@ def test_known_figures() -> None:
     fits = [(fit.arrangement, round(fit.peak / GB, 1)) for fit in card.fits]
     turns, first = "in turns", "planner first"
     assert fits == [
-        *((turns, 19.6), (turns, 19.4), (turns, 19.6), (first, 22.1), (turns, 19.4), (first, 19.0)),
+        *((turns, 19.6), (turns, 19.4), (turns, 19.6), (first, 22.1), (turns, 19.4), (first, 19.0))
     ]
     assert card.finest is card.fits[0] and card.steady is card.fits[3]
 
@@ -160,9 +156,7 @@ def edited(role: str, folder: Path, file: str, change: dict[str, Any]) -> str:
         {"vision_config:deepstack_visual_indexes": None},
     ],
 )
-def test_an_invalid_agent_configuration_gives_a_one_line_error(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_an_invalid_agent_configuration_is_one_line(tmp_path: Path, change: dict[str, Any]) -> None:
     folder = edited("critic", tmp_path / "agent", "config.json", change)
     result = doctor("sd15", "--critic", folder)
     assert result.exit_code != 0 and isinstance(result.exception, SystemExit)
@@ -178,9 +172,7 @@ def test_an_invalid_agent_configuration_gives_a_one_line_error(
         ("codec/config.json", {"channels": float("inf")}),
     ],
 )
-def test_an_invalid_pipeline_configuration_gives_a_one_line_error(
-    tmp_path: Path, file: str, change: dict[str, Any]
-) -> None:
+def test_an_invalid_pipeline_is_one_line(tmp_path: Path, file: str, change: dict[str, Any]) -> None:
     folder = edited("generator", tmp_path / "pipeline", file, change)
     result = doctor(folder, "--planner", "qwen3-vl-2b")
     assert result.exit_code != 0 and isinstance(result.exception, SystemExit)

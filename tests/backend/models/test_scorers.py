@@ -46,16 +46,7 @@ def test_pairs_are_read_in_many_formats(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "8",
-        "[8, 7, 6]",
-        "[-1, 5]",
-        "[11, 5]",
-        "[8, 7] or [7, 8]",
-        "<think>[8, 7]",
-    ],
+    "text", ["", "8", "[8, 7, 6]", "[-1, 5]", "[11, 5]", "[8, 7] or [7, 8]", "<think>[8, 7]"]
 )
 def test_other_replies_are_rejected(text: str) -> None:
     with pytest.raises(AnswerError):

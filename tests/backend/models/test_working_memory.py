@@ -75,8 +75,7 @@ def test_decoding_and_encoding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "decode", "encode"),
-    [("flux2-klein-4b", 2.5543, 1.6172), ("qwen-image-edit", 4.436, 2.8372)],
+    ("name", "decode", "encode"), [("flux2-klein-4b", 2.5543, 1.6172), ("qwen-image-edit", 4.436, 2.8372)]
 )
 def test_convolution_memory_matches_gpu_measurements(name: str, decode: float, encode: float) -> None:
     """GB at 1024 x 1024 on an H100, measured."""

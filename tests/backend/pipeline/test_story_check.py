@@ -15,12 +15,7 @@ from PIL import Image
 from support.small_agents import Counting, OnePlan
 
 from interleave_thinker import CriticLike, Picture, Pipeline, Plan, RunSettings, StepResult, load_trajectory
-from interleave_thinker.backend.core.errors import (
-    AnswerError,
-    Cancelled,
-    ChatError,
-    SettingsError,
-)
+from interleave_thinker.backend.core.errors import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.core.seams.chat_model import Reply
 from interleave_thinker.backend.core.types import Request, Step, StopReason, StoryFinding, Trajectory, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat

@@ -506,9 +506,7 @@ def test_every_row_has_the_image_and_the_state_of_its_step(canvas: tuple[Any, st
     wait_for_count(page, ".itp-picture:not([hidden])", 2)
 
 
-def test_a_mask_and_a_reference_are_uploaded_and_chosen(
-    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
-) -> None:
+def test_a_mask_and_a_reference(canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path) -> None:
     page, kind = canvas
     mask, left = Image.new("L", SIZE, 0), f"left {kind}.png"
     mask.paste(255, (0, 0, 96, 128))

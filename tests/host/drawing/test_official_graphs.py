@@ -143,9 +143,7 @@ def test_seed_and_guidance_show_in_the_pixels(host: ComfyServer) -> None:
 
 
 @pytest.mark.parametrize("size", [(150, 100), (60, 200)])
-def test_kontext_at_a_megapixel_uses_the_size_of_the_hosts_node(
-    host: ComfyServer, size: tuple[int, int]
-) -> None:
+def test_kontext_uses_the_size_of_the_hosts_node(host: ComfyServer, size: tuple[int, int]) -> None:
     name = host.put_input(photograph(size, 24), f"shape-{size}.png")
     found = kontext_size(size, 1024 * 1024)
     theirs, mine = (

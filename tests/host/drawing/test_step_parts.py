@@ -309,9 +309,7 @@ def images(host: ComfyServer, request: str, *settings: str) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(("name", "strength"), [(STYLE, 1.0), (WORDS, -0.5)], ids=["model", "text encoder"])
-def test_a_steps_lora_acts_like_a_connected_one(
-    host: ComfyServer, loras: Path, name: str, strength: float
-) -> None:
+def test_a_steps_lora_acts_like_a_wired(host: ComfyServer, loras: Path, name: str, strength: float) -> None:
     story = sd15(f"lora of a step {name}", **BLURRY)
     connected = steps(sd15(f"lora on a wire {name}", **BLURRY), "")
     strengths = {"strength_model": strength, "strength_clip": strength}

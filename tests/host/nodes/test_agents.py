@@ -80,9 +80,7 @@ def options(host: ComfyServer, name: str) -> list[str]:
 # Load Agent
 
 
-def test_checkpoints_are_offered_and_other_folders_are_not(
-    host: ComfyServer, agent: Path, model: Path
-) -> None:
+def test_only_checkpoints_are_offered(host: ComfyServer, agent: Path, model: Path) -> None:
     other = agent.parent / "not-an-agent"
     other.mkdir()
     (other / "config.json").write_text('{"model_type": "llama"}')
@@ -124,10 +122,7 @@ def test_candidates_are_judged_together(host: ComfyServer) -> None:
 
 @pytest.mark.parametrize(
     ("of_agent", "of_loop", "accept_at"),
-    [
-        ("lenient", {}, 0.3),
-        ("strict", {"strictness": "normal", "accept_at": 0.9}, 0.5),
-    ],
+    [("lenient", {}, 0.3), ("strict", {"strictness": "normal", "accept_at": 0.9}, 0.5)],
 )
 def test_strictness_of_the_agent_applies_if_the_loop_has_none(
     host: ComfyServer, of_agent: str, of_loop: dict[str, Any], accept_at: float | None
@@ -174,9 +169,7 @@ def test_a_planner_in_a_critics_socket_is_refused_before_it_is_loaded(host: Comf
     )
 
 
-def test_a_published_critic_without_its_prompts_is_named_with_the_remedy(
-    host: ComfyServer, agent: Path
-) -> None:
+def test_a_published_critic_without_its_prompts_is_named(host: ComfyServer, agent: Path) -> None:
     need_free_replies(host)
     name = "InterleaveThinker-Critic-8B"
     folder = shutil.copytree(agent, agent.parent / name)

@@ -25,9 +25,7 @@ def rig(host_home: HostHome) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("state", ["normal", "lowvram", "novram", "highvram"])
-def test_agents_and_image_model_take_turns_and_are_never_partially_loaded(
-    rig: dict[str, Any], state: str
-) -> None:
+def test_agents_and_image_model_take_turns(rig: dict[str, Any], state: str) -> None:
     # Two agents reply three times each on a GPU with room for one of them.
     assert rig[state] == {"half": [], "arrivals": 6, "within": True}
 

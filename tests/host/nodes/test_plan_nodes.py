@@ -143,12 +143,9 @@ def test_an_invalid_plan_from_a_link_or_none_is_rejected_during_the_run(host: Co
 
 
 @pytest.mark.parametrize(
-    ("request_text", "reason"),
-    [(" ", "the request is empty"), ("x" * 100_001, "has 100001 characters")],
+    ("request_text", "reason"), [(" ", "the request is empty"), ("x" * 100_001, "has 100001 characters")]
 )
-def test_a_request_out_of_bounds_gives_a_one_line_error(
-    host: ComfyServer, request_text: str, reason: str
-) -> None:
+def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: str, reason: str) -> None:
     graph = planned(reply("a"), request=request_text)
     refusal(host, graph, "request", reason)
     failure(host, on_a_wire(graph, "planner", "request"), reason)

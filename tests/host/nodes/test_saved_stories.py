@@ -86,9 +86,7 @@ def path_of(outputs: dict[str, Any]) -> Path:
     return Path(text_of(outputs, "out"))
 
 
-def test_a_story_is_saved_under_a_new_name_and_loaded_as_it_was(
-    host: ComfyServer, run: Trajectory, name: str
-) -> None:
+def test_a_story_is_saved_under_a_new_name(host: ComfyServer, run: Trajectory, name: str) -> None:
     folder = path_of(host.run(save(name, filename_prefix="kept/boat")))
     assert folder == host.base / "output" / "kept" / "boat_00001_" and load_trajectory(folder) == run
     second = path_of(host.run(save(name_of(host, folder), filename_prefix="kept/boat")))
@@ -98,9 +96,7 @@ def test_a_story_is_saved_under_a_new_name_and_loaded_as_it_was(
 
 
 @pytest.mark.parametrize(("kind", "ending"), EXPORTS.items())
-def test_every_export_is_a_file_that_the_host_serves(
-    host: ComfyServer, name: str, kind: str, ending: str
-) -> None:
+def test_every_export_is_served_by_the_host(host: ComfyServer, name: str, kind: str, ending: str) -> None:
     outputs = host.run(export(name, format=kind, filename_prefix="shown/%year%"))
     path, display = path_of(outputs), outputs["out"]
     assert path.suffix == ending and path.is_relative_to(host.base / "output" / "shown")
@@ -120,9 +116,7 @@ def test_every_export_is_a_file_that_the_host_serves(
         assert "ComicInfo.xml" in zipfile.ZipFile(io.BytesIO(served)).namelist()
 
 
-def test_a_video_shows_each_image_with_its_text_for_its_reading_time(
-    host: ComfyServer, run: Trajectory, name: str
-) -> None:
+def test_a_video_shows_images_for_their_reading_time(host: ComfyServer, run: Trajectory, name: str) -> None:
     display = host.run(export(name, format="video (MP4)", seconds=60.0, attempts=True))["out"]
     command = [host.home.python, "-c", VIDEO, display["text"][0]]
     reading = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -134,9 +128,7 @@ def test_a_video_shows_each_image_with_its_text_for_its_reading_time(
     assert display["animated"] == [True] and display["images"][0]["filename"].endswith(".mp4")
 
 
-def test_a_story_in_one_file_is_the_same_in_this_host_and_in_another(
-    host: ComfyServer, run: Trajectory, name: str
-) -> None:
+def test_a_story_file_is_the_same_in_another_host(host: ComfyServer, run: Trajectory, name: str) -> None:
     saving = save(name, filename_prefix="one/%date:yyyy%", form="one file (ZIP)")
     outputs = host.run(saving)
     path = path_of(outputs)
@@ -182,9 +174,7 @@ def test_a_saved_text_with_saved_images_is_a_story(host: ComfyServer) -> None:
 @pytest.mark.parametrize(
     "prefix", ["../out", "/tmp/out", "", "x" * 300, "%date:yyyy%/../../out", "host.db/out"]
 )
-def test_a_name_that_leads_outside_is_rejected_before_anything_runs(
-    host: ComfyServer, name: str, prefix: str
-) -> None:
+def test_a_name_that_leads_outside_is_rejected(host: ComfyServer, name: str, prefix: str) -> None:
     (host.base / "output" / "host.db").touch()
     before = {path for path in host.base.parent.rglob("*") if "output" not in path.parts}
     for graph in (save(name, filename_prefix=prefix), export(name, filename_prefix=prefix)):
@@ -211,9 +201,7 @@ def feedback(name: str, **changes: Any) -> Graph:
     return of_file(name, "InterleaveFeedback", **{**WORD, **changes})
 
 
-def test_feedback_is_kept_with_the_run_and_as_training_data(
-    host: ComfyServer, run: Trajectory, name: str
-) -> None:
+def test_feedback_is_kept_as_training_data(host: ComfyServer, run: Trajectory, name: str) -> None:
     said = [
         {"attempt": 1, "word": "better prompt", "better_prompt": "a red boat", "reason": "It is blue."},
         {"step": 2},

@@ -106,15 +106,9 @@ def test_the_judge_node_outputs_every_part_of_a_verdict(host: ComfyServer) -> No
 
 @pytest.mark.parametrize(
     ("strictness", "accept_at", "passes"),
-    [
-        ("custom", 0.95, False),
-        ("lenient", 0.99, True),
-        ("normal", 0.0, False),
-    ],
+    [("custom", 0.95, False), ("lenient", 0.99, True), ("normal", 0.0, False)],
 )
-def test_strictness_overrides_accept_at_unless_custom(
-    host: ComfyServer, strictness: str, accept_at: float, passes: bool
-) -> None:
+def test_strictness_wins(host: ComfyServer, strictness: str, accept_at: float, passes: bool) -> None:
     replies = [verdict(True, "", 0.4)] * 6  # one agent serves all cases
     outputs = host.run(judged(*replies, strictness=strictness, accept_at=accept_at))
     assert text_of(outputs, "success") == str(passes)
@@ -196,9 +190,7 @@ BUILT_IN = "tiny world planner"
         ("InterleaveLoadTrajectory", {"story": "gone"}, "gone"),
     ],
 )
-def test_one_wrong_input_gives_one_error_at_this_input(
-    host: ComfyServer, kind: str, given: dict[str, Any], said: str
-) -> None:
+def test_an_error_is_at_its_input(host: ComfyServer, kind: str, given: dict[str, Any], said: str) -> None:
     need_checkpoints()
     refusal(host, as_sent(host, kind, **given), list(given)[-1], said)
 

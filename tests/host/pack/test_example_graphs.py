@@ -78,9 +78,7 @@ def test_every_template_explains_itself() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_models_are_offered_under_official_links_for_the_file_that_is_loaded(
-    host_home: HostHome, name: str
-) -> None:
+def test_models_are_offered_under_official_links(host_home: HostHome, name: str) -> None:
     sources = OFFICIAL_OF.get(name, OFFICIAL)
     official = {link for source in sources for link in model_links(template(host_home, source))}
     for node in workflow(name)["nodes"]:

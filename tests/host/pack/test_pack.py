@@ -223,9 +223,7 @@ def painted(host: ComfyServer, graph: Graph) -> int:
     return ran_in(host).count("paint") - before
 
 
-def test_without_internals_only_nodes_that_detect_changes_generate_again(
-    host_home: HostHome, host: ComfyServer, tmp_path: Path
-) -> None:
+def test_without_internals_little_is_drawn(host_home: HostHome, host: ComfyServer, tmp_path: Path) -> None:
     """Without a cache, where they matter most."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INTERLEAVE_TEST_WITHOUT", ",".join(TAKEN))

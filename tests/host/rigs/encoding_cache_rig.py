@@ -43,10 +43,7 @@ def drawn(family: str, settings: SamplingSettings, encoding_cache: EncodingCache
 
 
 SMALL = SamplingSettings(steps=2, width=64, height=64, negative="grey")
-FAMILIES = {
-    "flux2 dev": SMALL,
-    "sd15": SMALL.model_copy(update={"cfg": 4.0, "scheduler": "normal"}),
-}
+FAMILIES = {"flux2 dev": SMALL, "sd15": SMALL.model_copy(update={"cfg": 4.0, "scheduler": "normal"})}
 """One family with its source as a reference; one that starts from its latent and uses the negative."""
 
 if __name__ == "__main__":

@@ -97,9 +97,7 @@ def test_every_attempt_of_a_pair_is_sent_once_in_few_bytes(host: ComfyServer, li
     assert state_of(host) == {key: one for key, one in state.items() if key[0] != "words"}
 
 
-def test_the_first_attempt_is_shown_while_it_is_generated_and_judged(
-    host: ComfyServer, listener: Listener
-) -> None:
+def test_the_first_attempt_is_shown_while_it_is_made(host: ComfyServer, listener: Listener) -> None:
     graph = pair("slow pair", None, 1, paint={"seconds": 1.0, "batch": 2, "vary": True})
     started = host.queue(graph | {"agent": slow_agent(0.01)})
     listener.wait_for(lambda message: shows(message, "attempt"))

@@ -57,9 +57,7 @@ def pack(rows: Path, out: Path, **more: Any) -> dict[str, dict[str, int]]:
     return Packing(CardData(), log=lambda line: None, **more).pack([rows], out)
 
 
-def test_datasets_opens_a_packed_folder_by_its_path(
-    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_datasets_opens_a_packed_folder(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     counts = pack(rows, tmp_path / "packed")

@@ -63,9 +63,7 @@ def test_every_prompt_has_a_run_and_a_published_record(prompts: Path, tmp_path: 
     assert len({load_trajectory(folder).settings.seed for folder in folders}) == 8
 
 
-def test_a_step_without_an_accepted_image_ends_its_trajectory_by_default(
-    prompts: Path, tmp_path: Path
-) -> None:
+def test_an_unaccepted_step_ends_its_trajectory(prompts: Path, tmp_path: Path) -> None:
     strict = make(prompts, tmp_path / "a", max_attempts=2)
     given_up = [one for one in (tmp_path / "a").glob("p*") if read_outcome(one).state == "given up"]  # type: ignore[union-attr]
     assert given_up and strict.totals.given_up == len(given_up)
@@ -90,9 +88,7 @@ def test_a_repeated_command_generates_nothing(prompts: Path, tmp_path: Path) -> 
     assert log.read_text().split() == again
 
 
-def test_shards_are_disjoint_and_complete_and_generators_are_mixed_by_id(
-    prompts: Path, tmp_path: Path
-) -> None:
+def test_shards_are_disjoint_and_complete(prompts: Path, tmp_path: Path) -> None:
     teachers = SmallTeachers(generators=2)
     make(prompts, tmp_path / "whole", teachers)
     used = [read_outcome(one) for one in (tmp_path / "whole").glob("p*")]
@@ -135,9 +131,7 @@ def test_an_outage_ends_the_call_and_loses_nothing(tmp_path: Path) -> None:
     assert len(drawn) == len(set(drawn))
 
 
-def test_a_full_disk_ends_the_command_without_blaming_a_prompt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_blames_no_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prompts = write_prompts(tmp_path / "prompts.jsonl", 6)
     calls = 0
     whole = engine_of_runs.write_record

@@ -83,9 +83,7 @@ def test_other_settings_and_data_are_rejected_but_more_items_are_accepted(tmp_pa
             take_folder(tmp_path / name, setting_of("wise", tmp_path))
 
 
-def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submission_needs_its_own_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, setting = tmp_path / "out", setting_of("wise", tmp_path, limit=3)
     carry_out(out, setting)
     collect(out, log=lambda line: None)

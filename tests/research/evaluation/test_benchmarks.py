@@ -336,12 +336,7 @@ def test_broken_figures_give_a_one_line_error_or_none(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "entry",
-    [
-        "[1]",
-        '[{"id": "0", "image_answer": [["x"]]}]',
-        '[{"id": "0", "image_answer": ["."]}]',
-    ],
+    "entry", ["[1]", '[{"id": "0", "image_answer": [["x"]]}]', '[{"id": "0", "image_answer": ["."]}]']
 )
 def test_an_edited_submission_of_ueval_gives_a_one_line_error(entry: str, tmp_path: Path) -> None:
     made = Made("ueval", tmp_path)

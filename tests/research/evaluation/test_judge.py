@@ -210,9 +210,7 @@ def test_the_native_streaming_form(tmp_path: Path) -> None:
         ("/v1beta/models/m:countTokens", {"contents": []}, 404, "does not exist"),
     ],
 )
-def test_an_invalid_question_gives_a_one_line_error(
-    tmp_path: Path, path: str, body: Any, status: int, words: str
-) -> None:
+def test_an_invalid_question(tmp_path: Path, path: str, body: Any, status: int, words: str) -> None:
     with bridge(tmp_path) as (chat, _, address):
         found, text = post(address + path, body)
         message = json.loads(text)["error"]["message"]

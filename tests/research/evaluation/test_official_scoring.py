@@ -119,9 +119,7 @@ def scored(out: Path, official: OfficialScoring, chat: Words) -> tuple[Benchmark
     return found, judges[-1]
 
 
-def test_an_evaluator_runs_unchanged_and_is_cached(
-    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluator_is_cached(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     here = checkout(tmp_path / "wise")
     before = {path: path.read_bytes() for path in here.rglob("*")}
@@ -234,9 +232,7 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     assert child.wait(30) != 0
 
 
-def test_missing_requirements_are_reported(
-    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_packages_are_named(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = checkout(tmp_path / "wise")
     monkeypatch.setattr(Wise, "needs", ("json", "google.nowhere", "nowhere"))
     with pytest.raises(SettingsError, match=r"packages that .* does not have: google.nowhere, nowhere"):
@@ -362,9 +358,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def test_rise_gets_its_constants_and_its_table_is_parsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rise_gets_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rise, "needs", ())
     out = collected("rise", tmp_path / "rise")
     checkout = written(tmp_path / "checkout", {"gpt_eval.py": RISE, "utils.py": ASK})
@@ -378,9 +372,7 @@ def test_rise_gets_its_constants_and_its_table_is_parsed(
         scored_by_stand_in(out, checkout)
 
 
-def test_comm_is_judged_item_by_item_without_its_heavy_metrics(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_comm_is_judged_item_by_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Comm, "needs", ())
     out = collected("comm", tmp_path / "comm")
     checkout = written(tmp_path / "checkout", COMM)

@@ -97,10 +97,7 @@ REMEDIES = {
         [(False, "a really light page"), (True, None)],
         [("person", "a really light page"), (None, f"{PROMPT} 1")],
     ),
-    "a prompt that failed too": (
-        [(False, None), (False, "a b")],
-        [("none", PROMPT), ("person", "a b")],
-    ),
+    "a prompt that failed too": ([(False, None), (False, "a b")], [("none", PROMPT), ("person", "a b")]),
     "the critic's": ([(False, None)], [("critic", f"{PROMPT} 1")]),
 }
 

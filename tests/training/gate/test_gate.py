@@ -364,9 +364,7 @@ def test_the_check_does_not_use_training_rows(taught: Path, tmp_path: Path) -> N
         ("  generator: fake\n  scorer: tinyworld\n  turns: 2\n", "--turns` was removed"),
     ],
 )
-def test_an_unusable_reinforcement_is_an_error_before_the_fine_tuning(
-    text: str, said: str, tmp_path: Path
-) -> None:
+def test_an_unusable_reinforcement_is_an_early_error(text: str, said: str, tmp_path: Path) -> None:
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(f"critic-grpo:\n{text}")
     with pytest.raises(SettingsError, match=said):

@@ -70,12 +70,7 @@ def test_a_collapse_is_found_at_the_next_check(tmp_path: Path) -> None:
     assert [step(found, number).should_training_stop for number in (1, 2, 3, 4)] == [False] * 3 + [True]
     assert found.stopped is not None and "recall 0.20 on right images" in found.stopped
     assert (
-        found.taken()
-        == {
-            "held_out/accuracy": 0.9,
-            "held_out/true_recall": 0.2,
-            "held_out/false_recall": 0.9,
-        }
+        found.taken() == {"held_out/accuracy": 0.9, "held_out/true_recall": 0.2, "held_out/false_recall": 0.9}
         and not found.taken()
     )
 
@@ -121,9 +116,7 @@ def test_another_reference_than_the_start_is_noticed(tmp_path: Path) -> None:
         found.on_log(None, SimpleNamespace(global_step=1), None, {"kl": 0.5})
 
 
-def test_the_last_good_checkpoint_of_a_collapsed_training_is_kept(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_good_one_is_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = iter(recalls(0.9, 0.8, 0.2))
     monkeypatch.setattr(grpo, "summarise", lambda *given: next(checks))
     lines: list[str] = []

@@ -47,9 +47,7 @@ def calls_of(converter: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (converter.parent / "calls").read_text().splitlines()]
 
 
-def test_the_files_form_an_agent_with_its_records(
-    tmp_path: Path, critic: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_form_an_agent(tmp_path: Path, critic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     converter, quantizer = write_converter(tmp_path / "bin"), write_quantizer(tmp_path / "bin")
     for name in ("HF_TOKEN", "HTTPS_PROXY", "PYTHONPATH"):
         monkeypatch.setenv(name, "secret")
@@ -73,9 +71,7 @@ def test_the_files_form_an_agent_with_its_records(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "mine-gguf", "the critic's"]
 
 
-def test_programs_are_found_on_the_path_and_in_installed_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     site = tmp_path / "site"
     write_converter(site)
@@ -91,9 +87,7 @@ def test_programs_are_found_on_the_path_and_in_installed_packages(
     assert find_program(QUANTIZER, None) == on_path
 
 
-def test_what_is_missing_is_said_before_any_work(
-    tmp_path: Path, critic: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_missing_is_named(tmp_path: Path, critic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("interleave_thinker.training.trainer.gguf.distributions", lambda: ())
     monkeypatch.delenv("LLAMA_SERVER", raising=False)
@@ -141,9 +135,7 @@ def test_a_model_that_llama_cpp_computes_differently_is_refused(tmp_path: Path) 
         ("writes no projector", r"did not write a whole agent: Projector '.*' does not exist"),
     ],
 )
-def test_a_failure_names_its_reason_and_leaves_no_agent(
-    tmp_path: Path, critic: Path, fault: str, said: str
-) -> None:
+def test_a_failure_leaves_no_agent(tmp_path: Path, critic: Path, fault: str, said: str) -> None:
     result = converted(critic, "--set", f"converter={write_converter(tmp_path / 'bin', fault)}")
     assert result.exit_code == 1
     assert re.search(said, " ".join(result.output.split())), result.output

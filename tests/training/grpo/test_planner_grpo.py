@@ -61,9 +61,7 @@ def run(data: Path, out: Path, log: Callable[[str], None] = lambda line: None, *
     return train(checkpoint("planner"), TrainingData(rows, held, data.parent), out, settings, task, log)
 
 
-def test_a_declining_planner_stops_and_its_last_good_checkpoint_is_kept(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_declining_planner_is_stopped(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from interleave_thinker.training.stages import grpo
 
     checked, found = [0.9, 0.9, 0.2], grpo.plan_check

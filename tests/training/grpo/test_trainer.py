@@ -38,9 +38,7 @@ class EveryOther:
         return self.inner.draw(prompt, source, seed)
 
 
-def test_skipped_answers_do_not_reduce_the_weight_of_others(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_skipped_answers_weigh_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
     losses: list[float] = []
     rewarded, loss_of = CriticReward.__call__, RewardTrainer.compute_loss

@@ -135,9 +135,7 @@ def _dies(prompt: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "overall"), [({}, None), ({"on_failure": "neutral"}, 0.8), ({"published_quirks": True}, 0.8)]
 )
-def test_failures_are_masked_or_neutral(
-    settings: dict[str, Any], overall: float | None, tmp_path: Path
-) -> None:
+def test_failures_are_masked(settings: dict[str, Any], overall: float | None, tmp_path: Path) -> None:
     judge = critic_reward(tmp_path, Artist(_dies), Ten(), **settings)
     failed, other = samples(judge, (answer(False), row(False)), (answer(True), row(True)))
     assert failed.fault and other.overall == pytest.approx(0.8)

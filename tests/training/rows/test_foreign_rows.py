@@ -81,9 +81,7 @@ OTHERS += [("critic-sft", "planner-sft"), ("planner-sft", "planner-grpo")]
 
 
 @pytest.mark.parametrize(("given", "command"), OTHERS)
-def test_rows_for_another_command_raise_an_error_that_names_it(
-    command: str, given: str, tmp_path: Path
-) -> None:
+def test_rows_for_another_command_name_it(command: str, given: str, tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
     from interleave_thinker.cli.train.command import app
 
@@ -134,9 +132,7 @@ def test_a_system_text_is_the_first_turn(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_rows_with_content_that_agents_never_receive_are_rejected(
-    more: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_foreign_content_is_rejected(more: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = written(tmp_path, ROWS["critic-sft"] | more)
     with pytest.raises(SettingsError, match=said):
         check_rows(path)
@@ -155,9 +151,7 @@ def test_conversations_of_sharegpt_are_read(tmp_path: Path) -> None:
         check_rows(written(tmp_path, {"conversations": called, "images": ["a.png"]}))
 
 
-def test_parquet_is_rejected_and_the_documents_explain_the_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_is_rejected_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets", reason='needs: pip install ".[research]"')
     file = tmp_path / "FILE.parquet"
     columns = datasets.Features(

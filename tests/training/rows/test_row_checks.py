@@ -159,9 +159,7 @@ def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("read", [check_rows, read_rl_rows, read_planner_rl])
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "another encoding", "a key twice"])
-def test_an_unreadable_file_raises_one_error(
-    read: Callable[[Path], object], kind: str, tmp_path: Path
-) -> None:
+def test_an_unreadable_file_is_one_error(read: Callable[[Path], object], kind: str, tmp_path: Path) -> None:
     import os
 
     path = tmp_path / "rows"

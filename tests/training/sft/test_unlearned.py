@@ -89,9 +89,7 @@ def masked(tokenizer: Any, answer: str, part: tuple[int, int]) -> tuple[list[tup
 @pytest.mark.parametrize(
     ("part", "within"), [("k</thi", True), ("fal", True), ("se, ", True), (" light", False)]
 )
-def test_a_token_partly_inside_a_marked_range_is_not_trained_on(
-    tokenizer: Any, part: str, within: bool
-) -> None:
+def test_a_token_partly_inside_is_not_trained_on(tokenizer: Any, part: str, within: bool) -> None:
     """A part that begins or ends within a token, such as `think`, masks all of it and no neighbor."""
     start = REFUSED.index(part)
     end = start + len(part)

@@ -48,9 +48,7 @@ def test_the_weights_that_are_spread_count_too(tmp_path: Path) -> None:
     assert not is_whole(folder)
 
 
-def test_a_training_resumes_only_with_the_same_number_of_devices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resume_needs_as_many_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With another number of devices, the schedule and the rows of each device would change."""
     monkeypatch.setenv("WORLD_SIZE", "8")
     claim_run(tmp_path, {"learning_rate": 1.0})
@@ -84,9 +82,7 @@ def fail(out: Path, made_of: dict[str, float]) -> None:
         raise RuntimeError
 
 
-def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_settings(
-    tmp_path: Path,
-) -> None:
+def test_a_failure_without_a_checkpoint_leaves_its_folder(tmp_path: Path) -> None:
     fail(tmp_path, {"learning_rate": 1.0})
     (tmp_path / "checks.json").write_text("{}")
     fail(tmp_path, {"learning_rate": 1.0})

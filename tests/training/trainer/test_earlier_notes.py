@@ -41,9 +41,7 @@ false, "vllm_mode": "colocate", "check_rows": 64}
     ],
     ids=["reinforcement", "tuning"],
 )
-def test_a_training_that_an_earlier_release_began_is_resumed(
-    note: str, settings: BaseModel, free: set[str], tmp_path: Path
-) -> None:
+def test_an_old_training_is_resumed(note: str, settings: BaseModel, free: set[str], tmp_path: Path) -> None:
     written = json.dumps({"stage": "any", **json.loads(BOTH), **json.loads(note)})
     (tmp_path / "training.json").write_text(written)
     claim_run(tmp_path, {"stage": "any", **settings.model_dump(mode="json", exclude=free)})

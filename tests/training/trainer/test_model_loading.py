@@ -13,9 +13,7 @@ from interleave_thinker.training.stages.sft import SftTraining
 from interleave_thinker.training.trainer import model_loading
 
 
-def test_weights_of_zero3_are_counted_and_saved_under_their_names(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_of_zero3_are_saved(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from safetensors import safe_open
     from transformers.conversion_mapping import get_model_conversion_mapping
 

@@ -84,9 +84,7 @@ def test_an_agent_uses_the_image_size_of_its_training(
     assert Critic(stock).settings.max_pixels == 1_048_576
 
 
-def test_another_image_size_is_used_and_reported_once(
-    base: Path, run: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_image_size_is_reported(base: Path, run: Path, caplog: pytest.LogCaptureFixture) -> None:
     chat = open_chat(f"transformers:{base}", adapter=str(run / "final"), device="cpu")
     given = ReplySettings(max_pixels=1_048_576)
     with caplog.at_level(logging.WARNING):
@@ -124,9 +122,7 @@ def test_rows_of_the_same_name_beside_a_checkpoint_are_not_its_record(text: str,
     assert trained_with(tmp_path / "model").image_pixels is None
 
 
-def test_a_foreign_checkpoint_without_prompt_set_is_reported_once(
-    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_prompt_set_is_named(base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = shutil.copytree(base, tmp_path / "InterleaveThinker-Critic-8B")
     chat = open_chat(f"transformers:{folder}", device="cpu")
     with caplog.at_level(logging.WARNING):
@@ -143,9 +139,7 @@ def test_a_foreign_checkpoint_without_prompt_set_is_reported_once(
     assert not caplog.records
 
 
-def test_an_adapter_or_step_of_another_program_is_reported(
-    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_foreign_adapter_is_reported(base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     step = shutil.copytree(base, tmp_path / "out" / "checkpoint-40")
     (step / "trainer_state.json").write_text("{}")
     adapter = build_adapter(base, tmp_path / "lora", 1, 0.5)

@@ -28,9 +28,7 @@ def test_the_checked_versions_are_those_that_pip_installs() -> None:
     ("here", "taken"),
     [("1.13.0", False), ("1.9.1", False), (f"{TRL}.0", True), (f"{TRL}.0.dev0", True), ("2.0", True)],
 )
-def test_a_trl_version_with_a_training_fault_is_rejected(
-    here: str, taken: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_faulty_trl_is_rejected(here: str, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "missing", lambda names: [])
     monkeypatch.setattr(libraries, "version", lambda name: here if name == "trl" else metadata.version(name))
     if taken:

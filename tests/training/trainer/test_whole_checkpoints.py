@@ -71,9 +71,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_all_readers_reject_an_incomplete_checkpoint(
-    kind: str, made: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_an_incomplete_checkpoint_is_rejected(kind: str, made: tuple[Path, Path], tmp_path: Path) -> None:
     change, said = DAMAGED[kind]
     base, adapter = made
     folder = shutil.copytree(base, tmp_path / "base")

@@ -394,9 +394,7 @@ def in_pieces(parts: list[list[dict[str, object]]], form: str) -> str:
     st.integers(1, 20),
     st.data(),
 )
-def test_a_plan_in_pieces_is_read_only_if_its_numbers_ascend_one_by_one(
-    sizes: list[int], form: str, first: int, data: st.DataObject
-) -> None:
+def test_a_plan_in_pieces_must_ascend(sizes: list[int], form: str, first: int, data: st.DataObject) -> None:
     numbers = iter(range(first, first + sum(sizes)))
     parts: list[list[dict[str, object]]] = [
         [
@@ -512,9 +510,7 @@ def test_no_reply_raises_anything_but_an_answer_error(text: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(verdicts, st.integers(0, 400), st.integers(0, 400), texts)
-def test_a_damaged_verdict_is_never_turned_around(
-    verdict: Verdict, start: int, length: int, text: str
-) -> None:
+def test_damage_never_turns_a_verdict_around(verdict: Verdict, start: int, length: int, text: str) -> None:
     """Cutting a reply anywhere, or adding garbage after the cut, may lose the verdict but not invert it."""
     written = write_verdict(verdict)
     cut = written[: min(start, len(written))]

@@ -10,10 +10,7 @@ from typer.testing import CliRunner
 
 from interleave_thinker import Critic, Picture, Reply, ReplySettings, Verdict
 from interleave_thinker.backend.core.answers.reading import read_verdict, write_verdict
-from interleave_thinker.backend.core.prompts.prompt_set import (
-    named_prompt_set,
-    prompt_set_of,
-)
+from interleave_thinker.backend.core.prompts.prompt_set import named_prompt_set, prompt_set_of
 from interleave_thinker.backend.models.chat.verdict_watch import VerdictWatch
 from interleave_thinker.cli import app
 from interleave_thinker.training.from_runs.convert import JudgedImage, sft_row

@@ -116,9 +116,7 @@ def test_a_stop_in_the_middle_changes_nothing(tmp_path: Path, stop: BaseExceptio
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
 
 
-def test_failed_fsync_of_a_folder_is_ignored_of_a_file_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_failed_fsync_of_a_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.fsync
 
     def only_files(descriptor: int) -> None:
@@ -254,9 +252,7 @@ def test_names_invalid_on_every_system_are_rejected(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", ["aux.png", "CON", "story.", "a:b"])
-def test_names_that_windows_changes_are_rejected_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_names_that_windows_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(atomic, "WINDOWS", True)
     with pytest.raises(JournalError, match=r"its name .*Windows"):
         atomic.write_bytes(tmp_path / name, b"", JournalError)

@@ -60,9 +60,7 @@ def test_a_prompt_set_is_not_stored_through_a_link(tmp_path: Path) -> None:
     assert not list(other.iterdir()) and not (folder / "critic.txt").is_symlink()
 
 
-def test_the_next_run_removes_the_files_of_a_killed_export(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_killed_export_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*paths: object) -> None:
         raise KeyboardInterrupt
 

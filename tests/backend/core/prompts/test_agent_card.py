@@ -88,9 +88,7 @@ def test_a_damaged_or_newer_card_is_an_error(fields: dict[str, object], message:
         trained_with(tmp_path)
 
 
-def test_a_planner_is_refused_as_a_critic_before_it_is_loaded(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planner_is_no_critic(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = shutil.copytree(base, tmp_path / "my-planner")
     AgentCard(role="planner", image_pixels=4096).save(folder)
     spec = f"transformers:{folder}"
@@ -186,9 +184,7 @@ def test_the_import_keeps_what_is_known(clone: Path, tmp_path: Path) -> None:
     assert trained_with(tmp_path).card.role == "planner"
 
 
-def test_another_prompt_set_than_the_card_names_is_reported(
-    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_prompt_set_is_reported(base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = shutil.copytree(base, tmp_path / "mine")
     store_beside(named_prompt_set("short"), folder)
     shutil.rmtree(folder / "prompt_set")

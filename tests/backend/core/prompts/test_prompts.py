@@ -224,11 +224,7 @@ def test_no_checkout_is_a_clear_error(tmp_path: Path) -> None:
         import_official(tmp_path)
 
 
-STORED = {
-    "default": "e306dacd436046fd",
-    "verdict-first": "f283c4114e1fc179",
-    "short": "93f449b8d5991cec",
-}
+STORED = {"default": "e306dacd436046fd", "verdict-first": "f283c4114e1fc179", "short": "93f449b8d5991cec"}
 """Digests of the prompt sets in runs and checkpoints of 0.2.0 and later."""
 
 

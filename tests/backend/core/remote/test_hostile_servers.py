@@ -163,9 +163,7 @@ def test_echoed_key_is_masked(server: HostileServer, name: str, caplog: pytest.L
     st.text(st.characters(codec="utf-8"), max_size=40),
     st.integers(1, 12),
 )
-def test_chunks_of_any_size_are_masked_like_the_whole_text(
-    before: str, form: str, after: str, size: int
-) -> None:
+def test_chunks_are_masked_like_the_whole_text(before: str, form: str, after: str, size: int) -> None:
     text = f"{before} {ECHOES[form](KEY)} {after}"
     mask = MASK
     growing = GrowingMask(mask)

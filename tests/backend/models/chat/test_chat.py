@@ -21,13 +21,7 @@ from support.tiny_checkpoint import PLAIN, WATCH, page, question
 from interleave_thinker import AnswerError, Cancelled, ChatError, SettingsError
 from interleave_thinker.backend.core.answers.reading import read_verdict
 from interleave_thinker.backend.core.seams.chat_model import MAX_PIXELS, scaled_down
-from interleave_thinker.backend.models.chat import (
-    REGISTRY,
-    ChatModel,
-    Reply,
-    ReplySettings,
-    open_chat,
-)
+from interleave_thinker.backend.models.chat import REGISTRY, ChatModel, Reply, ReplySettings, open_chat
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.models.chat.verdict_watch import (
     VerdictWatch,
@@ -187,9 +181,7 @@ def watched(text: str, size: int, thinking: bool | None = None, held: bool = Tru
     st.sampled_from(["<think>success: maybe</think>\n<answer>", "<answer>", "so</think>\n<answer>```json\n"]),
     st.sampled_from(["", "'note': 'success: false', ", '"a": {"success": true}, ']),
 )
-def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
-    size: int, key: str, value: str, before: str, first: str
-) -> None:
+def test_a_true_verdict_ends_a_reply(size: int, key: str, value: str, before: str, first: str) -> None:
     text = f"{before}{{{first}{key}previous_step_success{key}: {value}True{value}"
     assert watched(f"{text}, 'x': 1}}</answer>", size) == f"{text},"
     assert watched(f"{text} }}</answer>", size) == f"{text} }}"

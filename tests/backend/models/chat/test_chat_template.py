@@ -24,10 +24,7 @@ from interleave_thinker.backend.models.chat.local.base_model import load_process
 
 TURNS: list[dict[str, Any]] = [
     {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
-    {
-        "role": "user",
-        "content": [{"type": "image"}, {"type": "text", "text": "It is \ud83c {{ x }} 猫"}],
-    },
+    {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "It is \ud83c {{ x }} 猫"}]},
     {"role": "assistant", "content": [{"type": "text", "text": "<think>a</think> b"}]},
     {"role": "user", "content": [{"type": "text", "text": "And now?"}]},
 ]
@@ -66,18 +63,14 @@ def test_a_rendered_text_equals_the_librarys(family: str, checkpoint: Path) -> N
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_template_is_an_error_and_the_next_one_is_rendered(
-    kind: str, renderer: TemplateRenderer
-) -> None:
+def test_a_hostile_template_is_an_error(kind: str, renderer: TemplateRenderer) -> None:
     with pytest.raises(ChatError, match="chat template") as error:
         renderer.render(HOSTILE[kind], TURNS, True, {})
     assert error.value.hint
     assert renderer.render("{{ messages[1].role }}", TURNS, True, {}) == "user"
 
 
-def test_a_checkpoint_with_such_a_template_does_not_freeze_its_agent(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_template_freezes_its_agent(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chat: Any = open_chat(f"transformers:{checkpoint}", device="cpu", share=False)
     chat.base.processor.chat_template = LOOPS
     renderer = TemplateRenderer(seconds=1.0)

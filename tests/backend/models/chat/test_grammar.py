@@ -90,9 +90,7 @@ def test_every_reply_that_a_grammar_allows_is_read(
 
 
 @pytest.mark.parametrize("form", [answer_grammar, schema], ids=["here", "a server's schema"])
-def test_every_constrained_verdict_of_a_random_model_is_valid(
-    untaught: Any, monkeypatch: pytest.MonkeyPatch, form: Any
-) -> None:
+def test_constrained_verdicts_are_valid(untaught: Any, monkeypatch: pytest.MonkeyPatch, form: Any) -> None:
     """A schema does not limit the length of its texts, so some replies do not end."""
     monkeypatch.setattr(grammars, "answer_grammar", form)
     seen = set()
@@ -125,9 +123,7 @@ def test_replies_in_the_form_stay_as_they_are(checkpoint: Path, settings: ReplyS
 
 @pytest.mark.parametrize("form", [answer_grammar, gbnf], ids=["here", "llama.cpp"])
 @pytest.mark.parametrize("thinking", [False, True])
-def test_a_grammar_allows_free_reasoning_and_no_placeholders(
-    untaught: Any, form: Any, thinking: bool
-) -> None:
+def test_a_grammar_allows_reasoning_and_no_placeholders(untaught: Any, form: Any, thinking: bool) -> None:
     steps = (Step(number=4, name="one", prompt='A boat, "Mia"'), Step(number=5, auxiliary_text="The end."))
     held, good = form("plan", thinking), write_plan(Plan(reasoning="Two steps: 3 > 2.", steps=steps))
     good = good.removeprefix("<think>") if thinking else good

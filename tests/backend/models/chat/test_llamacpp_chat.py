@@ -70,9 +70,7 @@ def test_an_agent_is_named_by_the_contents_of_its_files(tmp_path: Path) -> None:
         (["mmproj-a-f16.gguf", "mmproj-b-f16.gguf"], "mine-q8_0.gguf", ""),
     ],
 )  # fmt: skip
-def test_the_projector_is_the_one_whose_name_fits(
-    tmp_path: Path, others: list[str], model: str, taken: str
-) -> None:
+def test_a_projector_is_found_by_name(tmp_path: Path, others: list[str], model: str, taken: str) -> None:
     for name in (*others, model):
         (tmp_path / name).write_bytes(MODEL)
     if taken:
@@ -143,9 +141,7 @@ def test_a_missing_server_raises_with_install_advice(tmp_path: Path, monkeypatch
         open_chat(f"llamacpp:{model}", llama_server=str(model))
 
 
-def test_the_server_is_found_by_the_environment_and_on_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = write_program(tmp_path, text="Hello.")
     model = write_agent(tmp_path / "models")
     for name, value in (("LLAMA_SERVER", str(program)), ("PATH", f"{tmp_path}:{os.environ['PATH']}")):
@@ -155,9 +151,7 @@ def test_the_server_is_found_by_the_environment_and_on_the_path(
             assert open_chat(f"llamacpp:{model}").reply(question(200), PLAIN).text == "Hello."
 
 
-def test_a_server_starts_once_with_its_own_key_and_stops_with_its_last_agent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_stops_with_its_last_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMA_ARG_HOST", "0.0.0.0")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody")
     chat, program = opened(tmp_path, threads=1, gpu_layers=0, context=4096)
@@ -286,9 +280,7 @@ def test_an_older_server_starts_with_one_slot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fault", "thinking"), [("none", False), ("thinks", True)])
-def test_a_constrained_reply_is_sent_the_grammar_of_its_answer(
-    tmp_path: Path, fault: str, thinking: bool
-) -> None:
+def test_a_constrained_reply_is_sent_its_grammar(tmp_path: Path, fault: str, thinking: bool) -> None:
     chat, program = opened(tmp_path, fault, PLAN)
     planner = Planner(chat, constrained_decoding="always")
     assert planner.unused_settings == ()

@@ -100,9 +100,7 @@ def test_decoding_under_the_grammar_stops_at_a_true_verdict_and_only_there(chat:
     assert (free.text, free.finish) == (whole.text, "end"), "a model may correct itself after its answer"
 
 
-def test_questions_asked_together_are_rendered_once_and_answered_as_alone(
-    chat: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_asked_together_are_rendered_once(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = [chat.reply(question(grey), PLAIN) for grey in (240, 20)]
     asked, rendered = [question(grey)[0] for grey in (240, 20)], local.rendered
     other = question(240, text="false")[0]
@@ -157,9 +155,7 @@ def test_a_base_is_gone_with_its_last_chat(checkpoint: Path) -> None:
     assert base() is None
 
 
-def test_a_checkpoint_provides_its_prompt_set_and_an_adapter_replaces_it(
-    checkpoint: Path, adapters: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_an_adapter_has_its_prompt_set(checkpoint: Path, adapters: tuple[Path, Path], tmp_path: Path) -> None:
     own, tuned = (shutil.copytree(one, tmp_path / one.name) for one in (checkpoint, adapters[0]))
     for folder in (own, tuned):
         texts = dict.fromkeys(("planner_text", "planner_images"), "{text_input}")

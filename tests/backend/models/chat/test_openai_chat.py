@@ -109,9 +109,7 @@ def test_a_server_that_does_not_stream_is_understood(server: ChatServer, chat: C
 
 
 @pytest.mark.parametrize(("name", "streams"), [("reasoning_content", True), ("reasoning", False)])
-def test_reasoning_that_a_server_took_out_is_put_back(
-    server: ChatServer, chat: ChatModel, name: str, streams: bool
-) -> None:
+def test_removed_reasoning_is_put_back(server: ChatServer, chat: ChatModel, name: str, streams: bool) -> None:
     server.reasoning, server.streams = (name, "The hat is {'success': true}, missing."), streams
     reply = chat.reply(ASK, WATCH)
     assert reply.text == f"<think>The hat is {{'success': true}}, missing.</think>{FALSE}"
@@ -190,9 +188,7 @@ def test_a_published_model_on_a_server_is_reported(
     assert ["prompts import" in one.getMessage() for one in caplog.records] == [True]
 
 
-def test_a_server_with_a_short_context_gets_a_smaller_token_limit(
-    server: ChatServer, chat: ChatModel
-) -> None:
+def test_a_short_context_gets_a_smaller_token_limit(server: ChatServer, chat: ChatModel) -> None:
     server.faults = [(400, TOO_LONG), (422, TOO_LONG)]
     for limit in (16384, 16384, 600):
         chat.reply(ASK, ReplySettings(max_tokens=limit))
@@ -207,9 +203,7 @@ def test_a_server_with_a_short_context_gets_a_smaller_token_limit(
 # Optional fields
 
 
-def test_a_constrained_reply_is_json_with_reasoning_and_probability(
-    server: ChatServer, chat: ChatModel
-) -> None:
+def test_a_constrained_reply_has_reasoning_and_probability(server: ChatServer, chat: ChatModel) -> None:
     server.text, server.reasoning = VERDICT, ("reasoning_content", "It is red.")
     reply = chat.reply(ASK, HELD)
     sent = server.requests[0]["response_format"]
@@ -232,10 +226,7 @@ def test_a_constrained_reply_is_json_with_reasoning_and_probability(
     ids=["rejected", "another word", "ignored"],
 )
 def test_a_server_without_schemas_is_asked_for_one_once(
-    server: ChatServer,
-    chat: ChatModel,
-    faults: list[tuple[int, bytes]],
-    caplog: pytest.LogCaptureFixture,
+    server: ChatServer, chat: ChatModel, faults: list[tuple[int, bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     server.faults = [*faults]
     critic = Critic(chat, constrained_decoding="always")
@@ -302,9 +293,7 @@ def test_a_count_of_the_whole_reply_wins(server: ChatServer, chat: ChatModel) ->
     assert chat.reply(ASK, PLAIN).tokens == 12
 
 
-def test_content_in_parts_is_joined_and_half_a_character_is_replaced(
-    server: ChatServer, chat: ChatModel
-) -> None:
+def test_content_in_parts_is_joined(server: ChatServer, chat: ChatModel) -> None:
     parts = [{"type": "text", "text": "ye"}, {"type": "text", "text": "s\ud83d\ude00"}]
     server.raw = json.dumps({"choices": [{"message": {"content": parts}}]}).encode()
     assert chat.reply(ASK, PLAIN).text == "yes😀"
@@ -325,9 +314,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interleave_thinker.backend.core.remote.call.MAX_PAUSE", 0.08)
 
 
-def test_a_busy_server_is_retried_after_the_time_it_named(
-    server: ChatServer, chat: ChatModel, quick: None
-) -> None:
+def test_a_busy_server_is_retried_when_it_says(server: ChatServer, chat: ChatModel, quick: None) -> None:
     server.busy_seconds = 0.9
     assert chat.reply(ASK, PLAIN).text == FALSE
     assert server.refused == 1, "retried only after the second that the server named"
@@ -352,10 +339,7 @@ def test_a_wait_can_be_cancelled(server: ChatServer, chat: ChatModel) -> None:
     assert server.refused == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "most"),
-    [(503, MAX_BUSY_ATTEMPTS), (500, MAX_ATTEMPTS)],
-)
+@pytest.mark.parametrize(("status", "most"), [(503, MAX_BUSY_ATTEMPTS), (500, MAX_ATTEMPTS)])
 def test_temporary_failures_are_retried_a_few_times(
     server: ChatServer, chat: ChatModel, quick: None, status: int, most: int
 ) -> None:
@@ -368,10 +352,7 @@ def test_temporary_failures_are_retried_a_few_times(
     assert len(server.requests) == 2 * most
 
 
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [(404, b"no"), (501, b"no"), (429, b'"insufficient_quota"')],
-)
+@pytest.mark.parametrize(("status", "said"), [(404, b"no"), (501, b"no"), (429, b'"insufficient_quota"')])
 def test_rejected_requests_are_not_retried(
     server: ChatServer, chat: ChatModel, quick: None, status: int, said: bytes
 ) -> None:

@@ -35,8 +35,7 @@ def test_the_identity_follows_the_content(
 
 
 @pytest.mark.parametrize(
-    ("whole", "digests"),
-    [(1000, ["228e8fb781e91903"] * 2), (100, ["9a51e8f9d4f464c2", "9f50fb7cc501aa09"])],
+    ("whole", "digests"), [(1000, ["228e8fb781e91903"] * 2), (100, ["9a51e8f9d4f464c2", "9f50fb7cc501aa09"])]
 )
 def test_digests_are_those_of_stored_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: int, digests: list[str]
@@ -93,9 +92,7 @@ def damaged(checkpoint: Path, folder: Path, kind: str) -> Path:
         ("no processor", "image processor"),
     ],
 )
-def test_damaged_checkpoints_are_rejected_with_a_message(
-    checkpoint: Path, tmp_path: Path, kind: str, said: str
-) -> None:
+def test_damaged_checkpoints_are_rejected(checkpoint: Path, tmp_path: Path, kind: str, said: str) -> None:
     with pytest.raises(ChatError, match=said):
         open_chat(f"transformers:{damaged(checkpoint, tmp_path, kind)}", device="cpu")
 
@@ -107,9 +104,7 @@ def test_missing_checkpoint_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, t
         find_checkpoint("nobody/no-such-model-here")
 
 
-def test_bad_options_and_adapters_are_rejected(
-    checkpoint: Path, adapters: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_bad_options_are_rejected(checkpoint: Path, adapters: tuple[Path, Path], tmp_path: Path) -> None:
     spec = f"transformers:{checkpoint}"
     for options in ({"dtype": "int3"}, {"quantization": "2bit"}, {"device": "abacus"}):
         with pytest.raises(SettingsError, match=next(iter(options.values()))):

@@ -18,10 +18,7 @@ from interleave_thinker.backend.models.checkpoints.checkpoint import (
     check_checkpoint,
     find_checkpoint,
 )
-from interleave_thinker.backend.models.checkpoints.model_folder import (
-    check_pattern,
-    check_patterns,
-)
+from interleave_thinker.backend.models.checkpoints.model_folder import check_pattern, check_patterns
 from interleave_thinker.backend.models.generators.pipelines.folder import pipeline_class
 from interleave_thinker.tinyworld import checkpoint
 
@@ -62,9 +59,7 @@ def test_a_module_that_shadows_a_library_is_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.37.1"])
-def test_library_that_would_run_code_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
+def test_a_library_must_not_run_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     import diffusers
 
     folder = stable_diffusion(tmp_path / "model")
@@ -155,13 +150,7 @@ def test_processor_that_enlarges_images(agent: Path) -> None:
         (agent / name).unlink() if before is None else (agent / name).write_text(before)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"r": 10**9},
-        {"rank_pattern": {"q_proj": 10**9}},
-    ],
-)
+@pytest.mark.parametrize("fields", [{"r": 10**9}, {"rank_pattern": {"q_proj": 10**9}}])
 def test_adapters_with_more_rank_than_weights(adapter: Path, fields: dict[str, Any]) -> None:
     check_adapter(adapter)
     change(adapter / "adapter_config.json", **fields)
@@ -205,9 +194,7 @@ SHARD = "model_world_size_8_rank_0.pt"
         ("__0_0.distcp", "FSDP", "merge-weights {} "),
     ],
 )
-def test_foreign_folder_is_rejected_with_its_conversion_command(
-    file: str, trainer: str, converts: str, tmp_path: Path
-) -> None:
+def test_a_foreign_folder_is_rejected(file: str, trainer: str, converts: str, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text("{}")
     for check in (lambda path: find_checkpoint(str(path), untested=True), check_adapter):

@@ -18,14 +18,7 @@ from support import tiny_pipelines
 
 from interleave_thinker import Picture, open_generator
 from interleave_thinker.backend.core.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
-from interleave_thinker.backend.core.types import (
-    Plan,
-    Request,
-    Step,
-    StepImage,
-    StepLora,
-    StepSettings,
-)
+from interleave_thinker.backend.core.types import Plan, Request, Step, StepImage, StepLora, StepSettings
 from interleave_thinker.backend.models.generators.pipelines import kinds
 from interleave_thinker.backend.models.generators.pipelines.generator import DiffusersGenerator
 from interleave_thinker.backend.story.journal.journal import Journal
@@ -94,9 +87,7 @@ def open_tiny(folder: Path, **options: object) -> DiffusersGenerator:
         ("flux_fill", "reference", {"steps": 1, "mask": "half"}),
     ],
 )
-def test_pipelines_generate_and_edit(
-    build: Build, name: str, mode: str, options: dict, tmp_path: Path
-) -> None:
+def test_pipelines_draw_and_edit(build: Build, name: str, mode: str, options: dict, tmp_path: Path) -> None:
     if "mask" in options:
         options = {**options, "mask": str(half_white(tmp_path))}
     generator = open_tiny(build(name), **{"size": "64x64", **options})
@@ -205,9 +196,7 @@ def lora(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("own", [None, 0.5], ids=["alone", "next to the pipeline's own"])
-def test_a_lora_of_a_step_changes_that_step_only(
-    build: Build, lora: Path, own: float | None, tmp_path: Path
-) -> None:
+def test_a_lora_changes_its_step_only(build: Build, lora: Path, own: float | None, tmp_path: Path) -> None:
     options = {} if own is None else {"lora": str(lora), "lora_scale": own}
 
     def opened(**others: object) -> DiffusersGenerator:
@@ -262,9 +251,7 @@ def test_a_lora_of_a_step_reaches_the_text_encoder_behind_the_cache(build: Build
     assert generator.draw("a boat", None, 1) == plain and with_lora.draw("a boat", None, 1) == changed
 
 
-def test_a_lora_of_a_step_is_inside_the_folder_and_fits_the_model(
-    build: Build, lora: Path, tmp_path: Path
-) -> None:
+def test_a_lora_of_a_step_is_inside_the_folder(build: Build, lora: Path, tmp_path: Path) -> None:
     folder = tmp_path / "loras"
     folder.mkdir()
     (folder / "out.safetensors").symlink_to(lora)
@@ -347,16 +334,12 @@ def test_identity_is_the_content_not_the_path(build: Build, lora: Path, tmp_path
         ("stable_diffusion", {"lora": "/etc/hostname"}, "is not a LoRA"),
     ],
 )
-def test_ignored_or_invalid_options_are_rejected(
-    build: Build, name: str, options: dict, message: str
-) -> None:
+def test_ignored_options_are_rejected(build: Build, name: str, options: dict, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         open_tiny(build(name), **options)
 
 
-def test_generation_failures_raise_typed_errors_with_advice(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_are_typed_errors_with_advice(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = open_tiny(build("flux2_klein"), size="64x64", steps=1)
     with pytest.raises(GeneratorError, match="too small"):
         generator.draw("a boat", scene(size=(8, 8)), 1)
@@ -371,9 +354,7 @@ def test_generation_failures_raise_typed_errors_with_advice(
             generator.draw("a boat", None, 1)
 
 
-def test_a_step_can_set_denoise_and_negative_if_the_pipeline_uses_them(
-    build: Build,
-) -> None:
+def test_a_step_can_set_denoise_and_negative_if_the_pipeline_uses_them(build: Build) -> None:
     generator = open_tiny(build("stable_diffusion"), steps=4, size="64x64")
     plain = generator.draw("a boat", scene(), 3)
     little = generator.with_step_settings(StepSettings(denoise=0.3))

@@ -11,9 +11,7 @@ from support import tiny_pipelines
 
 from interleave_thinker import Picture, open_generator
 from interleave_thinker.backend.core.machine.counters import counting
-from interleave_thinker.backend.models.generators.encoding_cache import (
-    EncodingCacheSettings,
-)
+from interleave_thinker.backend.models.generators.encoding_cache import EncodingCacheSettings
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [

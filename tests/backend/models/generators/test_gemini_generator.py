@@ -144,9 +144,7 @@ def test_key_is_sent_only_in_its_header(
     assert KEY not in generator.identity + caplog.text + "".join(service.paths)
 
 
-def test_a_wrong_key_is_an_error_at_opening_and_is_masked(
-    service: GeminiService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_key_is_an_error_at_opening(service: GeminiService, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = "AIza-another-one-9876543210"
     monkeypatch.setenv("GEMINI_API_KEY", wrong)
     with pytest.raises(GeneratorError, match=r"API key not valid: \(key\)") as caught:
@@ -187,9 +185,7 @@ UNSAFE = json.dumps({"candidates": [{"finishReason": "IMAGE_SAFETY", "finishMess
         (answered({"text": "hm", "thought": True}, finish="NO_IMAGE"), r"NO_IMAGE\."),
     ],
 )
-def test_an_answer_without_an_image_refuses_the_prompt(
-    service: GeminiService, answer: bytes, words: str
-) -> None:
+def test_no_image_refuses_the_prompt(service: GeminiService, answer: bytes, words: str) -> None:
     generator = open_generator(spec(service))
     service.faults = [(200, answer)]
     with pytest.raises(DrawRefused, match=f"returned no image: {words}"):

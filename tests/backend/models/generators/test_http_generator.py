@@ -85,9 +85,7 @@ def test_unreadable_answers_are_typed_errors(service: ImageService, body: bytes)
         open_generator(service.url).draw("a boat", None, 1)
 
 
-def test_an_endless_answer_and_a_wrong_key_end_the_request(
-    service: ImageService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_answer_ends_the_request(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_service, "MAX_ANSWER_BYTES", 1000)
     for answer, words in (
         ((200, b"x" * 100_000), "more than 1000 bytes"),
@@ -99,9 +97,7 @@ def test_an_endless_answer_and_a_wrong_key_end_the_request(
     assert len(service.requests) == 2, "it is not retried"
 
 
-def test_identity_names_url_model_and_options_but_no_key(
-    service: ImageService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_identity_names_url_and_no_key(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "secret-key")
     generator = open_generator(service.url, guidance=2.5)
     assert service.url in generator.identity and "tiny-painter" in generator.identity
@@ -188,9 +184,7 @@ def test_equal_requests_use_one_service_and_others_are_spread(services: list[Ima
     assert all(asked(*services))
 
 
-def test_rested_service_is_checked_before_it_is_used(
-    services: list[ImageService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rested_service_is_checked(services: list[ImageService], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balanced, "REST_SECONDS", 0.0)
     first, second, _ = services
     generator = open_generator(spec(first, second))
@@ -306,9 +300,7 @@ def test_models_of_a_list_are_one_unless_mixing_is_allowed(services: list[ImageS
     assert identity == "http " + ",".join(sorted(one.url for one in services))
 
 
-def test_list_opens_if_one_service_is_silent(
-    services: list[ImageService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_opens_with_one_silent(services: list[ImageService], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_client, "GREETING_SECONDS", 1.0)
     services[0].hangs_at = "/health"
     generator = open_generator(spec(*services[:2]))

@@ -64,9 +64,7 @@ def test_several_images_arrive_in_order(service: ImagesService) -> None:
 
 
 @pytest.mark.parametrize("field", ["mask", "mask_image"])
-def test_a_mask_is_written_as_the_server_reads_one(
-    service: ImagesService, tmp_path: Path, field: str
-) -> None:
+def test_a_mask_is_as_the_server_reads_one(service: ImagesService, tmp_path: Path, field: str) -> None:
     half = Image.new("L", (48, 32), 0)
     half.paste(255, (0, 0, 24, 32))
     half.save(tmp_path / "mask.png")
@@ -171,9 +169,7 @@ def test_moderation_rejects_the_request(hosted: ImagesService, code: str) -> Non
         (429, {"error": {"message": "credit", "code": "insufficient_quota"}}, "insufficient_quota"),
     ],
 )
-def test_other_refusals_are_errors_at_once(
-    service: ImagesService, status: int, body: dict, words: str
-) -> None:
+def test_refusals_are_errors_at_once(service: ImagesService, status: int, body: dict, words: str) -> None:
     generator = open_generator(spec(service))
     service.faults = [(status, json.dumps(body).encode())]
     with pytest.raises(GeneratorError, match=words):
@@ -195,9 +191,7 @@ def test_an_address_is_not_followed(service: ImagesService) -> None:
 # Addresses and keys
 
 
-def test_an_address_without_a_path_gets_that_of_the_api(
-    service: ImagesService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_gets_the_path_of_the_api(service: ImagesService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "secret-key")
     generator = open_generator(spec(service).removesuffix("/v1"))
     generator.draw("a boat", None, 1)

@@ -48,9 +48,7 @@ def test_story_without_texts_shows_its_instructions() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if "audience" in options_of(name)])
-def test_every_export_for_an_audience_is_written_also_of_a_run_without_results(
-    tmp_path: Path, name: str
-) -> None:
+def test_every_export_is_written_of_a_run_without_results(tmp_path: Path, name: str) -> None:
     whole = export_by_name(name, RUN, tmp_path / "whole", audience=True)
     nothing = export_by_name(name, RUN.model_copy(update={"results": ()}), tmp_path / "none", audience=True)
     assert whole.stat().st_size > 100 and nothing.stat().st_size > 50
@@ -82,9 +80,7 @@ def test_a_storyboard_has_equal_images_with_number_and_name_of_each_shot() -> No
         (9, "shots", (SHORT, LONG)),
     ],
 )
-def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
-    most: int, lettering: str, texts: tuple[str, ...]
-) -> None:
+def test_images_of_a_comic_do_not_overlap(most: int, lettering: str, texts: tuple[str, ...]) -> None:
     panels = [
         Panel(number=number, picture=Picture(drawing(1, size=64).image.resize(size)), text=text)
         for number, (size, text) in enumerate(zip(SIZES * 2, itertools.cycle(texts), strict=False), start=1)
@@ -107,9 +103,7 @@ def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
 
 
 @pytest.mark.parametrize(("options", "wrong"), [({"panels": 0}, "panels"), ({"lettering": "runes"}, "runes")])
-def test_invalid_comic_options_give_a_one_line_error(
-    tmp_path: Path, options: dict[str, object], wrong: str
-) -> None:
+def test_invalid_comic_options_are_errors(tmp_path: Path, options: dict[str, object], wrong: str) -> None:
     with pytest.raises(SettingsError, match=wrong):
         export_by_name("comic", RUN, tmp_path, **options)
 

@@ -101,9 +101,7 @@ def test_the_same_run_gives_the_same_file(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_a_failed_export_keeps_the_previous_one(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_export_keeps_the_old(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = export_by_name(name, make_trajectory(1), tmp_path)
     before = path.read_bytes()
 

@@ -48,11 +48,7 @@ def test_a_sheet_too_large_gets_smaller_cells() -> None:
 
 @pytest.mark.parametrize(
     ("show", "steps", "columns", "cell"),
-    [
-        ("chosen", 99, 1, 320),
-        ("attempts", 50, 2, 480),
-        ("audience", 50, 2, 480),
-    ],
+    [("chosen", 99, 1, 320), ("attempts", 50, 2, 480), ("audience", 50, 2, 480)],
 )
 def test_long_story_makes_a_nearly_square_sheet(show: str, steps: int, columns: int, cell: int) -> None:
     image = sheet.contact_sheet(make_trajectory(steps), columns, cell, show)  # type: ignore[arg-type]

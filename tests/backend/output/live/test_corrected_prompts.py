@@ -19,9 +19,7 @@ def attempt(prompt: str, source: Picture | None, refined: str = "") -> Attempt:
 
 @pytest.mark.parametrize("source", [None, IMAGE])
 @pytest.mark.parametrize("other", [None, IMAGE, OTHER])
-def test_a_corrected_prompt_comes_from_an_attempt_with_the_same_source(
-    source: Picture | None, other: Picture | None
-) -> None:
+def test_a_corrected_prompt_has_the_same_source(source: Picture | None, other: Picture | None) -> None:
     attempts = [attempt("a sun", source), attempt("a yellow sun", other)]
     found = ("a yellow sun", "later attempt") if other is source else ("a sun", "none")
     expected = CorrectedPrompt(*found)

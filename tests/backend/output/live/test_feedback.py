@@ -106,11 +106,7 @@ def test_several_programs_can_write_feedback_in_parallel(folder: Path) -> None:
 
 def test_a_writer_waits_for_another_with_a_timeout(folder: Path) -> None:
     files = RunFiles(folder)
-    with (
-        one_writer(files),
-        pytest.raises(JournalError, match="Another program"),
-        one_writer(files, wait=0.1),
-    ):
+    with one_writer(files), pytest.raises(JournalError, match="Another program"), one_writer(files, wait=0.1):
         pass
     record_feedback(folder, word(accepted=True))
     assert not (folder / "feedback.lock").exists()
@@ -290,9 +286,7 @@ def test_feedback_on_missing_images_makes_no_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "attempt"), [(9, 0), (4, 0), (1, 5), (3, 0)])
-def test_feedback_on_unknown_attempts_is_rejected_and_not_written(
-    tmp_path: Path, step: int, attempt: int
-) -> None:
+def test_feedback_on_unknown_attempts_is_rejected(tmp_path: Path, step: int, attempt: int) -> None:
     with pytest.raises(SettingsError):
         add_feedback_rows(tmp_path / "data", RUN, [word(accepted=True), word(step, attempt, accepted=True)])
     assert not (tmp_path / "data").exists()

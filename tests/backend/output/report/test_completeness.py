@@ -57,9 +57,7 @@ def ended(reason: StopReason, attempts: list[Attempt], **more: Any) -> StepResul
 
 
 @pytest.mark.parametrize(("reason", "attempts", "lack"), CASES)
-def test_a_steps_result_decides_what_it_lacks(
-    reason: StopReason, attempts: list[Attempt], lack: Lack | None
-) -> None:
+def test_a_result_says_what_it_lacks(reason: StopReason, attempts: list[Attempt], lack: Lack | None) -> None:
     result = ended(reason, attempts)
     trajectory = Trajectory(request=Request(text="a"), plan=Plan(steps=STEPS[:1]), results=(result,))
     assert lacks(trajectory) == ({} if lack is None else {lack: [1]})

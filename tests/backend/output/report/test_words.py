@@ -76,9 +76,7 @@ def test_an_unknown_language_is_rejected(language: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "language"), [("markdown", "zh"), *(("page", one) for one in OTHERS)])
-def test_a_page_is_in_the_language_and_the_story_as_it_was_written(
-    name: str, language: str, tmp_path: Path
-) -> None:
+def test_a_page_is_in_the_language_around_the_story(name: str, language: str, tmp_path: Path) -> None:
     trajectory, words = make_trajectory(), words_in(language)
     written = export_by_name(name, trajectory, tmp_path, language=language).read_text(encoding="utf-8")
     page = html.unescape(written)

@@ -263,9 +263,7 @@ def attempts(
         ),
     ],
 )
-def test_the_problem_is_named_and_the_first_reply_is_not_shown(
-    first: str | Reply, problem: str, hidden: str
-) -> None:
+def test_the_problem_is_named_without_the_reply(first: str | Reply, problem: str, hidden: str) -> None:
     before, again = attempts(first, parts=False).requests
     (question,), (message,) = before.messages, again.messages
     assert message.role == "user" and message.content[:-1] == question.content
@@ -289,9 +287,7 @@ def test_an_agent_with_its_own_prompt_set_sees_its_first_reply() -> None:
     ("given", "temperature", "seed"),
     [({}, 0.7, 1), ({"temperature": 1.2, "seed": 5}, 1.2, 6), ({"temperature": 0.4, "seed": 2**53}, 0.4, 1)],
 )
-def test_the_second_attempt_is_sampled_with_another_seed(
-    given: dict[str, Any], temperature: float, seed: int
-) -> None:
+def test_a_second_attempt_has_another_seed(given: dict[str, Any], temperature: float, seed: int) -> None:
     settings = attempts("Sure!", ReplySettings(**given)).requests[1].settings
     assert (settings.temperature, settings.seed, settings.grammar) == (temperature, seed, "plan")
     assert attempts("Sure!", constrained_decoding="never").requests[1].settings.grammar is None

@@ -7,10 +7,7 @@ from support.small_agents import TrainedChat
 
 from interleave_thinker import Critic, Picture, Reply, ReplySettings, SettingsError
 from interleave_thinker.backend.core.answers.reading import write_verdict
-from interleave_thinker.backend.core.prompts.agent_card import (
-    AgentCard,
-    KindReliability,
-)
+from interleave_thinker.backend.core.prompts.agent_card import AgentCard, KindReliability
 from interleave_thinker.backend.core.types import ChecklistItem, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 

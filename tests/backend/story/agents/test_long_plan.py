@@ -59,10 +59,7 @@ def test_a_long_plan_is_written_as_an_outline_and_parts() -> None:
         None,
     ]
     assert plan.reasoning == "o\n\np1\n\np11\n\np21\n\np31"
-    assert parts == [
-        "outline",
-        *(f"steps {at}-{at + 9} of 40" for at in (1, 11, 21, 31)),
-    ]
+    assert parts == ["outline", *(f"steps {at}-{at + 9} of 40" for at in (1, 11, 21, 31))]
 
 
 def test_every_part_gets_the_outline_the_constants_and_the_state() -> None:

@@ -78,10 +78,7 @@ def test_what_the_warning_of_a_plan_tells_is_not_told_twice() -> None:
 
 def test_findings_of_the_plan_come_first_and_then_those_of_its_steps() -> None:
     found = lint(plan("a fox", "a fox", "a hen"), "Draw a story in 4 steps.")
-    assert [(one.step, one.rule) for one in found] == [
-        (None, "step-count"),
-        (2, "identical-prompts"),
-    ]
+    assert [(one.step, one.rule) for one in found] == [(None, "step-count"), (2, "identical-prompts")]
     assert found[1].sentence == "Step 2: The prompt is the same as in step 1."
 
 
@@ -123,9 +120,7 @@ def test_planted_faults_are_found_without_false_alarms() -> None:
         ("Mia in Tom's yard", ("Mia", "Tom"), set()),
     ],
 )
-def test_prompts_that_contradict_the_cast_are_found(
-    prompt: str, names: tuple[str, ...] | None, found: set[str]
-) -> None:
+def test_contradictions_to_the_cast(prompt: str, names: tuple[str, ...] | None, found: set[str]) -> None:
     assert {one.rule for one in lint(with_cast(("A yard in spring", ()), (prompt, names)))} == found
 
 
@@ -140,11 +135,7 @@ def test_a_member_whom_the_request_names_is_missed() -> None:
 
 def test_the_plan_check_shows_who_is_in_each_step_by_its_prompt() -> None:
     steps = (("Mia without Tom", None), ("@Tom and Mia", None), ("Mia", ("Tom",)))
-    assert found_casts(with_cast(*steps)) == [
-        (1, ("Mia",), False),
-        (2, ("Tom",), True),
-        (3, ("Mia",), False),
-    ]
+    assert found_casts(with_cast(*steps)) == [(1, ("Mia",), False), (2, ("Tom",), True), (3, ("Mia",), False)]
     assert found_casts(Plan(steps=(Step(number=1, prompt="Mia"),))) == []
 
 

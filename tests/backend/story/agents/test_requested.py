@@ -27,10 +27,7 @@ def test_an_exact_number_is_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "least", "most"),
-    [
-        ("13 to 20 images of a fox", 13, 20),
-        ("Mussorgsky's 10 pictures, then 30 pages", 30, 30),
-    ],
+    [("13 to 20 images of a fox", 13, 20), ("Mussorgsky's 10 pictures, then 30 pages", 30, 30)],
 )
 def test_the_allowed_number_of_steps_is_read_from_the_request(text: str, least: int, most: int) -> None:
     assert asked_count(text) == AskedCount(least, most)
@@ -41,37 +38,16 @@ EXACT = {
         ("Three pictures: a seed, a shoot, a flower.", 3),
         ("A story about a dragon, 5 pages, each with one picture.", 5),
     ],
-    "de": [
-        ("Ein Comic mit sechs Bildern über eine Katze.", 6),
-    ],
-    "fr": [
-        ("Une bande dessinée de six cases sur un robot.", 6),
-    ],
-    "es": [
-        ("Un cómic de seis viñetas sobre un perro.", 6),
-        ("Explica el eclipse en dos pasos.", 2),
-    ],
-    "pt-BR": [
-        ("Uma história em quadrinhos com seis quadros.", 6),
-    ],
-    "ru": [
-        ("Нарисуй три картинки про кота.", 3),
-    ],
-    "tr": [
-        ("Dört adımda çay demlemeyi göster.", 4),
-    ],
-    "zh": [
-        ("画六格漫画：一个男孩。", 6),
-    ],
-    "zh-TW": [
-        ("畫兩張圖：一隻貓。", 2),
-    ],
-    "ja": [
-        ("四枚で朝顔の成長を見せて。", 4),
-    ],
-    "ko": [
-        ("고양이 이야기를 네 장으로 그려 줘.", 4),
-    ],
+    "de": [("Ein Comic mit sechs Bildern über eine Katze.", 6)],
+    "fr": [("Une bande dessinée de six cases sur un robot.", 6)],
+    "es": [("Un cómic de seis viñetas sobre un perro.", 6), ("Explica el eclipse en dos pasos.", 2)],
+    "pt-BR": [("Uma história em quadrinhos com seis quadros.", 6)],
+    "ru": [("Нарисуй три картинки про кота.", 3)],
+    "tr": [("Dört adımda çay demlemeyi göster.", 4)],
+    "zh": [("画六格漫画：一个男孩。", 6)],
+    "zh-TW": [("畫兩張圖：一隻貓。", 2)],
+    "ja": [("四枚で朝顔の成長を見せて。", 4)],
+    "ko": [("고양이 이야기를 네 장으로 그려 줘.", 4)],
 }
 
 

@@ -65,13 +65,7 @@ def test_the_prompt_is_read_from_the_reply(reply: str | Reply) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        '"One" and "two"',
-        '{"scene": "a house", "mood": {}}',
-        "a\nb",
-        "<image2> on the left",
-    ],
+    "text", ['"One" and "two"', '{"scene": "a house", "mood": {}}', "a\nb", "<image2> on the left"]
 )
 def test_quotes_lines_and_json_in_a_prompt_stay(text: str) -> None:
     assert made(text)[0].prompt == text

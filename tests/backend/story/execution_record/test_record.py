@@ -223,9 +223,7 @@ def test_each_image_has_its_paragraph(tmp_path: Path, name: str, text: str, clos
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
-def test_a_text_of_another_program_is_read(
-    tmp_path: Path, encoding: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_programs_text(tmp_path: Path, encoding: str, caplog: pytest.LogCaptureFixture) -> None:
     folder = told(tmp_path / "fox", "")
     (folder / "story.txt").write_bytes("Zoë.\r\n\r\n€ 20.\r\n\r\n“Ça!”".encode(encoding))
     texts = [one.step.auxiliary_text for one in load_trajectory(folder).results]

@@ -149,9 +149,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, story: Trajectory) -> None
     assert load_trajectory(save_trajectory(story, tmp_path / "saved")) == story
 
 
-def test_saving_overwrites_nothing_and_leaves_no_partial_story(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saving_leaves_no_partial_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_trajectory(RUN, tmp_path / "one")
     with pytest.raises(JournalError, match="exists already"):
         save_trajectory(make_trajectory(1), tmp_path / "one")

@@ -91,9 +91,7 @@ def test_a_movie_outside_the_folder_is_not_read(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("bound", ["MAX_CLIPS", "MAX_ALL_BYTES"])
-def test_a_folder_has_room_for_a_limited_number_of_clips(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, bound: str
-) -> None:
+def test_the_number_of_clips_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     monkeypatch.setattr(clips, bound, 2)
     pair = clip_pairs(RUN)[0]
     journal = Journal(folder)

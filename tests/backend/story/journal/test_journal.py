@@ -130,9 +130,7 @@ def test_editing_a_step_regenerates_only_this_and_later_steps(tmp_path: Path) ->
         (lambda plan: plan.update(steps=[]), "steps"),
     ],
 )
-def test_an_invalid_edit_raises_one_error_at_its_field(
-    tmp_path: Path, change: Callable[[dict], object], place: str
-) -> None:
+def test_an_invalid_edit_is_one_error(tmp_path: Path, change: Callable[[dict], object], place: str) -> None:
     tell(tmp_path / "run")
     edit(tmp_path / "run" / "plan.json", change)
     with pytest.raises(JournalError) as caught:

@@ -96,9 +96,7 @@ def test_damage_gives_one_clear_error(tmp_path: Path, damage: Callable[[Path], N
         (_all("pictures/*", lambda path: path.unlink()), "Image"),
     ],
 )
-def test_reading_damage_gives_one_clear_error(
-    tmp_path: Path, damage: Callable[[Path], None], message: str
-) -> None:
+def test_reading_damage_is_one_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
     tell(tmp_path / "run")
     damage(tmp_path / "run")
     with pytest.raises(JournalError, match=message):

@@ -146,9 +146,7 @@ def test_what_waited_too_long_passes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("jump", [-100_000.0, 100_000.0])
-def test_a_clock_that_is_set_changes_no_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
-) -> None:
+def test_a_set_clock_changes_no_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
     story, clocks = Paused(tmp_path), Clocks(monkeypatch)
     story()
     clocks.go(599, jump)

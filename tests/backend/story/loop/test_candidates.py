@@ -216,11 +216,7 @@ class Comparing(InOrder):
 
 
 def scored_run(
-    scorer: InOrder,
-    *verdicts: Verdict | bool,
-    plan: Plan = ONE,
-    folder: Path | None = None,
-    **settings: Any,
+    scorer: InOrder, *verdicts: Verdict | bool, plan: Plan = ONE, folder: Path | None = None, **settings: Any
 ) -> tuple[list[AttemptScored], Trajectory]:
     journal = Journal(folder) if folder else None
     events = list(
@@ -268,9 +264,7 @@ def test_images_are_scored_at_the_size_of_their_source() -> None:
     request = Request(text="a house", images=(Picture.white((40, 30)),))
     critic = Verdicts(False, False)
     for _ in run(
-        request,
-        Collaborators(OnePlan(ONE), Counting(), critic, scorer=scorer),
-        RunSettings(max_attempts=2),
+        request, Collaborators(OnePlan(ONE), Counting(), critic, scorer=scorer), RunSettings(max_attempts=2)
     ):
         pass
     assert [(before and before.size, after.size) for before, after, _ in scorer.shown] == [

@@ -15,12 +15,7 @@ from interleave_thinker.backend.core.errors import AnswerError, ChatError
 from interleave_thinker.backend.core.types import CheckedItem, ChecklistItem, RunSettings, Trajectory, Verdict
 from interleave_thinker.backend.output.report.run_report import reasoning_shown
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.policy import (
-    accepted,
-    checklist_of,
-    unchecked,
-    with_items,
-)
+from interleave_thinker.backend.story.loop.policy import accepted, checklist_of, unchecked, with_items
 from interleave_thinker.backend.story.outcomes import (
     AttemptOutcome,
     all_accepted,

@@ -69,9 +69,7 @@ def test_request_images_count_as_earlier_ones_without_duplicates() -> None:
     ("settings", "generator", "most"),
     [(ALL, Few(16), 3), (RunSettings(source="all", most_images=2), Few(16), 2), (ALL, FakeGenerator(16), 16)],
 )
-def test_the_number_of_earlier_images_is_limited_by_model_and_run(
-    settings: RunSettings, generator: FakeGenerator, most: int
-) -> None:
+def test_earlier_images_are_limited(settings: RunSettings, generator: FakeGenerator, most: int) -> None:
     trajectory = drawn(plan(*[{}] * 20), settings, generator)
     images = [result.image for result in trajectory.results]
     assert max(len(one) for one in shown(trajectory)) == most
@@ -229,9 +227,7 @@ def test_an_unreadable_image_gives_one_line_with_the_step(images: Path, settings
         (({"reference": "fox.png"},), "Step 1 sets its own reference"),
     ],
 )
-def test_an_unsupported_generator_raises_before_the_first_step(
-    images: Path, tmp_path: Path, settings: Any, reason: str
-) -> None:
+def test_an_unsupported_generator_raises(images: Path, tmp_path: Path, settings: Any, reason: str) -> None:
     generator = Counting()
     with pytest.raises(SettingsError, match=reason):
         drawn_of_step(with_step_images(plan(*settings), images), tmp_path / "run", generator)

@@ -191,9 +191,7 @@ def test_accept_at_without_probabilities_is_reported_once_everywhere(tmp_path: P
     ("answers", "accept_at"),
     [((SURE,) * 3, 0.8), ((True,) * 3, None), ((Verdict(success=None), SURE, SURE, SURE), 0.8)],
 )
-def test_settings_with_an_effect_are_not_reported(
-    tmp_path: Path, answers: tuple, accept_at: float | None
-) -> None:
+def test_effective_settings_are_unreported(tmp_path: Path, answers: tuple, accept_at: float | None) -> None:
     told, trajectory = carried_out(Verdicts(*answers), tmp_path, accept_at)
     assert told == [] and "had no effect" not in report(trajectory)
     assert "unused" not in trajectory.model_dump(), "earlier versions read it"

@@ -85,14 +85,8 @@ class WithLoras(FakeGenerator):
         return self.files[name]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"seed": 8}, {"tries": 3}, {"lora": "b.safetensors"}],
-    ids=str,
-)
-def test_a_changed_setting_generates_that_step_and_those_after_it_again(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("change", [{"seed": 8}, {"tries": 3}, {"lora": "b.safetensors"}], ids=str)
+def test_a_changed_setting_generates_from_that_step_again(tmp_path: Path, change: dict[str, Any]) -> None:
     files = {"a.safetensors": "1", "b.safetensors": "2"}
 
     def drawn(own: dict[str, Any]) -> Trajectory:

@@ -333,10 +333,7 @@ def plans(draw: st.DrawFn) -> EditedPlan:
     listed = st.lists(st.sampled_from(known), unique=True) if known else st.just([])
     steps = [
         Step(
-            number=number,
-            prompt="a",
-            cast=draw(st.none() | listed),
-            facts=draw(st.lists(texts, max_size=3)),
+            number=number, prompt="a", cast=draw(st.none() | listed), facts=draw(st.lists(texts, max_size=3))
         )
         for number in range(1, draw(st.integers(1, 3)) + 1)
     ]

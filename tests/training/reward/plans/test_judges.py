@@ -199,9 +199,7 @@ def test_a_plan_that_copies_its_request_gets_no_content_reward_and_no_judge_call
     assert judged.warning and "copy their request" in judged.warning
 
 
-def test_an_unavailable_judge_skips_samples_and_then_stops_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unavailable_judge_stops_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "MIN_SEEN", 2)
     judged = reward(ChecklistJudge(Chat("down")), tmp_path)
     answers = [write_plan(plan("a fox")), write_plan(plan("an owl")), "no plan"]

@@ -117,9 +117,7 @@ def test_a_model_that_failed_to_load_does_not_count_as_loaded(monkeypatch: pytes
     assert (second.place, *together.places) == (MEMORY, GPU, MEMORY, MEMORY)
 
 
-def test_a_model_that_could_not_be_offloaded_is_offloaded_before_the_next_loads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_failed_offload_is_repeated_first(monkeypatch: pytest.MonkeyPatch) -> None:
     together = Together(monkeypatch)
     first = Watched()
     gpu = Card(together.artist, together.taste)

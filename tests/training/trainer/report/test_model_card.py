@@ -146,9 +146,7 @@ def test_paths_and_addresses_are_left_out(given: str, left: str) -> None:
     assert {facts.base.name, facts.made_with["judge"], *facts.notes, facts.stopped} == {left}
 
 
-def test_paths_with_blanks_are_left_out_where_they_are_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_known_paths_with_blanks_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "Ann Smith"
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))

@@ -73,9 +73,7 @@ def test_a_critic_that_passed_is_uploaded(passed: Path, tmp_path: Path, uploaded
     assert b"transformers:BASE --set critic.adapter=light-critic" in uploaded["README.md"]
 
 
-def test_what_did_not_pass_is_refused_unless_the_user_decides(
-    tuned: Path, passed: Path, uploaded: dict[str, Any]
-) -> None:
+def test_only_the_user_publishes_a_failure(tuned: Path, passed: Path, uploaded: dict[str, Any]) -> None:
     refused = call("train", "publish", tuned, *REPO)
     assert refused.exit_code == 2 and "was not measured by the regression gate" in refused.stderr
     card = read_card(passed / "final" / "agent.json")

@@ -94,9 +94,7 @@ def test_a_stage_of_a_finished_own_critic_is_finished(tmp_path: Path) -> None:
     assert not (stage / "finish.json").exists()
 
 
-def test_a_request_counts_for_all_processes_or_for_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_counts_for_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpo, "newest_checkpoint", lambda steps: steps / "checkpoint-2")
     ending = Ending(tmp_path)
     monitor: Any = SimpleNamespace(ending=ending)
@@ -109,9 +107,7 @@ def test_a_request_counts_for_all_processes_or_for_none(
     assert grpo.CheckpointSelection(tmp_path, monitor, 4, print).finished is not None
 
 
-def test_a_request_without_a_checkpoint_does_not_change_the_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_needs_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "8")
 
     class Run(TrainingRun):
@@ -134,9 +130,7 @@ def test_a_request_without_a_checkpoint_does_not_change_the_record(
     assert json.loads((tmp_path / "training.json").read_text())["devices"] == 8
 
 
-def test_a_training_of_several_devices_is_finished_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_device_finishes_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "8")
     claim_run(tmp_path, {"learning_rate": 1.0})
     monkeypatch.delenv("WORLD_SIZE")

@@ -19,9 +19,7 @@ from interleave_thinker.training.stages.grpo_trainer import config_of
 from interleave_thinker.training.trainer.ending import MAX_PATIENCE, MIN_PATIENCE, of_first_rank
 
 
-def test_the_first_rank_checks_and_the_others_have_its_check_or_its_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_first_rank_checks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[list[Any]] = []
 
     def broadcast(values: list[Any]) -> list[Any]:
