@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from support.cli_calls import Scripts, call, start, verdict_reply
-from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
+from support.journal_runs import events_of, told
+from support.small_agents import STORY, Counting, GeneratorError, Verdicts
 
-from interleave_thinker import Finished, Picture, load_trajectory, tinyworld
+from interleave_thinker import Picture, load_trajectory, tinyworld
 from interleave_thinker.backend.core.answers.reading import write_plan
 from interleave_thinker.backend.core.errors import ChatError, boundary
 from interleave_thinker.backend.core.machine import libraries
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard, MeasuredStrictness
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, StopReason, Trajectory
+from interleave_thinker.backend.core.types import Plan, StopReason, Trajectory
 from interleave_thinker.backend.story.journal.choices import ask_redraw
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.loop import run as run_loop
 from interleave_thinker.cli.progress import Lines
 from interleave_thinker.cli.run_request import exit_code
 
@@ -77,12 +76,7 @@ def test_a_failed_redraw_is_incomplete(tmp_path: Path) -> None:
     plan = Plan(steps=STORY.steps[:1])
 
     def ended(*failures: GeneratorError) -> Trajectory:
-        generator, journal = Counting(failures=failures), Journal(tmp_path)
-        *_, last = run_loop(
-            Request(text="x"), Collaborators(None, generator, Verdicts(True)), RunSettings(), journal, plan
-        )
-        assert isinstance(last, Finished)
-        return last.trajectory
+        return told(plan, Counting(failures=failures), Verdicts(True), Journal(tmp_path))
 
     assert exit_code(ended()) == 0
     ask_redraw(tmp_path, 1)
@@ -225,13 +219,8 @@ def test_a_terminal_shows_every_outcome() -> None:
     screen = io.StringIO()
     lines = Lines(Console(file=screen, force_terminal=True, width=200, highlight=False))
     plan = Plan(steps=(STORY.steps[0].model_copy(update={"name": "[red]House[/red]"}), STORY.steps[1]))
-    events = run_loop(
-        Request(text="x"),
-        Collaborators(
-            OnePlan(plan), Counting(failures=[GeneratorError("no memory left")]), Verdicts(None, True)
-        ),
-    )
-    for event in events:
+    fails = Counting(failures=[GeneratorError("no memory left")])
+    for event in events_of(plan, fails, Verdicts(None, True)):
         lines.show(event)
     shown = screen.getvalue()
     assert "generator failed: no memory left" in shown

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from support.forked import forked
+from support.journal_runs import events_of
 from support.small_agents import Counting, OneInThree, OnePlan
 from support.small_teachers import SmallTeachers
 
@@ -68,14 +69,8 @@ def painted_story(folder: Path, log: Path, number: int) -> None:
     steps = tuple(Step(number=1 + index, prompt=f"page {number}, {index}") for index in range(12))
     request = Request(text=f"story {number}", images=(Picture.white((16, 16)),))
     generator, settings = Noted(Counting(None, 0.004), log), RunSettings(seed=number)
-    list(
-        run(
-            request,
-            Collaborators(OnePlan(Plan(steps=steps)), generator, OneInThree()),
-            settings,
-            Journal(folder),
-        )
-    )
+    parts = {"planner": OnePlan(Plan(steps=steps))}
+    events_of(None, generator, OneInThree(), Journal(folder), request, settings, **parts)
 
 
 def tiny_world_story() -> RunStory:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interleave_thinker import ChatError, Message, Picture, Reply, ReplySettings
+from interleave_thinker import Message, Picture, Reply, ReplySettings
 
 FIVE_POINTS = re.compile(r"\*\*5\*\*|\b5 points|1 to 5|1-5|[Ss]core 5")
 Decide = Callable[["JudgeQuestion"], bool]
@@ -69,22 +69,6 @@ def accepting(rate: float) -> FakeJudge:
         return int.from_bytes(digest.digest(), "big") / 2**64 < rate
 
     return FakeJudge(decide, f"{rate:g}")
-
-
-def knowing(known: Sequence[dict[str, Any]]) -> FakeJudge:
-    """Return a judge with known answers.
-
-    A row has `met`, and tells its questions by a `text` in them, or `about` of the single criterion.
-    """
-
-    def decide(question: JudgeQuestion) -> bool:
-        for one in known:
-            about = one.get("about", "")
-            if one.get("text", "") in question.text and about in (question.about or question.text):
-                return one["met"]
-        raise ChatError(f"No known answer covers the question {(question.about or question.text)[-100:]!r}.")
-
-    return FakeJudge(decide, "known")
 
 
 def _rubric(question: JudgeQuestion, decide: Decide) -> str:

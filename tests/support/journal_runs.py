@@ -42,11 +42,8 @@ def told(plan: Plan | None, *models: Any, **rest: Any) -> Trajectory:
 
 
 def tell(folder: Path, request: Request = REQUEST, **changed) -> Trajectory:
-    agents = {"planner": OnePlan(), "generator": Counting(), "critic": OneInThree()}
-    agents |= {name: changed.pop(name) for name in set(changed) - {"settings", "plan"}}
-    last = list(run(request, Collaborators(**agents), journal=Journal(folder), **changed))[-1]
-    assert isinstance(last, Finished)
-    return last.trajectory
+    parts = {"planner": OnePlan(), "generator": Counting(), "critic": OneInThree(), **changed}
+    return told(parts.pop("plan", None), store=Journal(folder), request=request, **parts)
 
 
 def edit(path: Path, change: Callable[[dict], object]) -> None:

@@ -7,27 +7,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from support.journal_runs import REQUEST, told
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
-from interleave_thinker import Finished, Picture, Plan, Request, RunSettings, Trajectory
+from interleave_thinker import Plan, RunSettings, Trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.loop import run
-
-REQUEST = Request(text="a house, then the sun, then a boat", images=(Picture.white((16, 16)),))
-
 
 SETTINGS = RunSettings(seed=3)
+TOUCHES = ("open", "os.rename", "os.remove", "os.link", "os.mkdir", "os.listdir", "os.scandir")
 
 
 def tell(folder: Path, log: Path | None = None, seconds: float = 0.0, plan: Plan = STORY) -> Trajectory:
     """Run the story of these tests, which is the same in every process."""
-    events = run(
-        REQUEST, Collaborators(OnePlan(plan), Counting(log, seconds), OneInThree()), SETTINGS, Journal(folder)
-    )
-    last = list(events)[-1]
-    assert isinstance(last, Finished)
-    return last.trajectory
+    generator, planner = Counting(log, seconds), OnePlan(plan)
+    return told(None, generator, OneInThree(), Journal(folder), REQUEST, SETTINGS, planner=planner)
 
 
 def die_at(operation: int, folder: Path, work: Callable[[], object], names: tuple[str, ...] = ("",)) -> bool:
@@ -41,16 +34,7 @@ def die_at(operation: int, folder: Path, work: Callable[[], object], names: tupl
 
         def count(event: str, arguments: tuple) -> None:
             nonlocal seen
-            touches = event in (
-                "open",
-                "os.rename",
-                "os.remove",
-                "os.link",
-                "os.mkdir",
-                "os.listdir",
-                "os.scandir",
-            )
-            if touches and any(
+            if event in TOUCHES and any(
                 isinstance(given, str | Path)
                 and str(folder) in str(given)
                 and any(name in str(given).partition(str(folder))[2] for name in names)

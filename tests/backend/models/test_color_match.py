@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
+from support import journal_runs
 
-from interleave_thinker import Finished, Picture, Plan, Request, RunSettings, SettingsError, Step, Trajectory
+from interleave_thinker import Picture, Plan, Request, SettingsError, Step, Trajectory
 from interleave_thinker.backend.core.drift import VISIBLE, drift
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import MATCHES, color_matched, match_colors
 from interleave_thinker.backend.output.report.run_report import drift_of_steps
 from interleave_thinker.backend.story.journal.store import InMemoryStore
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.loop import run
 
 SIZE = (320, 240)
 TINT = np.array([1.012, 1.0, 0.975])
@@ -57,19 +56,9 @@ class DriftingEditor:
 
 
 def told(match: str, steps: int = 5, memory: InMemoryStore | None = None) -> Trajectory:
-    plan = Plan(
-        steps=tuple(Step(number=number, prompt=str((number - 2) % 4)) for number in range(1, steps + 1))
-    )
-    events = run(
-        Request(text="chain"),
-        Collaborators(None, color_matched(DriftingEditor(), match)),
-        RunSettings(),
-        memory,
-        plan,
-    )
-    *_, finished = events
-    assert isinstance(finished, Finished)
-    return finished.trajectory
+    plan = Plan(steps=[Step(number=number, prompt=str((number - 2) % 4)) for number in range(1, steps + 1)])
+    generator = color_matched(DriftingEditor(), match)
+    return journal_runs.told(plan, generator, store=memory, request=Request(text="chain"))
 
 
 # The figures

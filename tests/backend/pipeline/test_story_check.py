@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from support.journal_runs import events_of
 from support.small_agents import Counting, OnePlan
 
 from interleave_thinker import CriticLike, Picture, Pipeline, Plan, RunSettings, StepResult, load_trajectory
@@ -29,9 +30,7 @@ from interleave_thinker.backend.pipeline.story_check import (
 )
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import InMemoryStore
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import Event, Finished, StoryChecked
-from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.outcomes import all_accepted
 
 PLAN = Plan(
@@ -86,14 +85,8 @@ def story(
     generator = Counting()
     chosen = RunSettings.model_validate({"max_attempts": 2, **settings})
     reviewer = StoryReview(checker, most) if checker else None
-    events = list(
-        run(
-            REQUEST,
-            Collaborators(OnePlan(plan), generator, critic or Accepts(), reviewer=reviewer),
-            chosen,
-            store,
-        )
-    )
+    parts = {"planner": OnePlan(plan), "reviewer": reviewer}
+    events = events_of(None, generator, critic or Accepts(), store, REQUEST, chosen, **parts)
     last = events[-1]
     assert isinstance(last, Finished)
     return last.trajectory, [prompt for prompt, *_ in generator.drawn], events

@@ -1,8 +1,4 @@
-"""Scoring by evaluators in child processes: small ones with the structure of the official ones, and these.
-
-INTERLEAVE_EVALUATORS names a folder with checkouts called UEval and SpecV. INTERLEAVE_EVALUATORS_PYTHON is a
-Python with their requirements.
-"""
+"""Scoring by evaluators in child processes: small ones with the structure of the official ones."""
 
 from __future__ import annotations
 
@@ -384,22 +380,3 @@ def test_comm_is_judged_item_by_item(tmp_path: Path, monkeypatch: pytest.MonkeyP
     written(checkout, {"eval/tot_metric/gpt4o_eval.py": "api_key = 'mine'\n"})
     with pytest.raises(EvaluatorError, match="does not contain the line 'api_key = None'"):
         scored_by_stand_in(out, checkout)
-
-
-FOLDER = os.environ.get("INTERLEAVE_EVALUATORS", "")
-PYTHON = os.environ.get("INTERLEAVE_EVALUATORS_PYTHON", sys.executable)
-CHECKOUTS = {"ueval": "UEval", "specv": "SpecV"}
-
-
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", CHECKOUTS)
-def test_an_official_evaluator_reports_the_known_figures(name: str) -> None:
-    folder = CHECKOUTS[name]
-    checkout = Path(FOLDER) / folder
-    if not FOLDER or not checkout.is_dir():
-        pytest.skip(f"needs a checkout: INTERLEAVE_EVALUATORS=FOLDER with {folder}")
-    from support.official_scores import scored as scored_twice
-
-    found = scored_twice(name, checkout, PYTHON)
-    assert (found["wrong"], found["asked again"]) == ([], 0)
-    assert found["questions"] > 0

@@ -437,7 +437,6 @@ BAD_PLANS = {
 }
 
 AGAIN = json.dumps(STEP | {"prompt": "a house"})
-THIRD = json.dumps(STEP | {"step_number": 3})
 BAD_PLANS |= {
     "the key twice with the same step": f'{{"execution_plan": [{ONE}], "execution_plan": [{AGAIN}]}}',
     "the key twice without numbers": (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support.journal_runs import told
 from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
 
-from interleave_thinker import Finished, Plan, Request, RunSettings, Step
+from interleave_thinker import Plan, Request, RunSettings, Step
 from interleave_thinker.backend.core.machine.counters import counting
 from interleave_thinker.backend.story.journal.store import InMemoryStore
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.loop import run
 
 REQUEST = Request(text="a house, a sun, a boat")
 
@@ -18,11 +17,10 @@ def test_a_repeated_run_generates_and_judges_nothing() -> None:
     memory, generator = InMemoryStore(), Counting()
     critic = OneInThree()
     with counting() as first:
-        list(run(REQUEST, Collaborators(OnePlan(), generator, critic), journal=memory))
+        told(None, generator, critic, memory, planner=OnePlan())
     assert (first.draws, first.judgements) == (len(generator.drawn), len(critic.shown))
     with counting() as again:
-        last = list(run(REQUEST, Collaborators(OnePlan(STORY), generator, critic), journal=memory))[-1]
-    assert isinstance(last, Finished)
+        told(None, generator, critic, memory, planner=OnePlan(STORY))
     assert (again.draws, again.judgements) == (0, 0)
     assert (again.draws_kept, again.judgements_kept) == (first.draws, first.judgements)
 
@@ -32,7 +30,7 @@ def test_last_attempt_is_judged_if_requested(judge_last: bool, asked: int) -> No
     plan = Plan(steps=(Step(number=1, prompt="a house"),))
     settings = RunSettings(max_attempts=3, judge_last=judge_last, keep="last")
     with counting() as counts:
-        list(run(REQUEST, Collaborators(OnePlan(plan), Counting(), Verdicts(False, False, False)), settings))
+        told(plan, Counting(), Verdicts(False, False, False), settings=settings)
     assert (counts.draws, counts.judgements) == (3, asked)
 
 
@@ -41,6 +39,6 @@ def test_equal_image_is_judged_once() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a house"),))
     settings = RunSettings(max_attempts=4, seed_rule="every step")
     with counting() as counts:
-        list(run(REQUEST, Collaborators(OnePlan(plan), Counting(), Verdicts(False)), settings))
+        told(plan, Counting(), Verdicts(False), settings=settings)
     assert (counts.draws, counts.judgements) == (1, 1)
     assert (counts.draws_kept, counts.judgements_kept) == (3, 3)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from support.journal_runs import events_of
 from support.small_agents import STORY, OneInThree, OnePlan
 
 from interleave_thinker import AttemptDrawn, AttemptJudged, AttemptScored, Finished, Picture, load_trajectory
@@ -32,8 +33,6 @@ from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.models.generators.wrappers import EnhancedGenerator
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.loop import run
 
 REQUEST = Request(text="a story", images=(Picture.white((16, 16)),))
 RED = StepImage(name="red.png", picture=Picture(Image.new("RGB", (16, 16), "red")))
@@ -127,8 +126,8 @@ FEATURES = {
 def told(feature: Feature, folder: Path) -> tuple[Trajectory, set[bool]]:
     """Return the trajectory, and whether its images, verdicts and scores came from the cache."""
     parts = {"generator": FakeGenerator(16), "critic": OneInThree(), **feature.parts}
-    agents = Collaborators(planner=OnePlan(feature.plan), **parts)
-    events = list(run(REQUEST, agents, RunSettings(**feature.settings), Journal(folder)))
+    how = {"store": Journal(folder), "request": REQUEST, "settings": RunSettings(**feature.settings)}
+    events = events_of(None, planner=OnePlan(feature.plan), **how, **parts)
     assert isinstance(events[-1], Finished)
     made = (AttemptDrawn, AttemptJudged, AttemptScored)
     return events[-1].trajectory, {event.reused for event in events if isinstance(event, made)}

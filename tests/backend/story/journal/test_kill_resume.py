@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from support.journal_runs import told
 from support.killed_runs import REQUEST, SETTINGS, die_at, tell
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
-from interleave_thinker import Finished, Picture, Plan, RunSettings, Trajectory, Verdict, load_trajectory
+from interleave_thinker import Picture, Plan, RunSettings, Trajectory, Verdict, load_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
@@ -100,12 +101,8 @@ def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Pat
     other = Plan(steps=STORY.steps[:1])
 
     def tell_other(folder: Path) -> Trajectory:
-        planner = OnePlan(other, identity="another planner")
-        last = list(
-            run(REQUEST, Collaborators(planner, Counting(), OneInThree()), SETTINGS, Journal(folder))
-        )[-1]
-        assert isinstance(last, Finished)
-        return last.trajectory
+        planner, store = OnePlan(other, identity="another planner"), Journal(folder)
+        return told(None, Counting(), OneInThree(), store, REQUEST, SETTINGS, planner=planner)
 
     operation, dies = 0, True
     while dies:

@@ -14,7 +14,7 @@ from support import tiny_checkpoint
 from support.cli_calls import call
 from support.image_service import ImageService, image_service
 from support.journal_runs import events_of, told
-from support.small_agents import STORY, Counting, OneInThree, OnePlan, Verdicts
+from support.small_agents import STORY, Counting, OneInThree, Verdicts
 from support.tiny_checkpoint import PLAIN, WATCH, question
 
 from interleave_thinker import Critic, Event, Picture, Plan, Step, load_trajectory, open_generator
@@ -218,15 +218,8 @@ class Comparing(InOrder):
 def scored_run(
     scorer: InOrder, *verdicts: Verdict | bool, plan: Plan = ONE, folder: Path | None = None, **settings: Any
 ) -> tuple[list[AttemptScored], Trajectory]:
-    journal = Journal(folder) if folder else None
-    events = list(
-        run(
-            HOUSE,
-            Collaborators(OnePlan(plan), Counting(size=24), Verdicts(*verdicts), scorer=scorer),
-            RunSettings(**settings),
-            journal,
-        )
-    )
+    store, chosen, parts = Journal(folder) if folder else None, RunSettings(**settings), {"scorer": scorer}
+    events = events_of(plan, Counting(size=24), Verdicts(*verdicts), store, HOUSE, chosen, **parts)
     assert isinstance(events[-1], Finished)
     return [event for event in events if isinstance(event, AttemptScored)], events[-1].trajectory
 
@@ -262,14 +255,10 @@ def test_accepted_candidates_are_compared_without_the_rejected_ones() -> None:
 def test_images_are_scored_at_the_size_of_their_source() -> None:
     scorer = InOrder(1, 2)
     request = Request(text="a house", images=(Picture.white((40, 30)),))
-    critic = Verdicts(False, False)
-    for _ in run(
-        request, Collaborators(OnePlan(ONE), Counting(), critic, scorer=scorer), RunSettings(max_attempts=2)
-    ):
-        pass
-    assert [(before and before.size, after.size) for before, after, _ in scorer.shown] == [
-        ((40, 30),) * 2
-    ] * 2
+    twice = RunSettings(max_attempts=2)
+    told(ONE, Counting(), Verdicts(False, False), request=request, settings=twice, scorer=scorer)
+    sizes = [(before and before.size, after.size) for before, after, _ in scorer.shown]
+    assert sizes == [((40, 30), (40, 30))] * 2
 
 
 def test_a_failed_score_leaves_the_choice_to_the_critic() -> None:
@@ -323,15 +312,8 @@ def story(services: list[ImageService], match: str = OFF, workers: int = 2) -> T
     for one in services:
         one.health = {"identity": "painter/1", "workers": {"alive": workers}}
     generator = open_generator("http:" + ",".join(one.url for one in services))
-    events = run(
-        Request(text="a"),
-        Collaborators(None, color_matched(generator, match), OneInThree()),
-        SETTINGS,
-        plan=STORY,
-    )
-    last = list(events)[-1]
-    assert isinstance(last, Finished)
-    return last.trajectory
+    request = Request(text="a")
+    return told(STORY, color_matched(generator, match), OneInThree(), request=request, settings=SETTINGS)
 
 
 def without_seconds(trajectory: Trajectory) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.journal_runs import events_of
 from support.killed_runs import die_at
 from support.small_agents import Counting, OnePlan, Verdicts
 
@@ -15,7 +16,6 @@ from interleave_thinker.backend.core.types import Request, RunSettings, Step, St
 from interleave_thinker.backend.story.journal.choices import ask_redraw, pick, skip_step
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.backend.story.loop.replay import load_trajectory
@@ -39,20 +39,8 @@ class Rewriter:
 
 def told(*verdicts: bool, rewriter: Rewriter, **rest: Any) -> tuple[list[Any], Trajectory]:
     settings = RunSettings(max_attempts=2, **rest.get("settings", {}))
-    events = list(
-        run(
-            REQUEST,
-            Collaborators(
-                rest.get("planner"),
-                rest.get("generator") or Counting(),
-                Verdicts(*verdicts),
-                rewriter=rewriter,
-            ),
-            settings,
-            rest.get("store") or InMemoryStore(),
-            None if "planner" in rest else PLAN,
-        )
-    )
+    generator, critic = rest.get("generator") or Counting(), Verdicts(*verdicts)
+    events = events_of(PLAN, generator, critic, request=REQUEST, settings=settings, rewriter=rewriter)
     assert isinstance(events[-1], Finished)
     return events, events[-1].trajectory
 
