@@ -152,8 +152,8 @@ def truncated_and_closed(rng: random.Random) -> Reply:
     text = body(rng, steps)
     end = rng.choice(("</answer>", '"}]}</answer>', "}]}</answer>", "]}</answer>", '"', "\n```"))
     closed = text[: rng.randint(20, len(text) - 2)] + end
-    if _loads(re.sub(r",\s*(?=[\]}])", "", closed.removesuffix("</answer>"))) is not None:
-        # Complete steps with all brackets, maybe after a comma: no reader can know.
+    if _loads(closed.removesuffix("</answer>")) is not None:
+        # Complete steps with all brackets: no reader can know.
         return Reply(f"<answer>{text[:-3]}", steps)
     return Reply(f"<answer>{closed}", steps)
 
@@ -426,7 +426,8 @@ def _difference(steps: Sequence[Step], meant: Steps | None) -> str:
 
 
 def _loads(text: str) -> object:
+    """Return the value of JSON, which may have commas before brackets."""
     try:
-        return json.loads(text)
+        return json.loads(re.sub(r",\s*(?=[\]}])", "", text))
     except ValueError:
         return None

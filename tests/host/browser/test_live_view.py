@@ -228,6 +228,7 @@ def test_the_running_loop_uses_the_prompt_for_its_next_attempt(page: Any, host: 
     opened_graph(page, changed(judged(request), "critic", seconds_per_word=0.4))
     page.evaluate(STARTED)
     wait_for_count(page, ".it-attempt", 1)
+    page.evaluate(TALL)
     only = page.locator(".it-attempt").first
     only.get_by_text("Better prompt", exact=True).click()
     only.locator("textarea").fill(OWN)
