@@ -18,17 +18,9 @@ import pytest
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<path>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGE = (
-    "__init__.py",
-    "pyproject.toml",
-    "backend",
-    "cli",
-    "training",
-    "research",
-    "service",
-    "tinyworld",
-    "webapp",
-    "tests",
-)
+    "__init__.py", "pyproject.toml", "backend", "cli", "training", "research", "service", "tinyworld",
+    "webapp", "tests",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,23 +62,25 @@ def apply(block: Block, root: Path) -> None:
     path.write_text(text.replace(before, after), encoding="utf-8")
 
 
-def commands(root: Path) -> list[list[str]]:
-    """Return the document's commands as they run in a copy that is not installed."""
-    found = []
-    for block in BLOCKS:
-        for line in block.text.splitlines() if block.kind == "console" else ():
-            program, *arguments = shlex.split(line.removeprefix("$ "))
-            if program == "pytest":
-                test, *more = arguments
-                found.append(["-m", "pytest", str(in_tree(root, test)), "-p", "no:cacheprovider", *more])
-            else:
-                assert program == "interleave-thinker"
-                start = (
-                    f"import sys; sys.path.insert(0, {str(root / 'tests')!r}); import conftest; "
-                    "from interleave_thinker.cli import main; main()"
-                )
-                found.append(["-c", start, *arguments])
-    return found
+IN_A_COPY = """
+import sys
+sys.path.insert(0, "tests")
+import conftest, pytest
+from interleave_thinker.cli import main
+code = pytest.main([sys.argv[1], "-p", "no:cacheprovider", "-n", "0", *sys.argv[2].split()])
+assert code == 0, code
+sys.argv[1:] = sys.argv[3:]
+main()
+"""
+"""Runs the tests and the command of the document in one process, in a copy that is not installed."""
+
+
+def commands() -> tuple[list[str], list[str]]:
+    """Return the arguments of pytest and of the command in the document."""
+    lines = [line for block in BLOCKS if block.kind == "console" for line in block.text.splitlines()]
+    (pytest_, *tests), (command, *arguments) = (shlex.split(line.removeprefix("$ ")) for line in lines)
+    assert (pytest_, command) == ("pytest", "interleave-thinker")
+    return tests, arguments
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +106,11 @@ def test_the_contribution_tutorial_is_one_file_and_a_few_lines() -> None:
 
 
 def test_the_commands_of_the_walk_through_pass(copy: Path) -> None:
-    runs = commands(copy)
-    assert len(runs) == 2
-    for arguments in runs:
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=copy, capture_output=True, text=True, timeout=200, check=False
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        if "pytest" in arguments:
-            assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) >= 8 and "skipped" not in done.stdout
+    (test, *options), arguments = commands()
+    line = [sys.executable, "-c", IN_A_COPY, str(in_tree(copy, test)), " ".join(options), *arguments]
+    done = subprocess.run(line, cwd=copy, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) >= 8 and "skipped" not in done.stdout
     assert (copy / "flat-story" / "trajectory.json").is_file()
 
 

@@ -14,47 +14,21 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 HOST = {"comfy", "comfy_api", "comfy_extras", "folder_paths"}
 FORBIDDEN = {
-    "backend": HOST | {"nodes", "server", "trl", "typer", "ray"},
-    "nodes": {"trl", "typer", "ray"},
-    "service": HOST | {"trl"},
-    "webapp": HOST | {"trl"},
-    "training": HOST,
-    "research": HOST,
-    "tinyworld": HOST,
-    "cli": HOST | {"trl"},
-}
+    "backend": HOST | {"nodes", "server", "trl", "typer", "ray"}, "nodes": {"trl", "typer", "ray"},
+    "service": HOST | {"trl"}, "webapp": HOST | {"trl"}, "training": HOST, "research": HOST,
+    "tinyworld": HOST, "cli": HOST | {"trl"},
+}  # fmt: skip
 """Packages that no module of a layer imports. Which folder may import which: `test_layers.py`."""
 HEAVY = {
-    "torch",
-    "torchvision",
-    "transformers",
-    "diffusers",
-    "trl",
-    "peft",
-    "datasets",
-    "accelerate",
-    "httpx",
-    "jinja2",
-    "fpdf",
-    "fontTools",
-}
+    "torch", "torchvision", "transformers", "diffusers", "trl", "peft", "datasets", "accelerate", "httpx",
+    "jinja2", "fpdf", "fontTools",
+}  # fmt: skip
 LIGHT = (
-    "backend.story.loop.loop",
-    "backend.story.journal.journal",
-    "backend.core.types",
-    "backend.models.chat",
-    "backend.models.generators",
-    "backend.models.generators.fake",
-    "backend.models.scorers",
-    "backend.output.exporters",
-    "backend.story.agents.critic",
-    "cli",
-    "research.commands.benchmark",
-    "cli.commands.run",
-    "cli.commands.agents",
-    "cli.commands.export",
-    "cli.commands.doctor",
-)
+    "backend.story.loop.loop", "backend.story.journal.journal", "backend.core.types", "backend.models.chat",
+    "backend.models.generators", "backend.models.generators.fake", "backend.models.scorers",
+    "backend.output.exporters", "backend.story.agents.critic", "cli", "research.commands.benchmark",
+    "cli.commands.run", "cli.commands.agents", "cli.commands.export", "cli.commands.doctor",
+)  # fmt: skip
 MODULES = [
     path
     for layer in FORBIDDEN

@@ -53,6 +53,14 @@ def test_help_lists_no_command_of_research(folder: Path, group: str) -> None:
     assert listed and not set(listed) & set(named)
 
 
+def test_a_story_is_generated(folder: Path) -> None:
+    (folder / "plan.json").write_text('{"steps": [{"number": 1, "prompt": "a boat"}]}')
+    line = ["run", "a boat", "--plan", "plan.json", "--generator", "fake", "--critic", "none", "--out", "run"]
+    done = python(folder, "-m", "interleave_thinker", *line)
+    assert done.returncode == 0 and (folder / "run" / "trajectory.json").is_file(), done.stderr
+
+
+@pytest.mark.stress
 def test_the_demo_runs(folder: Path) -> None:
     done = python(folder, "-m", "interleave_thinker", "demo", "--out", "story")
     assert done.returncode == 0, done.stderr

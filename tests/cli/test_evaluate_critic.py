@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 from support.cli_calls import call
-from support.tiny_checkpoint import ACCEPTED, REFUSED, page, taught_checkpoint
+from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 from interleave_thinker.backend.core.prompts.agent_card import CARD, read_card
 from interleave_thinker.training.gate.reliability import made_items
@@ -29,9 +28,9 @@ def test_the_table_tells_what_a_critic_cannot_judge(tmp_path: Path) -> None:
     assert all("| judges it |" in rows[kind] for kind in ("color", "place", "text"))
 
 
-def test_a_saved_result_is_in_the_card_of_the_checkpoint(tmp_path: Path, tmp_path_factory) -> None:
-    folder = shutil.copytree(taught_checkpoint(tmp_path_factory.getbasetemp()), tmp_path / "critic")
-    done = call("evaluate", "critic", "--critic", f"transformers:{folder}", "--made", 2, "--save")
+def test_a_saved_result_is_in_the_card_of_the_checkpoint(tmp_path: Path) -> None:
+    folder = build_checkpoint(tmp_path / "critic")
+    done = call("evaluate", "critic", "--critic", f"transformers:{folder}", "--made", 1, "--save")
     assert done.exit_code == 0, done.output
     card = read_card(folder / CARD)
     assert card is not None and set(card.reliability) == {"count", "color", "place", "text"}

@@ -108,7 +108,7 @@ def test_a_file_lists_several_models_and_options_override_it(tmp_path: Path) -> 
 
 
 NONE = ("absent", "empty")
-"""Folders without a model."""
+"""Models that cannot be opened."""
 NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
 """Longer than a label of a host name, for which Python raises other errors than OSError."""
 
@@ -146,11 +146,8 @@ def test_a_usage_error_gives_one_line(
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
     (tmp_path / "package").mkdir()
-    models = {
-        name: f"  {name}: {{generator: 'diffusers:{tmp_path / name}', devices: [cpu]}}\n" for name in NONE
-    }
+    models = {name: f"  {name}: {{generator: 'fake:{name}', devices: [cpu]}}\n" for name in NONE}
     (tmp_path / "service.yaml").write_text("models:\n" + "".join(models.values()))
     with importable(tmp_path / "package"):
         command = [sys.executable, "-c", CALL, "serve", "--port", "0", "--config", "service.yaml"]

@@ -30,16 +30,11 @@ TITLE = 30
 MODEL_FILE = re.compile(r"\.(safetensors|sft|gguf|ckpt|pt|pth|bin)$")
 BUILT_IN_AGENT = "tiny world"
 FOLDERS = {
-    "UNETLoader": "diffusion_models",
-    "CheckpointLoaderSimple": "checkpoints",
-    "CLIPLoader": "text_encoders",
-    "VAELoader": "vae",
-    "LoraLoaderModelOnly": "loras",
-    "ControlNetLoader": "controlnet",
-    "UpscaleModelLoader": "upscale_models",
-    "InterleaveLoadAgent": "interleave_agents",
+    "UNETLoader": "diffusion_models", "CheckpointLoaderSimple": "checkpoints", "CLIPLoader": "text_encoders",
+    "VAELoader": "vae", "LoraLoaderModelOnly": "loras", "ControlNetLoader": "controlnet",
+    "UpscaleModelLoader": "upscale_models", "InterleaveLoadAgent": "interleave_agents",
     "InterleaveDiffusersGenerator": "diffusers",
-}
+}  # fmt: skip
 """Folder below ComfyUI's `models` of each loader."""
 
 templates = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

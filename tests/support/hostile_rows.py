@@ -30,60 +30,17 @@ from interleave_thinker.training.from_runs.settings import FilterData
 from .made_runs import grey_page, made_run, say
 
 VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    10**30,
-    1e308,
-    "",
-    "\x00",
-    "\ud800",
-    "<image>",
-    "</plan><critic>",
-    "../../../etc/passwd",
-    "/etc/passwd",
-    "C:\\secret.png",
-    "images/" + "a" * 300 + ".png",
-    "\x1b[2Jx\ny",
-    "w" * 200_000,
-    [],
-    {},
-    [[]] * 2_000,
-    {"a": {"b": {"c": []}}},
-    [None, 1, "x"],
-)
+    None, True, -1, 10**30, 1e308, "", "\x00", "\ud800", "<image>", "</plan><critic>", "../../../etc/passwd",
+    "/etc/passwd", "C:\\secret.png", "images/" + "a" * 300 + ".png", "\x1b[2Jx\ny", "w" * 200_000, [], {},
+    [[]] * 2_000, {"a": {"b": {"c": []}}}, [None, 1, "x"],
+)  # fmt: skip
 NASTY = (
-    b"\x00",
-    b"\xff\xfe",
-    b"!!python/object/apply:os.system ['touch pwned']",
-    b"&a [*a, *a]",
-    b"*a",
-    b"{",
-    b"}",
-    b"[" * 2000,
-    b"{" * 2000,
-    b"../../outside",
-    b"/etc/passwd",
-    b"\xe2\x80\xae",
-    b"\x1b]0;title\x07",
-    b": : :",
-    b"- - -",
-    b"? [complex, key]\n: 1",
-    b"{a missing_bank}",
-    b"{animal +no_such_tag}",
-    b"{animal?plural:are}",
-    b"[one|[two|three]]",
-    b"9" * 400,
-    b"1e999",
-    b"null",
-    b"\n\t",
-    "é́\U0001f600".encode(),
-    b"A" * 70_000,
-    b"<<: *x",
-    b"%YAML 9.9",
-    b"--- \n--- \n",
-    b'"' * 9,
-)
+    b"\x00", b"\xff\xfe", b"!!python/object/apply:os.system ['touch pwned']", b"&a [*a, *a]", b"*a", b"{",
+    b"}", b"[" * 2000, b"{" * 2000, b"../../outside", b"/etc/passwd", b"\xe2\x80\xae", b"\x1b]0;title\x07",
+    b": : :", b"- - -", b"? [complex, key]\n: 1", b"{a missing_bank}", b"{animal +no_such_tag}",
+    b"{animal?plural:are}", b"[one|[two|three]]", b"9" * 400, b"1e999", b"null", b"\n\t",
+    "é́\U0001f600".encode(), b"A" * 70_000, b"<<: *x", b"%YAML 9.9", b"--- \n--- \n", b'"' * 9,
+)  # fmt: skip
 NAMES = ("planner_sft.json", "critic_sft.json", "critic_rl.jsonl")
 COMM = [
     {
@@ -202,6 +159,7 @@ def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
     if top in ("rows", "planner"):
         data = [folder / top]
         return [_packing(data, out, []), _packing(data, out, [folder / "runs"])]
+        return [_packing(data, out, [folder / "runs"])]
     runs = [folder / top]
     settings = FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0)
     return [

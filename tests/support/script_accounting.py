@@ -19,17 +19,11 @@ ENCODINGS = {
     "utf16-no-bom.csv": "utf-16-be",
 }
 TABLES = {
-    "excel-ansi.csv": (";", 0),
-    "excel-unicode.txt": ("\t", 0),
-    "excel-utf8.csv": (",", 0),
-    "excel-sep.csv": (";", 1),
-    "utf16-no-bom.csv": (",", 0),
-    "libreoffice.csv": (",", 2),
-    "numbers.csv": (";", 1),
-    "google-sheets.tsv": (None, 0),
-    "storyboarder.csv": (",", 0),
+    "excel-ansi.csv": (";", 0), "excel-unicode.txt": ("\t", 0), "excel-utf8.csv": (",", 0),
+    "excel-sep.csv": (";", 1), "utf16-no-bom.csv": (",", 0), "libreoffice.csv": (",", 2),
+    "numbers.csv": (";", 1), "google-sheets.tsv": (None, 0), "storyboarder.csv": (",", 0),
     "table.md": ("|", 2),
-}
+}  # fmt: skip
 """Separator (none: tabs without quotation marks) and place of the headings."""
 SYNTAX = (
     r"\]\([^)]*\)|\]\[[^\]]*\]|<[^<>]*>|\{[^{}]*\}|\\(?=\W)",

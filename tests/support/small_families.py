@@ -25,15 +25,9 @@ TEMPLATE = (
     "<|im_end|>\n{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 TEXT = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 16384,
-    "initializer_range": 0.08,
-}
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 16384, "initializer_range": 0.08,
+}  # fmt: skip
 VISION: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 1,

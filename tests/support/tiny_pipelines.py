@@ -320,14 +320,9 @@ def qwen_image21(folder: Path, seed: int = 0) -> Path:
 
 
 QWEN21 = {
-    "in_channels": 4,
-    "out_channels": 4,
-    "num_layers": 1,
-    "attention_head_dim": 16,
-    "num_attention_heads": 2,
-    "context_in_dim": 16,
-    "axes_dims_rope": (4, 6, 6),
-}
+    "in_channels": 4, "out_channels": 4, "num_layers": 1, "attention_head_dim": 16, "num_attention_heads": 2,
+    "context_in_dim": 16, "axes_dims_rope": (4, 6, 6),
+}  # fmt: skip
 
 
 def bria_fibo2(folder: Path, seed: int = 0) -> Path:
@@ -345,18 +340,10 @@ def bria_fibo2(folder: Path, seed: int = 0) -> Path:
 
 
 FIBO2 = {
-    "in_channels": 4,
-    "dim": 32,
-    "n_layers": 5,
-    "n_refiner_layers": 1,
-    "n_heads": 2,
-    "min_num_gist_tokens": 4,
-    "max_num_gist_tokens": 8,
-    "gist_step": 4,
-    "cap_feat_dim": 48,
-    "injection_layer_ids": (0, 1, 2, 3, 4),
+    "in_channels": 4, "dim": 32, "n_layers": 5, "n_refiner_layers": 1, "n_heads": 2, "min_num_gist_tokens": 4,
+    "max_num_gist_tokens": 8, "gist_step": 4, "cap_feat_dim": 48, "injection_layer_ids": (0, 1, 2, 3, 4),
     "axes_dims": (4, 6, 6),
-}
+}  # fmt: skip
 
 
 def clip_text(name: str) -> dict[str, Any]:

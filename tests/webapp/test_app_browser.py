@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,9 +177,33 @@ def test_the_page_speaks_the_language_of_the_browser(browser: Any, tmp_path: Pat
     context.close()
 
 
-def app(folder: Path, port: int) -> subprocess.Popen[str]:
-    """Start the command, with the tiny world."""
-    running = start("app", "--port", port, "--runs", folder / "runs")
+SMALL = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import conftest, uvicorn
+from pathlib import Path
+from support.web_app import Counting, SmallModels, app_of
+folder = Path(sys.argv[2])
+class Held(Counting):
+    def draw(self, prompt, source, seed):
+        while "boat" in prompt and not (folder / "go").exists():
+            time.sleep(0.01)
+        return super().draw(prompt, source, seed)
+class Models(SmallModels):
+    def generator(self):
+        return Held(self.log)
+uvicorn.run(app_of(folder, Models(folder / "drawn.log")), port=int(sys.argv[3]), log_level="warning")
+"""
+"""The app with small models, whose last image waits for the file `go`."""
+
+
+def app(folder: Path, port: int, models: str) -> subprocess.Popen[str]:
+    """Start the command with the tiny world, or the app with small models."""
+    if models == "small":
+        line = [sys.executable, "-c", SMALL, Path(__file__).parents[1], folder, str(port)]
+        running = subprocess.Popen(line, text=True)
+    else:
+        running = start("app", "--port", port, "--runs", folder / "runs")
     until = time.monotonic() + 120
     while True:
         assert running.poll() is None, running.communicate()
@@ -191,13 +216,14 @@ def app(folder: Path, port: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.timeout(600)
-def test_a_story_survives_a_kill_of_the_app(tab: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("models", ["small", pytest.param("tiny world", marks=pytest.mark.stress)])
+def test_a_story_survives_a_kill_of_the_app(tab: Any, tmp_path: Path, models: str) -> None:
     port = free_port()
-    running = app(tmp_path, port)
+    running = app(tmp_path, port, models)
     try:
         tab.set_default_timeout(240_000)
         tab.goto(f"http://127.0.0.1:{port}")
-        assert "toy" in tab.locator(".app-toy").inner_text()
+        assert models == "small" or "toy" in tab.locator(".app-toy").inner_text()
         tab.get_by_role("button", name="Use the example").click()
         tab.get_by_role("button", name="Start the story").click()
         tab.locator(".it-card-image:not([hidden])").nth(1).wait_for()
@@ -206,16 +232,18 @@ def test_a_story_survives_a_kill_of_the_app(tab: Any, tmp_path: Path) -> None:
         tab.get_by_text("The app does not answer").wait_for()
         drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("pictures/*.png")}
         assert drawn
-        running = app(tmp_path, port)
+        (tmp_path / "go").touch()
+        running = app(tmp_path, port, models)
         tab.get_by_text("The app does not answer").wait_for(state="hidden")
         tab.reload()
         tab.get_by_text("This story is not complete").wait_for()
         at_both_sizes(tab, "interrupted")
         tab.get_by_role("button", name="Run again").click()
         tab.locator(FINISHED).wait_for()
-        at_both_sizes(tab, "tiny-world")
+        at_both_sizes(tab, models)
         assert {path: path.stat().st_mtime_ns for path in drawn} == drawn
-        assert "5 of 5 images accepted" in tab.locator(".it-line").first.inner_text()
+        count = 3 if models == "small" else 5
+        assert f"{count} of {count} images accepted" in tab.locator(".it-line").first.inner_text()
     finally:
         running.kill()
         running.communicate()

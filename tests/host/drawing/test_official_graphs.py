@@ -60,20 +60,13 @@ def test_an_image_from_text(host: ComfyServer, name: str) -> None:
 
 
 SIZES: list[tuple[str, tuple[int, int], tuple[int, int], tuple[int, int]]] = [
-    ("flux2 klein", (), (96, 64), (96, 64)),
-    ("flux2 klein", (), (72, 56), (72, 56)),
-    ("flux2 klein", (150, 100), SIZE, SIZE),
-    ("flux2 klein", (256, 256), SIZE, SIZE),
-    ("flux2 klein", (64, 112), SIZE, SIZE),
-    ("boogu", WIDE, SIZE, SIZE),
-    ("joyimage", WIDE, SIZE, SIZE),
-    ("mage flow", WIDE, SIZE, SIZE),
-    ("moss image", WIDE, SIZE, SIZE),
-    ("fibo 2", WIDE, SIZE, (176, 80)),
-    ("minimax h3 image", WIDE, SIZE, (160, 64)),
-    ("bernini-r", WIDE, SIZE, (176, 80)),
+    ("flux2 klein", (), (96, 64), (96, 64)), ("flux2 klein", (), (72, 56), (72, 56)),
+    ("flux2 klein", (150, 100), SIZE, SIZE), ("flux2 klein", (256, 256), SIZE, SIZE),
+    ("flux2 klein", (64, 112), SIZE, SIZE), ("boogu", WIDE, SIZE, SIZE), ("joyimage", WIDE, SIZE, SIZE),
+    ("mage flow", WIDE, SIZE, SIZE), ("moss image", WIDE, SIZE, SIZE), ("fibo 2", WIDE, SIZE, (176, 80)),
+    ("minimax h3 image", WIDE, SIZE, (160, 64)), ("bernini-r", WIDE, SIZE, (176, 80)),
     ("minimax h3 image", (), (144, 112), (128, 96)),
-]
+]  # fmt: skip
 """A family, the size of the source, the requested size, and the size given to the official graph."""
 
 

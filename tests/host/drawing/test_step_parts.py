@@ -205,14 +205,9 @@ def test_a_masked_edit_by_references_begins_from_the_source(host: ComfyServer) -
 
 
 CHANGES: list[tuple[str, str, Any]] = [
-    ("own_guider", "cfg", 4.0),
-    ("own_sampler", "eta", 0.2),
-    ("own_sigmas", "rho", 4.0),
-    ("any", "text", "ugly"),
-    ("applied", "strength", 0.4),
-    ("net", "seed", 9),
-    ("white", "value", 0.6),
-]
+    ("own_guider", "cfg", 4.0), ("own_sampler", "eta", 0.2), ("own_sigmas", "rho", 4.0),
+    ("any", "text", "ugly"), ("applied", "strength", 0.4), ("net", "seed", 9), ("white", "value", 0.6),
+]  # fmt: skip
 
 
 def test_each_part_is_in_the_cache_key_of_an_image(host: ComfyServer) -> None:

@@ -22,18 +22,11 @@ RUNS = 0
 """Mode of a node that is neither muted nor bypassed."""
 
 SHOWN_INPUTS = (
-    ("LoadImage", "image"),
-    ("InterleaveLoadTrajectory", "story"),
-    ("InterleaveClipList", "seconds"),
-    ("InterleavePlanner", "request"),
-    ("InterleavePlanner", "step_count"),
-    ("InterleaveCast", "name", "traits"),
-    ("InterleaveEditPlan", "edits"),
-    ("InterleaveTryOpen", "prompt"),
-    ("InterleaveJudge", "instruction"),
-    ("InterleaveTryOpen", "seed"),
-    ("InterleaveCriticLoop", "seed"),
-)
+    ("LoadImage", "image"), ("InterleaveLoadTrajectory", "story"), ("InterleaveClipList", "seconds"),
+    ("InterleavePlanner", "request"), ("InterleavePlanner", "step_count"),
+    ("InterleaveCast", "name", "traits"), ("InterleaveEditPlan", "edits"), ("InterleaveTryOpen", "prompt"),
+    ("InterleaveJudge", "instruction"), ("InterleaveTryOpen", "seed"), ("InterleaveCriticLoop", "seed"),
+)  # fmt: skip
 """Node types and their inputs in the order of App mode."""
 
 SHOWN_OUTPUTS = ("InterleaveStoryboard", "SaveImage", "PreviewImage", "PreviewAny")

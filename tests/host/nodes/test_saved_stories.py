@@ -30,21 +30,11 @@ from ..server.comfy_server import ComfyServer
 from ..server.runs import failure, on_a_wire, refusal, text_of
 
 EXPORTS = {
-    "page (HTML)": ".html",
-    "PDF": ".pdf",
-    "picture book (PDF)": ".pdf",
-    "EPUB e-book": ".epub",
-    "comic (CBZ)": ".cbz",
-    "GIF": ".gif",
-    "WebP": ".webp",
-    "video (MP4)": ".mp4",
-    "contact sheet (PNG)": ".png",
-    "Markdown": ".md",
-    "execution record (JSON)": ".json",
-    "story to share (ZIP)": ".zip",
-    "comic (PDF)": ".pdf",
-    "comic pages (PNG)": ".png",
-}
+    "page (HTML)": ".html", "PDF": ".pdf", "picture book (PDF)": ".pdf", "EPUB e-book": ".epub",
+    "comic (CBZ)": ".cbz", "GIF": ".gif", "WebP": ".webp", "video (MP4)": ".mp4",
+    "contact sheet (PNG)": ".png", "Markdown": ".md", "execution record (JSON)": ".json",
+    "story to share (ZIP)": ".zip", "comic (PDF)": ".pdf", "comic pages (PNG)": ".png",
+}  # fmt: skip
 VIDEO = """import av, json, sys
 with av.open(sys.argv[1]) as container:
     codec = container.streams.video[0].codec_context

@@ -303,22 +303,13 @@ def said(act: Callable[[], object]) -> str:
 
 SCENARIOS: dict[str, Callable[[], Any]] = {
     "normal": lambda: alternate(mm.VRAMState.NORMAL_VRAM),
-    "lowvram": lambda: alternate(mm.VRAMState.LOW_VRAM),
-    "novram": lambda: alternate(mm.VRAMState.NO_VRAM),
-    "highvram": lambda: alternate(mm.VRAMState.HIGH_VRAM),
-    "planner_first": planner_first,
-    "without_a_list": without_a_list,
-    "stays": stays,
-    "shared": shared,
-    "unloaded": unloaded,
-    "too_big": too_big,
-    "runs_out_while_loading": runs_out_while_loading,
-    "runs_out_while_writing": runs_out_while_writing,
-    "reread": reread,
-    "question_cache": question_cache,
-    "server": server,
-    "asked": asked,
-}
+    "lowvram": lambda: alternate(mm.VRAMState.LOW_VRAM), "novram": lambda: alternate(mm.VRAMState.NO_VRAM),
+    "highvram": lambda: alternate(mm.VRAMState.HIGH_VRAM), "planner_first": planner_first,
+    "without_a_list": without_a_list, "stays": stays, "shared": shared, "unloaded": unloaded,
+    "too_big": too_big, "runs_out_while_loading": runs_out_while_loading,
+    "runs_out_while_writing": runs_out_while_writing, "reread": reread, "question_cache": question_cache,
+    "server": server, "asked": asked,
+}  # fmt: skip
 
 if __name__ == "__main__":
     with torch.inference_mode():

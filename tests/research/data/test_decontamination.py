@@ -264,6 +264,8 @@ def test_the_filter_and_packing_leave_out_benchmark_content(wise: Path, tmp_path
     packing = Packing(CardData(), [runs], guard=wise, log=lambda line: None)
     assert packing.pack([tmp_path / "all"], tmp_path / "packed") == {"critic_sft": {"train": 2}}
     card = (tmp_path / "packed" / "README.md").read_text()
+    assert packing.pack([tmp_path / "all"], tmp_path / "hf") == {"critic_sft": {"train": 2}}
+    card = (tmp_path / "hf" / "README.md").read_text()
     assert "for every row: compared with wise (1 items); left out: wise" in card
     assert "critic_sft.json, row 0: wise: same words" in card
     Packing(CardData(), log=lambda line: None).pack([tmp_path / "guarded"], tmp_path / "again")

@@ -73,17 +73,11 @@ def kept(found: Sequence[ImageDecision], *wanted: str) -> dict[str, list[int]]:
 
 
 CHAINS: dict[str, tuple[list[float], list[int]]] = {
-    "worse at once": ([5, 3], []),
-    "as good": ([5, 5], [0]),
-    "better, then worse": ([3, 6, 4], [0, 1]),
-    "better, then as good": ([3, 6, 6], [0, 1]),
-    "one attempt": ([4], [0]),
-    "one bad attempt": ([2], []),
-    "always bad": ([1, 2.5, 2], []),
-    "widest": ([2, 9, 9.5], [0, 1, 2]),
-    "down and up": ([6, 2, 7], [0, 1, 2]),
-    "just at the floor": ([3, 3], [0]),
-}
+    "worse at once": ([5, 3], []), "as good": ([5, 5], [0]), "better, then worse": ([3, 6, 4], [0, 1]),
+    "better, then as good": ([3, 6, 6], [0, 1]), "one attempt": ([4], [0]), "one bad attempt": ([2], []),
+    "always bad": ([1, 2.5, 2], []), "widest": ([2, 9, 9.5], [0, 1, 2]),
+    "down and up": ([6, 2, 7], [0, 1, 2]), "just at the floor": ([3, 3], [0]),
+}  # fmt: skip
 """Overall scores of each trajectory's attempts, and which attempts are kept by the published rules."""
 STEPS = [scored(name, *scores) for name, (scores, _) in CHAINS.items()]
 

@@ -318,7 +318,14 @@ def test_a_critic_that_got_worse_is_not_published(taught: Path, tmp_path: Path) 
     out = tmp_path / "out"
     command = ["train", "critic-sft", "--init", taught, "--data", wrong, "--held-out", held_out, "--out", out]
     command += ["--num-train-epochs", 8, "--per-device-train-batch-size", 8, "--learning-rate", 3e-3]
-    for one in ("device=cpu", "freeze_vision=false", "tensorboard=false", "gate_tokens=80", "gate_items=1"):
+    for one in (
+        "device=cpu",
+        "freeze_vision=false",
+        "tensorboard=false",
+        "gate_tokens=80",
+        "gate_items=1",
+        "gate_batch=40",
+    ):
         command += ["--set", one]
     refused = call(*command)
     assert refused.exit_code == 3, refused.output

@@ -17,18 +17,10 @@ from interleave_thinker.backend.output.exporters import record
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
 
 OUTSIDE = (
-    "../outside.png",
-    "images/../../outside.png",
-    "..\\outside.png",
-    "/etc/outside.png",
-    "C:\\Windows\\outside.png",
-    "\\\\server\\share\\outside.png",
-    "images/./../../outside.png",
-    "..",
-    ".",
-    "/",
-    "",
-)
+    "../outside.png", "images/../../outside.png", "..\\outside.png", "/etc/outside.png",
+    "C:\\Windows\\outside.png", "\\\\server\\share\\outside.png", "images/./../../outside.png", "..", ".",
+    "/", "",
+)  # fmt: skip
 
 
 def save(path: Path, color: str = "red") -> Path:

@@ -82,38 +82,22 @@ def test_a_number_of_images_allows_text_only_steps() -> None:
 
 PICTURE = Picture(Image.new("RGB", (8, 6)))
 ASKING = (
-    "Please draw every step of making tea.",
-    "Tell me how bees make honey, with illustrations.",
-    "A storyboard about a heist, with one picture for each scene.",
-    "Zeige, wie man einen Knopf annäht.",
-    "Male einen Wal und danach ein Boot.",
-    "Explique le cycle de l'eau avec des images.",
-    "Une recette de crêpes, une image par étape.",
-    "Explique o ciclo da água com imagens.",
-    "Расскажи сказку с картинками.",
-    "Нарисуй кота в шляпе.",
-    "Dört adımda çay demlemeyi göster.",
-    "请画一只猫。",
-    "猫の一日をイラストで説明して。",
-    "김치 담그는 법을 그림으로 설명해 줘.",
-)
+    "Please draw every step of making tea.", "Tell me how bees make honey, with illustrations.",
+    "A storyboard about a heist, with one picture for each scene.", "Zeige, wie man einen Knopf annäht.",
+    "Male einen Wal und danach ein Boot.", "Explique le cycle de l'eau avec des images.",
+    "Une recette de crêpes, une image par étape.", "Explique o ciclo da água com imagens.",
+    "Расскажи сказку с картинками.", "Нарисуй кота в шляпе.", "Dört adımda çay demlemeyi göster.", "请画一只猫。",
+    "猫の一日をイラストで説明して。", "김치 담그는 법을 그림으로 설명해 줘.",
+)  # fmt: skip
 NOT_ASKING = (
-    "Explain without pictures why the sky is blue.",
-    "Show that the square root of two is irrational.",
+    "Explain without pictures why the sky is blue.", "Show that the square root of two is irrational.",
     "A cart that two horses draw crosses a bridge. Tell it in words.",
-    "Write a poem about a picture of Dorian Gray. Text only.",
-    "Erkläre ohne Bilder, warum Eis schwimmt.",
-    "¿Qué es un cómic?",
-    "Explique sans images pourquoi il pleut.",
-    "Explica sin imágenes qué es un eclipse.",
-    "Explique sem imagens o que é um eclipse.",
-    "Объясни без картинок, почему идёт дождь.",
-    "Resim olmadan açıkla: yağmur nasıl yağar?",
-    "不要图片，解释为什么会下雨。",
-    "我的计划是什么？画家是谁？",
-    "画像なしで説明して。",
+    "Write a poem about a picture of Dorian Gray. Text only.", "Erkläre ohne Bilder, warum Eis schwimmt.",
+    "¿Qué es un cómic?", "Explique sans images pourquoi il pleut.", "Explica sin imágenes qué es un eclipse.",
+    "Explique sem imagens o que é um eclipse.", "Объясни без картинок, почему идёт дождь.",
+    "Resim olmadan açıkla: yağmur nasıl yağar?", "不要图片，解释为什么会下雨。", "我的计划是什么？画家是谁？", "画像なしで説明して。",
     "그림 없이 설명해 줘.",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ASKING)

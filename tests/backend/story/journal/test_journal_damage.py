@@ -126,7 +126,7 @@ def test_a_changed_byte_in_a_record_is_an_error_or_changes_nothing(tmp_path: Pat
         before = _believed(folder)
         for path in sorted(folder.rglob("*.json")):
             data = path.read_bytes()
-            for place in range(0, len(data), len(data) // 25) if path.name not in EDITED else ():
+            for place in range(0, len(data), len(data) // 11) if path.name not in EDITED else ():
                 path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
                 try:
                     assert _believed(folder) == before, (path, place)

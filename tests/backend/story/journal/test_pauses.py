@@ -261,7 +261,9 @@ def direct(folder: Path) -> Finished:
         decide(folder, ended.waiting.step)
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize(
+    "every", [13, pytest.param(1, marks=[pytest.mark.stress, pytest.mark.timeout(1800)])]
+)
 def test_death_before_every_write_of_a_directed_story(tmp_path: Path, every: int) -> None:
     whole = direct(tmp_path / "whole")
     assert [one.stop_reason.value for one in whole.trajectory.results] == ["picked", "picked", "skipped"]
