@@ -69,13 +69,9 @@ def test_the_version_is_only_in_pyproject(tmp_path: Path) -> None:
         "pack = importlib.util.module_from_spec(spec); spec.loader.exec_module(pack); print(pack.__version__)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT / "__init__.py")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+        [sys.executable, "-c", code, str(ROOT / "__init__.py")], cwd=tmp_path, capture_output=True,
+        text=True, timeout=60, check=True,
+    )  # fmt: skip
     assert done.stdout.strip() == version
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{version}]" in changes and "## [Unreleased]" in changes

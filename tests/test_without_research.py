@@ -34,13 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+        [sys.executable, *arguments], cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("group", ["", "data", "evaluate", "train"])

@@ -96,21 +96,10 @@ def test_every_setting_is_set_by_name_and_described(tmp_path: Path, scripts: Scr
     image = tmp_path / "in.png"
     Picture.white((16, 16)).image.save(image)
     chosen = RunSettings(
-        max_attempts=2,
-        accept_at=0.25,
-        keep="last",
-        source="anchor",
-        most_images=3,
-        seed=7,
-        seed_rule="every step",
-        on_failure="stop",
-        judge_last=False,
-        candidates=2,
-        time_budget=99.5,
-        max_draws=20,
-        derive_checklist=True,
-        pause="at rejected steps",
-    )
+        max_attempts=2, accept_at=0.25, keep="last", source="anchor", most_images=3, seed=7,
+        seed_rule="every step", on_failure="stop", judge_last=False, candidates=2, time_budget=99.5,
+        max_draws=20, derive_checklist=True, pause="at rejected steps",
+    )  # fmt: skip
     assert all(getattr(chosen, name) != field.default for name, field in RunSettings.model_fields.items()), (
         "this test has to set every field"
     )

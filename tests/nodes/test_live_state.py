@@ -37,13 +37,9 @@ def after_each(folder: Path, value: str, *calls: tuple[str, Any]) -> list[Any]:
     module = shutil.copy(STATE, folder / "state.mjs")
     script = SCRIPT.replace("MODULE", json.dumps(Path(module).as_uri())).replace("VALUE", value)
     answer = subprocess.run(
-        ["node", "--input-type=module", "--eval", script],
-        input=json.dumps({"calls": calls}),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+        ["node", "--input-type=module", "--eval", script], input=json.dumps({"calls": calls}),
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
     return json.loads(answer.stdout)
 
 

@@ -23,7 +23,8 @@ from interleave_thinker import Critic, Finished, InterleaveError, ReplySettings,
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
 from interleave_thinker.backend.models import generators
 from interleave_thinker.backend.story.journal.journal import Journal
-from interleave_thinker.backend.story.loop import loop
+from interleave_thinker.backend.story.loop.collaborators import Collaborators
+from interleave_thinker.backend.story.loop.loop import run
 
 pytestmark = [
     pytest.mark.stress,
@@ -106,7 +107,8 @@ def run_client(client: str, url: str, folder: Path) -> str:
             chat = open_chat(f"openai:m@{url}", deadline=DEADLINE)
             critic = Critic(chat, settings=ReplySettings(watch_verdict=True))
         settings, journal = RunSettings(max_attempts=2), Journal(folder / "run")
-        for event in loop.run(Request(text="a boat"), None, generator, critic, settings, journal, plan=PLAN):
+        agents = Collaborators(None, generator, critic)
+        for event in run(Request(text="a boat"), agents, settings, journal, PLAN):
             if isinstance(event, Finished):
                 attempt = event.trajectory.results[0].attempts[0]
                 export_by_name("page", event.trajectory, folder / "page")

@@ -54,13 +54,9 @@ def six_rows() -> list[SftRow]:
 
 def settings_of(split: tuple[int, int], lora_rank: int) -> SftTraining:
     changes = {
-        "per_device_train_batch_size": split[0],
-        "gradient_accumulation_steps": split[1],
-        "learning_rate": 1e-12,
-        "save_steps": 1,
-        "loss_rows": 6,
-        "lora_r": lora_rank,
-    }
+        "per_device_train_batch_size": split[0], "gradient_accumulation_steps": split[1],
+        "learning_rate": 1e-12, "save_steps": 1, "loss_rows": 6, "lora_r": lora_rank,
+    }  # fmt: skip
     return SFT.model_copy(update=changes)
 
 

@@ -11,13 +11,9 @@ from interleave_thinker.backend.core.types import Plan
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
 ENCODINGS = {
-    "excel-ansi.csv": "cp1252",
-    "excel-sep.csv": "cp1252",
-    "paragraphs.txt": "cp1252",
-    "final-draft.txt": "cp1252",
-    "excel-unicode.txt": "utf-16",
-    "utf16-no-bom.csv": "utf-16-be",
-}
+    "excel-ansi.csv": "cp1252", "excel-sep.csv": "cp1252", "paragraphs.txt": "cp1252",
+    "final-draft.txt": "cp1252", "excel-unicode.txt": "utf-16", "utf16-no-bom.csv": "utf-16-be",
+}  # fmt: skip
 TABLES = {
     "excel-ansi.csv": (";", 0), "excel-unicode.txt": ("\t", 0), "excel-utf8.csv": (",", 0),
     "excel-sep.csv": (";", 1), "utf16-no-bom.csv": (",", 0), "libreoffice.csv": (",", 2),

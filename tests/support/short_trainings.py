@@ -17,15 +17,9 @@ from interleave_thinker.training.stages.sft import train as train_sft
 Log = Callable[[str], None]
 
 SFT = SftTraining(
-    num_train_epochs=1,
-    per_device_train_batch_size=4,
-    learning_rate=1e-2,
-    warmup_steps=0,
-    freeze_vision=False,
-    device="cpu",
-    save_steps=2,
-    tensorboard=False,
-)
+    num_train_epochs=1, per_device_train_batch_size=4, learning_rate=1e-2, warmup_steps=0,
+    freeze_vision=False, device="cpu", save_steps=2, tensorboard=False,
+)  # fmt: skip
 GRPO = small_grpo.SMALL.model_copy(
     update={"num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 16}
     | {"check_rows": 2, "check_batch": 2}

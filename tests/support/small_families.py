@@ -29,13 +29,9 @@ TEXT = {
     "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 16384, "initializer_range": 0.08,
 }  # fmt: skip
 VISION: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 64,
-    "image_size": SIDE,
-    "patch_size": 14,
-}
+    "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
+    "image_size": SIDE, "patch_size": 14,
+}  # fmt: skip
 QWEN_VISION: dict[str, Any] = {
     "depth": 1,
     "hidden_size": 32,
@@ -156,13 +152,10 @@ QWEN3_5_TEXT: dict[str, Any] = {
 
 def glm4v() -> Built:
     tokens = {
-        "image_token_id": "<|image|>",
-        "video_token_id": "<|video|>",
-        "image_start_token_id": "<|begin_of_image|>",
-        "image_end_token_id": "<|end_of_image|>",
-        "video_start_token_id": "<|begin_of_video|>",
-        "video_end_token_id": "<|end_of_video|>",
-    }
+        "image_token_id": "<|image|>", "video_token_id": "<|video|>",
+        "image_start_token_id": "<|begin_of_image|>", "image_end_token_id": "<|end_of_image|>",
+        "video_start_token_id": "<|begin_of_video|>", "video_end_token_id": "<|end_of_video|>",
+    }  # fmt: skip
     words = tokenizer(*tokens.values(), image_token="<|image|>", video_token="<|video|>")
     image, video = of("Glm4vImageProcessor", **EDGES), of("Glm4vVideoProcessor", **EDGES)
     mark = "<|begin_of_image|><|image|><|end_of_image|>"
@@ -219,13 +212,10 @@ def gemma4() -> Built:
     }
     processor = processing("Gemma4", words, image, "<|image|>", start="{{ bos_token }}", **more)
     text = {
-        "vocab_size_per_layer_input": len(words),
-        "global_head_dim": 8,
-        "hidden_size_per_layer_input": 8,
-        "num_kv_shared_layers": 0,
-        "sliding_window": 64,
+        "vocab_size_per_layer_input": len(words), "global_head_dim": 8, "hidden_size_per_layer_input": 8,
+        "num_kv_shared_layers": 0, "sliding_window": 64,
         "layer_types": ["sliding_attention", "full_attention"],
-    }
+    }  # fmt: skip
     vision = {name: one for name, one in VISION.items() if name != "image_size"} | {
         "num_key_value_heads": 2,
         "head_dim": 16,

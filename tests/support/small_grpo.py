@@ -25,21 +25,10 @@ from interleave_thinker.training.stages.grpo_settings import (
 from interleave_thinker.training.stages.sft import SftTraining
 
 SMALL = GrpoTraining(
-    learning_rate=1e-4,
-    prompts=2,
-    num_generations=4,
-    updates=2,
-    per_device_train_batch_size=4,
-    rollouts=2,
-    max_completion_length=200,
-    save_every=1,
-    check_rows=4,
-    check_batch=4,
-    collapse_threshold=0.0,
-    weight_decay=0.01,
-    tensorboard=False,
-    device="cpu",
-)
+    learning_rate=1e-4, prompts=2, num_generations=4, updates=2, per_device_train_batch_size=4, rollouts=2,
+    max_completion_length=200, save_every=1, check_rows=4, check_batch=4, collapse_threshold=0.0,
+    weight_decay=0.01, tensorboard=False, device="cpu",
+)  # fmt: skip
 
 
 def recipe_settings(name: str, stage: str, **changes: Any) -> Any:

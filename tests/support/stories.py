@@ -141,13 +141,9 @@ def _result(
     unread = Verdict(success=None, reasoning=f"I like boats.{decorate}")
     good, bad = drawing(stage, size=size), drawing(stage, 1, size)
     first = Attempt(
-        prompt=prompt,
-        seed=191_210_664_021_337 + index,
-        source=before,
-        image=bad,
-        verdict=refused,
+        prompt=prompt, seed=191_210_664_021_337 + index, source=before, image=bad, verdict=refused,
         seconds=1.31,
-    )
+    )  # fmt: skip
     second = first.model_copy(
         update={
             "prompt": refined,

@@ -89,26 +89,15 @@ def build_checkpoint(folder: Path, patch: int = 16, merge: int = 1) -> Path:
         ImageTokens((48 * 48, 48 * 48), patch, merge),
     )
     text = {
-        "vocab_size": len(processor.tokenizer),
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "max_position_embeddings": 8192,
-        "initializer_range": 0.08,
+        "vocab_size": len(processor.tokenizer), "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+        "max_position_embeddings": 8192, "initializer_range": 0.08,
         "rope_parameters": rotary(10000.0, 2, 3, 3),
-    }
+    }  # fmt: skip
     vision = {
-        "depth": 1,
-        "hidden_size": 48,
-        "intermediate_size": 96,
-        "num_heads": 3,
-        "num_position_embeddings": 9,
-        "deepstack_visual_indexes": [0],
-        "initializer_range": 0.08,
-    }
+        "depth": 1, "hidden_size": 48, "intermediate_size": 96, "num_heads": 3,
+        "num_position_embeddings": 9, "deepstack_visual_indexes": [0], "initializer_range": 0.08,
+    }  # fmt: skip
     return save_untrained(folder, processor, text, vision, seed=0)
 
 

@@ -179,16 +179,11 @@ def stable_diffusion(folder: Path, seed: int = 0) -> Path:
 
     def parts() -> dict[str, Any]:
         unet = of(
-            "UNet2DConditionModel",
-            block_out_channels=(8, 16),
-            layers_per_block=1,
-            sample_size=16,
-            norm_num_groups=2,
-            down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-            up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
-            cross_attention_dim=32,
+            "UNet2DConditionModel", block_out_channels=(8, 16), layers_per_block=1, sample_size=16,
+            norm_num_groups=2, down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+            up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"), cross_attention_dim=32,
             attention_head_dim=8,
-        )
+        )  # fmt: skip
         betas = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
         quant = {"use_quant_conv": True, "use_post_quant_conv": True}
         return {
@@ -264,15 +259,9 @@ def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
 
     def parts() -> dict[str, Any]:
         vae = of(
-            "AutoencoderKLQwenImage",
-            base_dim=4,
-            z_dim=4,
-            dim_mult=[1, 1, 1, 1],
-            num_res_blocks=1,
-            temperal_downsample=[False, True, True],
-            latents_mean=[0.0] * 4,
-            latents_std=[1.0] * 4,
-        )
+            "AutoencoderKLQwenImage", base_dim=4, z_dim=4, dim_mult=[1, 1, 1, 1], num_res_blocks=1,
+            temperal_downsample=[False, True, True], latents_mean=[0.0] * 4, latents_std=[1.0] * 4,
+        )  # fmt: skip
         channels = {"patch_size": 2, "in_channels": 16, "out_channels": 4}
         denoiser = transformer("QwenImageTransformer2DModel", 16, (8, 4, 4), **channels)
         return {"scheduler": flow(), "vae": vae, "transformer": denoiser, **qwen2_parts("processor")}
@@ -300,15 +289,9 @@ def qwen_image21(folder: Path, seed: int = 0) -> Path:
 
     def parts() -> dict[str, Any]:
         vae = of(
-            "AutoencoderKLQwenImage21",
-            base_dim=4,
-            decoder_base_dim=4,
-            z_dim=4,
-            dim_mult=[1, 1, 1, 1, 1],
-            num_res_blocks=1,
-            latents_mean=[0.0] * 4,
-            latents_std=[1.0] * 4,
-        )
+            "AutoencoderKLQwenImage21", base_dim=4, decoder_base_dim=4, z_dim=4, dim_mult=[1, 1, 1, 1, 1],
+            num_res_blocks=1, latents_mean=[0.0] * 4, latents_std=[1.0] * 4,
+        )  # fmt: skip
         return {
             "scheduler": flow(use_dynamic_shifting=True),
             "vae": vae,
@@ -363,28 +346,14 @@ def wan(folder: Path, ignores_last: bool = False) -> Path:
     def parts() -> dict[str, Any]:
         text = clip_text("UMT5")
         vae = of(
-            "AutoencoderKLWan",
-            base_dim=3,
-            z_dim=16,
-            dim_mult=[1, 1, 1, 1],
-            num_res_blocks=1,
+            "AutoencoderKLWan", base_dim=3, z_dim=16, dim_mult=[1, 1, 1, 1], num_res_blocks=1,
             temperal_downsample=[False, True, True],
-        )
+        )  # fmt: skip
         denoiser = of(
-            "WanTransformer3DModel",
-            patch_size=(1, 2, 2),
-            num_attention_heads=2,
-            attention_head_dim=12,
-            in_channels=36,
-            out_channels=16,
-            text_dim=16,
-            freq_dim=16,
-            ffn_dim=16,
-            num_layers=1,
-            cross_attn_norm=True,
-            qk_norm="rms_norm_across_heads",
-            rope_max_seq_len=32,
-        )
+            "WanTransformer3DModel", patch_size=(1, 2, 2), num_attention_heads=2, attention_head_dim=12,
+            in_channels=36, out_channels=16, text_dim=16, freq_dim=16, ffn_dim=16, num_layers=1,
+            cross_attn_norm=True, qk_norm="rms_norm_across_heads", rope_max_seq_len=32,
+        )  # fmt: skip
         rest = {"scheduler": flow(shift=7.0), "expand_timesteps": ignores_last}
         return {"vae": vae, "transformer": denoiser, **rest, **text}
 
@@ -397,33 +366,17 @@ def ltx(folder: Path) -> Path:
     def parts() -> dict[str, Any]:
         text = clip_text("T5")
         vae = of(
-            "AutoencoderKLLTXVideo",
-            latent_channels=8,
-            block_out_channels=(8, 8, 8, 8),
-            decoder_block_out_channels=(8, 8, 8, 8),
-            layers_per_block=(1, 1, 1, 1, 1),
-            decoder_layers_per_block=(1, 1, 1, 1, 1),
-            spatio_temporal_scaling=(True, True, True, False),
-            decoder_spatio_temporal_scaling=(True, True, True, False),
-            decoder_inject_noise=(False,) * 5,
-            upsample_residual=(False,) * 4,
-            upsample_factor=(1, 1, 1, 1),
-            timestep_conditioning=False,
-            patch_size=4,
-            patch_size_t=1,
-            encoder_causal=True,
-            decoder_causal=False,
-        )
+            "AutoencoderKLLTXVideo", latent_channels=8, block_out_channels=(8, 8, 8, 8),
+            decoder_block_out_channels=(8, 8, 8, 8), layers_per_block=(1, 1, 1, 1, 1),
+            decoder_layers_per_block=(1, 1, 1, 1, 1), spatio_temporal_scaling=(True, True, True, False),
+            decoder_spatio_temporal_scaling=(True, True, True, False), decoder_inject_noise=(False,) * 5,
+            upsample_residual=(False,) * 4, upsample_factor=(1, 1, 1, 1), timestep_conditioning=False,
+            patch_size=4, patch_size_t=1, encoder_causal=True, decoder_causal=False,
+        )  # fmt: skip
         denoiser = of(
-            "LTXVideoTransformer3DModel",
-            in_channels=8,
-            out_channels=8,
-            num_attention_heads=2,
-            attention_head_dim=8,
-            cross_attention_dim=16,
-            num_layers=1,
-            caption_channels=16,
-        )
+            "LTXVideoTransformer3DModel", in_channels=8, out_channels=8, num_attention_heads=2,
+            attention_head_dim=8, cross_attention_dim=16, num_layers=1, caption_channels=16,
+        )  # fmt: skip
         return {"vae": vae, "transformer": denoiser, "scheduler": flow(), **text}
 
     return saved(folder, "LTXPipeline", parts, seed=0, factor=1.0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ..server.comfy_server import ComfyServer
-from .page import WORKFLOW_READY, front_end, setting
+from .page import front_end, setting
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 ONLY_THIS_MACHINE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
@@ -57,8 +57,7 @@ def page(browser: Any, host: ComfyServer, request: pytest.FixtureRequest) -> Ite
 
 @pytest.fixture
 def french(locale: str, page: Any) -> Any:
-    """The front end in French, once its first graph is there: anything on the canvas before that is lost."""
-    page.wait_for_function(WORKFLOW_READY)
+    """The front end in French."""
     return page
 
 

@@ -18,8 +18,9 @@ READY = (
     "window.app && app.vueAppReady && app.canvas?.graph"
     " && Object.keys(LiteGraph.registered_node_types).length > 100"
     " && 'InterleaveCriticLoop' in LiteGraph.registered_node_types"
+    " && app.extensionManager?.workflow?.activeWorkflow"
 )
-WORKFLOW_READY = f"{READY} && app.extensionManager?.workflow?.activeWorkflow"
+"""The front end's first graph is there: it would come over one that a test opens before."""
 OPEN = """async name => {
   const answer = await fetch(`/api/workflow_templates/interleave-thinker/${name}.json`);
   await app.loadGraphData(await answer.json(), true, true, name, {openSource: 'template'});

@@ -23,7 +23,6 @@ from .page import (
     READY,
     SET_LANGUAGE,
     SET_TEXT,
-    WORKFLOW_READY,
     close_up,
     opened,
     opened_graph,
@@ -78,7 +77,6 @@ def test_the_language_changes_with_the_setting(french: Any) -> None:
 
 @pytest.mark.parametrize("locale", NAMED, indirect=True)
 def test_labels_and_views_are_in_one_language(locale: str, page: Any) -> None:
-    page.wait_for_function(WORKFLOW_READY)
     page.wait_for_timeout(1000)
     kept = page.evaluate("() => app.extensionManager.setting.get('Comfy.Locale')") == locale
     language = NAMED[locale]
@@ -121,7 +119,7 @@ def test_a_language_is_english_until_its_texts_load(french: Any) -> None:
     said = lines_of(page)
     page.route("**/words/fr.json", lambda route: route.fulfill(body='{"view": {"Add step": "Schri'))
     page.reload()
-    page.wait_for_function(WORKFLOW_READY)
+    page.wait_for_function(READY)
     edit_plan(page)
     button(page, "Add step").wait_for()
     assert said and all("cannot load the texts for fr: " in line for line in said), said
@@ -299,7 +297,6 @@ def test_a_dropped_file_opens_its_graph(exported: tuple[Any, str, dict[str, Any]
 
 
 def test_a_plan_of_another_length_shows_one_notice(page: Any) -> None:
-    page.wait_for_function(WORKFLOW_READY)  # the front end's first graph would come over this one
     replies = [reply("a", "b", thought="a notice"), reply("a", thought="a notice")]
     page.evaluate(PLANNED, [json.dumps(replies), "told in a notice"])
     planner = NODE.format("InterleavePlanner")
@@ -438,7 +435,6 @@ KEPT = "() => app.graph.serialize().nodes[0].widgets_values"
 
 def test_recommended_settings_are_taken_from_the_menu(canvas: tuple[Any, str]) -> None:
     page, _ = canvas
-    page.wait_for_function(WORKFLOW_READY)
     page.evaluate(ADD)
     page.wait_for_timeout(500)
     before, kept = page.evaluate(VALUES), page.evaluate(KEPT)

@@ -320,13 +320,8 @@ class Asked(NamedTuple):
 def requests(run: str, picture: str) -> Iterator[Asked]:
     """Requests about a run that is there, each wrong in one place or not at all a request."""
     feedback = {
-        "step": 1,
-        "attempt": 0,
-        "accepted": True,
-        "better_prompt": "b",
-        "note": "n",
-        "image": picture,
-    }
+        "step": 1, "attempt": 0, "accepted": True, "better_prompt": "b", "note": "n", "image": picture,
+    }  # fmt: skip
     member = {"name": "Mia", "kind": "prop", "traits": ["red"], "images": ["a.png"]}
     whole: dict[str, dict[str, Any]] = {
         "choice": {"run": run, "step": 1, "picture": picture},

@@ -23,14 +23,10 @@ from ..server.runs import failure, ran_in
 
 TWO_STEPS = ("flux2_klein_4b_story", "sdxl_image_to_image_story", "diffusers_pipeline_story", "remote_agents")
 OFFICIAL = (
-    "image_flux2_klein_text_to_image",
-    "image_flux2_klein_image_edit_4b_distilled",
-    "image_flux2_klein_image_edit_9b_distilled",
-    "image_qwen_image_edit_2511",
-    "image-qwen_image_edit_2511_lora_inflation",
-    "image_qwen_image_edit",
-    "sdxl_simple_example",
-)
+    "image_flux2_klein_text_to_image", "image_flux2_klein_image_edit_4b_distilled",
+    "image_flux2_klein_image_edit_9b_distilled", "image_qwen_image_edit_2511",
+    "image-qwen_image_edit_2511_lora_inflation", "image_qwen_image_edit", "sdxl_simple_example",
+)  # fmt: skip
 OFFICIAL_OF = {
     "one_encoder_two_jobs": ("image_mage_flow_edit_turbo_int8",),
     "moving_story": ("video_wan2_2_14B_flf2v",),

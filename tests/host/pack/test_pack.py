@@ -24,15 +24,11 @@ from ..server.comfy_server import PACK, ROOT, ComfyServer, running
 from ..server.runs import failure, journal, ran_in
 
 FOUND_HERE = {
-    ("InterleaveLoadAgent", "agent"),
-    ("InterleaveDiffusersGenerator", "lora"),
-    ("InterleaveLoadAgent", "adapter"),
-    ("InterleaveLoadAgent", "prompts"),
-    ("InterleaveLoadAgent", "notes"),
-    ("InterleaveHostAgent", "prompts"),
-    ("InterleaveRemoteAgent", "prompts"),
-    ("InterleaveLoadTrajectory", "story"),
-}
+    ("InterleaveLoadAgent", "agent"), ("InterleaveDiffusersGenerator", "lora"),
+    ("InterleaveLoadAgent", "adapter"), ("InterleaveLoadAgent", "prompts"),
+    ("InterleaveLoadAgent", "notes"), ("InterleaveHostAgent", "prompts"),
+    ("InterleaveRemoteAgent", "prompts"), ("InterleaveLoadTrajectory", "story"),
+}  # fmt: skip
 """Lists that show the contents of a folder and a few fixed values of the pack."""
 HOSTS_OWN = {("InterleaveStepGenerator", "sampler"), ("InterleaveStepGenerator", "scheduler")}
 """Lists of the host's names, which are the same in all languages."""

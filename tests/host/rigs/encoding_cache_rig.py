@@ -25,13 +25,9 @@ from interleave_thinker.nodes.sampling.settings import SamplingSettings
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [
-    ("a house", None, 1),
-    ("a sun", SOURCES[0], 2),
-    ("a red sun", SOURCES[0], 3),
-    ("a red sun", SOURCES[0], 4),
-    ("a red sun", SOURCES[1], 4),
-    ("a house", None, 1),
-]
+    ("a house", None, 1), ("a sun", SOURCES[0], 2), ("a red sun", SOURCES[0], 3),
+    ("a red sun", SOURCES[0], 4), ("a red sun", SOURCES[1], 4), ("a house", None, 1),
+]  # fmt: skip
 """A step from text, three attempts of an edit, another source, and the first again."""
 
 

@@ -278,13 +278,9 @@ def test_planner_rows_and_sequences_are_screened(wise: Path, tmp_path: Path) -> 
         save_trajectory(accepted_story(drawing(stage)), tmp_path / "runs" / name)
     runs = [tmp_path / "runs"]
     made = make_planner_rows(
-        runs,
-        tmp_path / "planner",
-        default_prompt_set(),
-        PlannerRowsData(),
-        OtherSources(wise),
+        runs, tmp_path / "planner", default_prompt_set(), PlannerRowsData(), OtherSources(wise),
         lambda line: None,
-    )
+    )  # fmt: skip
     assert made.rows == {"text": 1} and made.left_out == {"in a benchmark: wise": 1}
     assert made.guard and set(made.guard.found) == {"runs/known"}
     counts = make_sequences(runs, tmp_path / "s", guard=wise, log=lambda line: None)

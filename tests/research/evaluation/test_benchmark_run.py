@@ -134,18 +134,9 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
     for name, models in (("true", []), ("false", scripted)):
         out = tmp_path / name
         done = call(
-            "benchmark",
-            "tinyworld",
-            "--out",
-            out,
-            "--set",
-            "split=1 page",
-            "--limit",
-            1,
-            "--critic",
-            "none",
-            *models,
-        )
+            "benchmark", "tinyworld", "--out", out, "--set", "split=1 page", "--limit", 1, "--critic",
+            "none", *models,
+        )  # fmt: skip
         assert done.exit_code == 0, done.output
         assert call("benchmark", "collect", out).exit_code == 0
         shown = call("benchmark", "score", out)

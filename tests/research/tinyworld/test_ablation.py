@@ -25,19 +25,9 @@ from interleave_thinker.tinyworld.wording import prompt_text
 
 AGENTS = Path(__file__).parents[2] / "data" / "agents"
 MINIATURE = AblationSettings(
-    seeds=1,
-    stories=2,
-    untrained_stories=1,
-    planner_rows=16,
-    critic_rows=16,
-    rl_rows=16,
-    rollouts=1,
-    checked=4,
-    judged=4,
-    verdict_tokens=32,
-    plan_tokens=32,
-    workers=1,
-)
+    seeds=1, stories=2, untrained_stories=1, planner_rows=16, critic_rows=16, rl_rows=16, rollouts=1,
+    checked=4, judged=4, verdict_tokens=32, plan_tokens=32, workers=1,
+)  # fmt: skip
 
 
 def test_every_job_needs_only_jobs_before_it(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from interleave_thinker.research.tinyworld.world.scenes import RULES, biased, slips
@@ -9,67 +12,65 @@ from interleave_thinker.tinyworld.scene import Scene
 from interleave_thinker.tinyworld.wording import Clause, clauses_of, read_prompt
 
 
-def page(prompt: str) -> Scene:
-    found = read_prompt(prompt)
+def read(prompt: str) -> Any:
+    """Return how a prompt is read; `day: red sun ...` is a day page with a red sun."""
+    found = read_prompt(re.sub(r"^(day|sea|night): ", r"a \1 page with a ", prompt))
     assert found is not None
-    return found[0].apply(None)  # pyright: ignore[reportArgumentType]
+    return found
+
+
+def page(prompt: str) -> Scene:
+    found = read(prompt)
+    return found[0].apply(None)
 
 
 SLIPS = {
-    "a blue sun is yellow": (
-        None,
-        "a day page with a blue sun at the top",
-        "a day page with a yellow sun at the top",
-    ),
+    "a blue sun is yellow": (None, "day: blue sun at the top", "day: yellow sun at the top"),
     "a sun painted blue stays yellow": (
-        "a day page with a yellow sun at the top",
+        "day: yellow sun at the top",
         "make the sun blue",
-        "a day page with a yellow sun at the top",
+        "day: yellow sun at the top",
     ),
     "a star at the bottom rises": (
-        "a sea page with a red fish at the left",
+        "sea: red fish at the left",
         "add a red star at the bottom right",
-        "a sea page with a red fish at the left and a red star at the top right",
+        "sea: red fish at the left and a red star at the top right",
     ),
-    "a boat in the sky lands on the water": (
-        None,
-        "a sea page with a red boat at the top",
-        "a sea page with a red boat at the bottom",
-    ),
+    "a boat in the sky lands on the water": (None, "sea: red boat at the top", "sea: red boat at the bottom"),
     "the second thing takes the first one's colour": (
         None,
-        "a day page with a red bird at the top and a white house at the left",
-        "a day page with a red bird at the top and a red house at the left",
+        "day: red bird at the top and a white house at the left",
+        "day: red bird at the top and a red house at the left",
     ),
     "left and right are swapped where the right is named first": (
         None,
-        "a day page with a red bird at the right and a white fish at the left",
-        "a day page with a red bird at the left and a white fish at the right",
+        "day: red bird at the right and a white fish at the left",
+        "day: red bird at the left and a white fish at the right",
     ),
     "a tree that is moved stays": (
-        "a day page with a red tree at the left",
+        "day: red tree at the left",
         "move the tree to the right",
-        "a day page with a red tree at the left and a red tree at the right",
+        "day: red tree at the left and a red tree at the right",
     ),
     "the sun of a day page cannot be removed": (
-        "a day page with a yellow sun at the top",
+        "day: yellow sun at the top",
         "remove the sun",
-        "a day page with a yellow sun at the top",
+        "day: yellow sun at the top",
     ),
     "at night the sun becomes a moon": (
-        "a day page with a red sun at the top",
+        "day: red sun at the top",
         "change the page to night",
-        "a night page with a red moon at the top",
+        "night: red moon at the top",
     ),
     "a new fish has the old boat's colour": (
-        "a day page with a red boat at the left",
+        "day: red boat at the left",
         "replace the boat with a white fish",
-        "a day page with a red fish at the left",
+        "day: red fish at the left",
     ),
     "red paint runs over into the thing on the right": (
-        "a day page with a white boat at the left and a yellow tree at the middle",
+        "day: white boat at the left and a yellow tree at the middle",
         "make the boat red",
-        "a day page with a red boat at the left and a red tree at the middle",
+        "day: red boat at the left and a red tree at the middle",
     ),
 }
 
@@ -78,10 +79,8 @@ SLIPS = {
 def test_each_bias_applies_until_a_clause_prevents_it(case: tuple[str | None, str, str]) -> None:
     source, prompt, drawn = case
     before = page(source) if source else None
-    found = read_prompt(prompt)
-    assert found is not None
-    edit, _ = found
-    after = edit.apply(before)  # pyright: ignore[reportArgumentType]
+    edit, _ = read(prompt)
+    after = edit.apply(before)
     assert biased(before, edit, ()) == page(drawn) != after
 
     (slip,) = slips(before, edit, ())
@@ -95,8 +94,7 @@ def test_each_bias_applies_until_a_clause_prevents_it(case: tuple[str | None, st
 def test_every_rule_has_its_example() -> None:
     shown = set()
     for source, prompt, _ in SLIPS.values():
-        before, found = page(source) if source else None, read_prompt(prompt)
-        assert found is not None
-        after = found[0].apply(before)  # pyright: ignore[reportArgumentType]
+        before, found = page(source) if source else None, read(prompt)
+        after = found[0].apply(before)
         shown |= {rule for rule in RULES if list(rule(before, found[0], after))}
     assert shown == set(RULES)

@@ -24,22 +24,10 @@ from interleave_thinker.training.stages.grpo_settings import (
 )
 
 SMALL = PlannerGrpoTraining(
-    learning_rate=1e-4,
-    prompts=4,
-    num_generations=2,
-    updates=1,
-    per_device_train_batch_size=4,
-    rollouts=2,
-    max_completion_length=120,
-    temperature=1.5,
-    save_every=1,
-    check_rows=2,
-    check_batch=2,
-    collapse_threshold=0.0,
-    freeze_vision=False,
-    tensorboard=False,
-    device="cpu",
-)
+    learning_rate=1e-4, prompts=4, num_generations=2, updates=1, per_device_train_batch_size=4, rollouts=2,
+    max_completion_length=120, temperature=1.5, save_every=1, check_rows=2, check_batch=2,
+    collapse_threshold=0.0, freeze_vision=False, tensorboard=False, device="cpu",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

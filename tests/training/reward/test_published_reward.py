@@ -74,42 +74,16 @@ TABLE = {
     "an empty object": (answer("{}"), 0.2, 0.32, BEFORE),
     "an empty answer": (answer(""), 0.2, 0.32, BEFORE),
     "null": (answer("null"), 0.2, 0.32, BEFORE),
-    "a verdict in words": (
-        answer('{"previous_step_success": "true", "refine_prompt": ""}'),
-        0.2,
-        0.32,
-        BEFORE,
-    ),
+    "a verdict in words": (answer(TRUE.replace("true", '"true"')), 0.2, 0.32, BEFORE),
     "a verdict of 1": (answer('{"previous_step_success": 1, "refine_prompt": ""}'), 0.3, 0.32, BEFORE),
     "a verdict of 0": (answer('{"previous_step_success": 0, "refine_prompt": "b"}'), 0.2, 0.42, "b"),
     "no verdict": (answer('{"refine_prompt": "b"}'), 0.2, 0.32, "b"),
     "no refined prompt": (answer('{"previous_step_success": false}'), 0.2, 0.42, BEFORE),
     "other names": (answer('{"success": false, "refined_prompt": "b"}'), 0.2, 0.32, BEFORE),
-    "a refined prompt of null": (
-        answer('{"previous_step_success": false, "refine_prompt": null}'),
-        0.2,
-        0.3,
-        NOTHING,
-    ),
-    "a refined prompt of 7": (
-        answer('{"previous_step_success": false, "refine_prompt": 7}'),
-        0.2,
-        0.3,
-        NOTHING,
-    ),
-    "a refined prompt in parts": (
-        answer(FALSE.replace("a red boat", "red / blue > green")),
-        0.7,
-        0.92,
-        "red/blue>green",
-    ),
+    "a refined prompt of null": (answer(FALSE.replace('"a red boat"', "null")), 0.2, 0.3, NOTHING),
+    "a refined prompt of 7": (answer(FALSE.replace('"a red boat"', "7")), 0.2, 0.3, NOTHING),
+    "a refined prompt in parts": (answer(FALSE.replace("a red boat", "a / b > c")), 0.7, 0.92, "a/b>c"),
     "8,000 characters": (answer(FALSE.replace("a red boat", LONG)), 0.7, 0.92, LONG),
-    "8,000 characters in Python": (
-        answer(f"{{'previous_step_success': False, 'refine_prompt': '{LONG}',}}"),
-        0.7,
-        0.92,
-        LONG,
-    ),
     "8,000 characters in a list": (answer(f'[{TRUE}, "{LONG}"'), 0.0, 0.0, NOTHING),
     "spaced tags": ("< think >so</ think > < answer > " + FALSE + " < / answer >", 0.7, 0.92, "a red boat"),
 }
@@ -128,10 +102,7 @@ def test_the_published_value_of(name: str, tmp_path: Path) -> None:
 
 
 def test_a_hostile_reply_is_scored_fast() -> None:
-    for text in (
-        "<answer>" * 5000,
-        "<answer>" + "{" * 5000 + "</answer>",
-        " " * 100_000 + "<" + " " * 100_000,
-    ):
+    spaces = " " * 100_000
+    for text in ("<answer>" * 5000, "<answer>" + "{" * 5000 + "</answer>", f"{spaces}<{spaces}"):
         found = read_published(text)
         assert found is None or found.form == 0

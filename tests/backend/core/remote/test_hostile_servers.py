@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -20,8 +21,8 @@ KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"
 ASK = [Message(role="user", content=("A boat?",))]
 MASK, NEVER_SAID = KeyMask(KEY), KeyMask("0123456789-never-said")
 LATE = 1.0
-HANG = 30.0
-"""Seconds after which a call hangs; a deadline that does not work would take 60."""
+HANG = pytest.mark.timeout(50)
+"""A deadline that does not work would take 60 s."""
 ENDLESS = ["silent", "slow headers", "slow stream", "1xx storm", "endless lines"]
 WRONG = [
     "hangs up", "endless line", "endless refusal", "broken off", "broken chunk", "terminal escapes",
@@ -62,13 +63,12 @@ def is_clean(text: str) -> bool:
     return text.isprintable() and len(text) < 1000 and KEY[:half] not in text and KEY[half:] not in text
 
 
+@HANG
 @pytest.mark.parametrize("client", ["chat", "image"])
 @pytest.mark.parametrize("name", ENDLESS)
 def test_call_ends_at_its_deadline(server: HostileServer, client: str, name: str) -> None:
-    began = time.monotonic()
     with pytest.raises((ChatError, GeneratorError)) as error:
         ask(client, server.url(name), LATE)
-    assert time.monotonic() - began < HANG
     assert is_clean(str(error.value))
 
 
@@ -85,6 +85,7 @@ def test_errors_are_one_clean_line(server: HostileServer, client: str, name: str
     assert not server.stolen, "followed a redirect"
 
 
+@HANG
 @pytest.mark.parametrize("client", ["chat", "image"])
 def test_an_endless_wait_can_be_cancelled_at_any_moment(server: HostileServer, client: str) -> None:
     began = time.monotonic()
@@ -104,15 +105,14 @@ def test_an_endless_wait_can_be_cancelled_at_any_moment(server: HostileServer, c
             good._endpoints.now()[0].server.url = server.url("slow body")  # type: ignore[attr-defined]
             good.interrupted = interrupted  # type: ignore[attr-defined]
             good.draw("a boat", None, 1)
-    assert time.monotonic() - began < HANG
 
 
 def test_hanging_call_without_a_connection_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """DNS lookups, for example, cannot be interrupted."""
-    call, began = RemoteCall(0.3), time.monotonic()
+    call, ends = RemoteCall(0.3), threading.Event()
     with pytest.raises(ChatError, match="late"):
-        call.carry_out(lambda take: time.sleep(2.0), None, ChatError("late"))
-    assert time.monotonic() - began < 1.9
+        call.carry_out(lambda take: ends.wait(), None, ChatError("late"))
+    ends.set()
     assert call.hung_up.is_set()
 
 

@@ -15,13 +15,9 @@ from interleave_thinker.backend.models.generators.encoding_cache import Encoding
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [
-    ("a house", None, 1),
-    ("a sun", SOURCES[0], 2),
-    ("a red sun", SOURCES[0], 3),
-    ("a red sun", SOURCES[0], 4),
-    ("a red sun", SOURCES[1], 4),
-    ("a house", None, 1),
-]
+    ("a house", None, 1), ("a sun", SOURCES[0], 2), ("a red sun", SOURCES[0], 3),
+    ("a red sun", SOURCES[0], 4), ("a red sun", SOURCES[1], 4), ("a house", None, 1),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("build", [tiny_pipelines.flux2_klein, tiny_pipelines.stable_diffusion])

@@ -74,13 +74,9 @@ def fake_subject(folder: Path) -> Iterator[Subject]:
 
 
 FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Subject]]] = {
-    "diffusers": diffusers_subject,
-    "http": http_subject,
-    "http, several": services_subject,
-    "images": images_subject,
-    "gemini": gemini_subject,
-    "fake": fake_subject,
-}
+    "diffusers": diffusers_subject, "http": http_subject, "http, several": services_subject,
+    "images": images_subject, "gemini": gemini_subject, "fake": fake_subject,
+}  # fmt: skip
 
 SOURCE = Picture(Image.linear_gradient("L").convert("RGB").resize((64, 64)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -127,10 +126,9 @@ def test_speech_goes_into_balloons(text: str, said: list[str], rest: str) -> Non
     assert speech(text) == (said, rest)
 
 
+@pytest.mark.timeout(60)
 def test_an_open_quote_and_spaces_are_read_quickly() -> None:
-    begin = time.process_time()
-    assert speech("«" + " " * 20_000) == ([], "")
-    assert time.process_time() - begin < 2.0
+    assert speech("«" + " " * 200_000) == ([], "")
 
 
 def test_an_image_carries_the_graph_where_comfyui_looks_for_it(tmp_path: Path) -> None:

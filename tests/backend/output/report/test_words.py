@@ -82,13 +82,8 @@ def test_a_page_is_in_the_language_around_the_story(name: str, language: str, tm
     page = html.unescape(written)
     assert words.say("The plan") in page and words.heard(stop_sentence(trajectory.results[0])) in page
     english = {
-        "The request",
-        "Accepted at attempt",
-        "Prompt used",
-        "Show every attempt",
-        "Made by",
-        "not judged",
-    }
+        "The request", "Accepted at attempt", "Prompt used", "Show every attempt", "Made by", "not judged",
+    }  # fmt: skip
     assert not [text for text in english if text in page]
     assert (trajectory.plan.steps[0].name or "") in page
     if name == "page":

@@ -202,16 +202,9 @@ def test_runs_without_recorded_settings_resume() -> None:
 
 def test_every_setting_that_changes_a_reply_is_in_the_key() -> None:
     changed: dict[str, Any] = {
-        "max_tokens": 2048,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "top_k": 20,
-        "seed": 1,
-        "max_pixels": 65536,
-        "watch_verdict": True,
-        "watch_yes_no": True,
-        "grammar": "plan",
-    }
+        "max_tokens": 2048, "temperature": 0.5, "top_p": 0.9, "top_k": 20, "seed": 1, "max_pixels": 65536,
+        "watch_verdict": True, "watch_yes_no": True, "grammar": "plan",
+    }  # fmt: skip
     assert changed.keys() | {"role"} == ReplySettings.model_fields.keys()
     assert ReplySettings(role="critic").key() == ReplySettings().key(), "it only selects a cache"
     chat = ScriptedChat(["a"])

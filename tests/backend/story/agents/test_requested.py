@@ -33,27 +33,17 @@ def test_the_allowed_number_of_steps_is_read_from_the_request(text: str, least: 
     assert asked_count(text) == AskedCount(least, most)
 
 
-EXACT = {
-    "en": [
-        ("Three pictures: a seed, a shoot, a flower.", 3),
-        ("A story about a dragon, 5 pages, each with one picture.", 5),
-    ],
-    "de": [("Ein Comic mit sechs Bildern über eine Katze.", 6)],
-    "fr": [("Une bande dessinée de six cases sur un robot.", 6)],
-    "es": [("Un cómic de seis viñetas sobre un perro.", 6), ("Explica el eclipse en dos pasos.", 2)],
-    "pt-BR": [("Uma história em quadrinhos com seis quadros.", 6)],
-    "ru": [("Нарисуй три картинки про кота.", 3)],
-    "tr": [("Dört adımda çay demlemeyi göster.", 4)],
-    "zh": [("画六格漫画：一个男孩。", 6)],
-    "zh-TW": [("畫兩張圖：一隻貓。", 2)],
-    "ja": [("四枚で朝顔の成長を見せて。", 4)],
-    "ko": [("고양이 이야기를 네 장으로 그려 줘.", 4)],
-}
+EXACT = [
+    ("Three pictures: a seed, a shoot, a flower.", 3), ("A story, 5 pages, each with one picture.", 5),
+    ("Ein Comic mit sechs Bildern.", 6), ("Une bande dessinée de six cases sur un robot.", 6),
+    ("Un cómic de seis viñetas sobre un perro.", 6), ("Explica el eclipse en dos pasos.", 2),
+    ("Uma história em quadrinhos com seis quadros.", 6), ("Нарисуй три картинки про кота.", 3),
+    ("Dört adımda çay demlemeyi göster.", 4), ("画六格漫画：一个男孩。", 6), ("畫兩張圖：一隻貓。", 2),
+    ("四枚で朝顔の成長を見せて。", 4), ("고양이 이야기를 네 장으로 그려 줘.", 4),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "count"), [(text, count) for rows in EXACT.values() for text, count in rows]
-)
+@pytest.mark.parametrize(("text", "count"), EXACT)
 def test_a_number_in_a_clear_place_is_exact(text: str, count: int) -> None:
     assert asked_count(text) == AskedCount(count, count, exact=True)
 
@@ -86,7 +76,8 @@ ASKING = (
     "A storyboard about a heist, with one picture for each scene.", "Zeige, wie man einen Knopf annäht.",
     "Male einen Wal und danach ein Boot.", "Explique le cycle de l'eau avec des images.",
     "Une recette de crêpes, une image par étape.", "Explique o ciclo da água com imagens.",
-    "Расскажи сказку с картинками.", "Нарисуй кота в шляпе.", "Dört adımda çay demlemeyi göster.", "请画一只猫。",
+    "Расскажи сказку с картинками.", "Нарисуй кота в шляпе.", "Dört adımda çay demlemeyi göster.",
+    "请画一只猫。",
     "猫の一日をイラストで説明して。", "김치 담그는 법을 그림으로 설명해 줘.",
 )  # fmt: skip
 NOT_ASKING = (
@@ -95,7 +86,8 @@ NOT_ASKING = (
     "Write a poem about a picture of Dorian Gray. Text only.", "Erkläre ohne Bilder, warum Eis schwimmt.",
     "¿Qué es un cómic?", "Explique sans images pourquoi il pleut.", "Explica sin imágenes qué es un eclipse.",
     "Explique sem imagens o que é um eclipse.", "Объясни без картинок, почему идёт дождь.",
-    "Resim olmadan açıkla: yağmur nasıl yağar?", "不要图片，解释为什么会下雨。", "我的计划是什么？画家是谁？", "画像なしで説明して。",
+    "Resim olmadan açıkla: yağmur nasıl yağar?", "不要图片，解释为什么会下雨。",
+    "我的计划是什么？画家是谁？", "画像なしで説明して。",
     "그림 없이 설명해 줘.",
 )  # fmt: skip
 
