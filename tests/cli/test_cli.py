@@ -128,9 +128,7 @@ def test_every_setting_is_set_by_name_and_described(tmp_path: Path, scripts: Scr
         (["--nonsense"], "nonsense"),
     ],
 )
-def test_a_usage_error_gives_exit_code_2_and_one_message(
-    tmp_path: Path, scripts: Scripts, arguments: list[str], expected: str
-) -> None:
+def test_usage_errors(tmp_path: Path, scripts: Scripts, arguments: list[str], expected: str) -> None:
     result = call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True), *arguments)
     assert result.exit_code == 2, result.output
     assert expected in result.output

@@ -47,9 +47,7 @@ def test_an_unclear_plan_raises_one_error_after_two_replies(server: ChatServer) 
         ("It looks right to me.", 1, ""),
     ],
 )
-def test_verdicts_have_their_exit_codes(
-    reply: str, code: int, refined: str, server: ChatServer, picture: Path
-) -> None:
+def test_exit_codes(reply: str, code: int, refined: str, server: ChatServer, picture: Path) -> None:
     server.text = reply
     result = call("judge", "none", picture, "a fox", "--critic", f"openai:{server.spec}", "--json")
     assert result.exit_code == code, result.output

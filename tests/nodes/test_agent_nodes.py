@@ -199,9 +199,7 @@ class Strict:
         (Strict(), "strict", 0.4, 0.8),
     ],
 )
-def test_the_strictness_of_the_loop_wins_and_custom_takes_the_threshold(
-    critic: object, choice: str, accept_at: float, threshold: float | None
-) -> None:
+def test_the_strictness_wins(critic: object, choice: str, accept_at: float, threshold: float | None) -> None:
     assert validation.accept_at_of(critic, choice, accept_at) == threshold
     with pytest.raises(SettingsError, match=r"Unknown strictness 'mild'.*lenient.*custom"):
         validation.accept_at_of(critic, "mild", accept_at)
@@ -240,9 +238,7 @@ def test_a_file_without_weights_raises_before_loading(content: bytes, said: str,
         ("MY_OWN_KEY", "https://xgood.example/good.example", "refused"),
     ],
 )
-def test_a_key_is_sent_only_to_the_allowed_hosts(
-    variable: str, url: str, sent: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_allowed_hosts(variable: str, url: str, sent: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_OWN_KEY", "sk-secret")
     monkeypatch.setenv("MY_OWN_KEY_HOSTS", "good.example, other.example")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")

@@ -14,7 +14,6 @@ import random
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,10 @@ from support.journal_runs import events_of
 from support.small_agents import Counting, OneInThree, OnePlan
 from support.small_teachers import SmallTeachers
 
-from interleave_thinker import Critic, Generator, Picture, Planner, open_chat, open_generator
+from interleave_thinker import Generator, Picture
 from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import DrawKey
-from interleave_thinker.backend.story.loop.collaborators import Collaborators
-from interleave_thinker.backend.story.loop.loop import run
 
 pytestmark = [
     pytest.mark.stress,
@@ -36,15 +33,10 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="SIGKILL and fork are POSIX"),
 ]
 
-LIMIT = 600.0
+KILLS, LIMIT = 500, 600.0
 MEASURED = re.compile(rb'"(seconds|checksum)": ?[^,\n]+')
 SHARE = 0.6
 """Maximum lifetime of a child, as a share of the time of an undisturbed run."""
-STORIES = [
-    "Draw a sea page with a red boat in the middle. Then make it blue. Then add a fish at the top left.",
-    "Draw a meadow page with a green tree in the middle. Then add a red house at the top right.",
-]
-RunStory = Callable[[Path, Path, int], object]
 
 
 class Noted:
@@ -73,21 +65,6 @@ def painted_story(folder: Path, log: Path, number: int) -> None:
     events_of(None, generator, OneInThree(), Journal(folder), request, settings, **parts)
 
 
-def tiny_world_story() -> RunStory:
-    import torch
-
-    # A forked child would wait forever for the threads of its parent.
-    torch.set_num_threads(1)
-    planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
-    generator = open_generator("tinyworld")
-
-    def run_story(folder: Path, log: Path, number: int) -> None:
-        request, settings = Request(text=STORIES[number % len(STORIES)]), RunSettings(seed=number)
-        list(run(request, Collaborators(planner, Noted(generator, log), critic), settings, Journal(folder)))
-
-    return run_story
-
-
 def files_of(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): MEASURED.sub(rb'"\1": 0', path.read_bytes())
@@ -100,18 +77,18 @@ def drawn(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Random, most: int) -> int:
+def resumed_story(place: Path, number: int, dice: random.Random, most: int) -> int:
     """Run a story with at most `most` kills until it is finished, compare it, and count the kills."""
     alone, log_alone = place / f"alone-{number}", place / f"alone-{number}.log"
     began = time.monotonic()
-    assert forked(lambda: run_story(alone, log_alone, number), LIMIT).code == 0
+    assert forked(lambda: painted_story(alone, log_alone, number), LIMIT).code == 0
     longest = (time.monotonic() - began) * SHARE
     folder, log = place / f"killed-{number}", place / f"killed-{number}.log"
     kills, finished = 0, False
     while not finished:
         recorded, count = {path.stem for path in folder.glob("attempts/[0-9a-f]*.json")}, len(drawn(log))
         left = dice.uniform(0.0, longest) if kills < most else LIMIT
-        ended = forked(lambda: run_story(folder, log, number), left)
+        ended = forked(lambda: painted_story(folder, log, number), left)
         assert ended.code == 0 or ended.killed, f"a child ended with {ended.code}"
         kills, finished = kills + ended.killed, not ended.killed
         new = drawn(log)[count:]
@@ -123,15 +100,12 @@ def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Ra
     return kills
 
 
-@pytest.mark.parametrize(("kind", "most"), [("painted", 500), ("tinyworld", 40)])
-def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_path: Path) -> None:
-    run_story = painted_story if kind == "painted" else tiny_world_story()
+def test_a_resumed_story_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     dice, kills = random.Random(0), 0
     for number in itertools.count():
-        kills += resumed_story(run_story, tmp_path, number, dice, most - kills)
-        if kills >= most:
+        kills += resumed_story(tmp_path, number, dice, KILLS - kills)
+        if kills >= KILLS:
             break
-    print(json.dumps({"kind": kind, "kills": kills, "stories": number + 1}))
 
 
 def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path: Path) -> None:

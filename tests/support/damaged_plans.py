@@ -190,13 +190,6 @@ def one_answer_per_step(rng: random.Random) -> Reply:
     return Reply(text[: rng.randint(second, len(text))], more)
 
 
-def headless(rng: random.Random) -> Reply:
-    """Return a plan that lost its beginning, so that only some steps are alone."""
-    steps = story(rng, 8)
-    lines = f'{{"execution_plan": [{dumped(steps[0])},\n' + ",\n".join(map(dumped, steps[1:])) + "\n]}"
-    return Reply(framed(rng, lines[rng.choice((1, rng.randint(1, len(lines) // 2))) :]), steps)
-
-
 def lost_or_swapped_chunk(rng: random.Random) -> Reply:
     """Return a reply that lost some characters in a row, or in which two pieces changed places."""
     steps, swaps = story(rng), rng.random() < 0.5
@@ -246,30 +239,11 @@ def unescaped_keys(rng: random.Random) -> Reply:
     return Reply(framed(rng, body(rng, steps).replace('\\"', '"')), None)
 
 
-def other_word(rng: random.Random) -> Reply:
-    """Return null as another word, or a text without quotes."""
-    steps = story(rng)
-    steps[-1] |= {"instruction": None, "prompt": None, "auxiliary_text": "The end."}
-    text = dumped({"execution_plan": steps})
-    place = text.rindex('"prompt": null')
-    word = rng.choice(("undefined", "nul", "NULL", "N/A", "none at all", "-", "空", "a boat on a lake"))
-    return Reply(framed(rng, text[:place] + text[place:].replace("null", word, 1)), steps)
-
-
 def list_with_more(rng: random.Random) -> Reply:
     """Return a plan that leaves steps out in words."""
     steps = story(rng)
     more = rng.choice(("...", '"..."', "// and so on", "# more steps", "{...}", "{}", "null", "…"))
     return Reply(framed(rng, f'{{"execution_plan": {dumped(steps[:-1])[:-1]}, {more}]}}'), None)
-
-
-def restarted(rng: random.Random) -> Reply:
-    """Return a plan that begins again within its list, or is followed by another one."""
-    steps = story(rng)
-    others = [step | {"step_name": "Other"} for step in steps]
-    if rng.random() < 0.5:
-        return Reply(framed(rng, dumped({"execution_plan": steps + others})), None)
-    return Reply(f"{dumped({'execution_plan': steps})}\n\n{dumped({'execution_plan': others})}", None)
 
 
 def enveloped(rng: random.Random, steps: Steps) -> str:
@@ -339,14 +313,11 @@ KINDS: dict[str, Kind] = {
     ),
     "one object per line, cut": cut(one_per_line, least=0.5, more=True),
     "one answer per step, cut": one_answer_per_step,
-    "lost beginning": headless,
     "lost or swapped chunk": lost_or_swapped_chunk,
     "prompt not usable": with_prompt,
     "not escaped": unescaped,
     "quoted keys not escaped": unescaped_keys,
-    "another word": other_word,
     "steps left out": list_with_more,
-    "begins again": restarted,
     "steps by number, cut": cut(
         lambda rng, steps: (
             f"<answer>{dumped({'execution_plan': {str(one['step_number']): one for one in steps}})}"

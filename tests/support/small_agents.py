@@ -53,14 +53,12 @@ class OneInThree(CriticLike):
     def __init__(self) -> None:
         self.shown: list[tuple[Picture | None, Picture, str, str]] = []
 
-    def judge(
-        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
-    ) -> Verdict:
-        self.shown.append((before, after, original_prompt, prompt_used))
+    def judge(self, before: Picture | None, after: Picture, original: str, used: str) -> Verdict:
+        self.shown.append((before, after, original, used))
         success = int(after.digest, 16) % 3 == 0
         return Verdict(
             success=success,
-            refined_prompt=prompt_used if success else f"{prompt_used}, clearly",
+            refined_prompt=used if success else f"{used}, clearly",
             reasoning="counted",
             probability=int(after.digest[:4], 16) / 0xFFFF,
         )
@@ -76,10 +74,8 @@ class Verdicts(CriticLike):
         self.answers = list(answers)
         self.shown: list[tuple[Picture | None, Picture, str, str]] = []
 
-    def judge(
-        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
-    ) -> Verdict:
-        self.shown.append((before, after, original_prompt, prompt_used))
+    def judge(self, before: Picture | None, after: Picture, original: str, used: str) -> Verdict:
+        self.shown.append((before, after, original, used))
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer

@@ -179,9 +179,7 @@ def test_every_step_waits_for_the_user(client: Client, tmp_path: Path, models: S
     assert client.get("run", run=run).json()["feedback"][0]["better_prompt"] == "add a moon"
 
 
-def test_a_story_that_ends_while_it_is_read_is_shown_as_ended_with_its_end_only(
-    client: Client, monkeypatch: pytest.MonkeyPatch, models: SmallModels
-) -> None:
+def test_ended_while_it_is_read(client: Client, monkeypatch: pytest.MonkeyPatch, models: SmallModels) -> None:
     read = boards.LiveRun.state
     models.seconds = 0.3
 
@@ -262,9 +260,7 @@ def test_what_cannot_start_leaves_no_folder(client: Client, tmp_path: Path) -> N
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_failure_is_shown_and_the_next_story_starts(
-    client: Client, models: SmallModels, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_is_shown(client: Client, models: SmallModels, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise boards.InterleaveError("The weights are gone.")
 

@@ -60,9 +60,7 @@ class Proxy:
         (ClipMaker, "make", ("identity", "bare")),
     ],
 )
-def test_what_it_has_is_used_and_what_it_lacks_has_the_default(
-    found: Any, base: type, capability: str, default: tuple[str, object]
-) -> None:
+def test_lacks_get_the_default(found: Any, base: type, capability: str, default: tuple[str, object]) -> None:
     adopted = adopt(found, base)
     assert isinstance(adopted, base) and adopt(adopted, base) is adopted and adopted.identity == "bare"
     assert getattr(adopted, capability) and getattr(adopted, default[0]) == default[1]

@@ -141,9 +141,7 @@ def test_a_pipeline_stops_when_it_is_interrupted(folders: dict[str, Path]) -> No
         maker.make(clip_pairs(story("red", "blue"))[0], 0)
 
 
-def test_models_and_options_that_cannot_be_used_are_refused_first(
-    tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unusable_options(tmp_path: Path, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match="pip install ftfy"):
         open_clip_maker(str(folders["wan"]))

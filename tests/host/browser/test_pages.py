@@ -401,9 +401,7 @@ def test_an_installed_agent_has_no_notice(page: Any, agent: Path) -> None:
     ],
     indirect=["locale"],
 )
-def test_the_button_opens_the_help_page(
-    locale: str, page: Any, agent: Path, line: str, title: str, help: str
-) -> None:
+def test_a_button_opens_help(locale: str, page: Any, agent: Path, line: str, title: str, help: str) -> None:
     opened(page, TEMPLATE)
     notice = page.locator(".it-missing")
     notice.wait_for()

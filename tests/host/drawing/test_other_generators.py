@@ -147,7 +147,5 @@ def test_the_gemini_api_generates_and_edits(host: ComfyServer) -> None:
         ({"width": 64, "height": 0}, "Only one of width and height"),
     ],
 )
-def test_a_service_that_cannot_be_used(
-    host: ComfyServer, service: ImageService, inputs: dict[str, Any], words: str
-) -> None:
+def test_unfit_services(host: ComfyServer, service: ImageService, inputs: dict[str, Any], words: str) -> None:
     failure(host, of_service(f"bad {inputs}", ["a"], **{"url": service.url, **inputs}), words)

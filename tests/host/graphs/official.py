@@ -18,6 +18,7 @@ from .stories import Graph, changed, loaders, node, step_generator, story
 
 Size = tuple[int, int]
 Images = tuple[str, ...]
+Words = str | None
 
 MODEL, CLIP, VAE = ["family", 0], ["family", 1], ["family", 2]
 STEPS = 2
@@ -194,9 +195,7 @@ def klein(
     return graph | custom_sampler(seed, guider, sigmas, ["vae", 0])
 
 
-def from_text(
-    family: str, prompt: str, seed: int, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def from_text(family: str, prompt: str, seed: int, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """Return the text-to-image template of a KSampler family, with its empty latent."""
     kinds = {"ernie": "EmptyFlux2LatentImage"} | dict.fromkeys(
         ("sd15", "sdxl", "boogu", "krea2"), "EmptyLatentImage"
@@ -252,9 +251,7 @@ def cropped(size: Size | None) -> dict[str, Any]:
     return node("ImageScale", image="@source1", **scaling)
 
 
-def qwen_edit(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str = ""
-) -> Graph:
+def qwen_edit(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: str = "") -> Graph:
     """Qwen-Image-Edit's template."""
     graph = loaded("qwen image") | sources(images)
     for end, words in zip(ENDS, (prompt, negative), strict=True):
@@ -284,16 +281,12 @@ def qwen_edit_plus(
     return graph | ksampler(seed, "@latent", cfg, **ends)
 
 
-def firered(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def firered(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """FireRed-Image-Edit's template: only the first image is scaled."""
     return qwen_edit_plus(prompt, seed, images, None, cfg, negative or "", scaled=resized(size))
 
 
-def omnigen2(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def omnigen2(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """Return OmniGen2's edit template, or text-to-image without images."""
     graph = loaded("omnigen2") | sources(images) | text(prompt, negative)
     ends = {end: f"@{end}" for end in ENDS}
@@ -335,9 +328,7 @@ def flux2_dev(prompt: str, seed: int, images: Images, size: Size) -> Graph:
     return graph | custom_sampler(seed, guider, sigmas)
 
 
-def boogu_edit(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def boogu_edit(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """Boogu-Image-Edit's template; the size is that of its resized image. Or from text."""
     if not images:
         return from_text("boogu", prompt, seed, size, cfg, negative)
@@ -349,9 +340,7 @@ def boogu_edit(
     return graph | custom(seed, cfg, positive=["encoded", 0], negative=["encoded", 1])
 
 
-def joyimage_edit(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str = ""
-) -> Graph:
+def joyimage_edit(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: str = "") -> Graph:
     """JoyAI-Image-Edit's template; further images, which it does not show, as the first one."""
     graph = loaded("joyimage") | sources(images)
     for number in range(1, len(images) + 1):
@@ -362,9 +351,7 @@ def joyimage_edit(
     return graph | empty("EmptySD3LatentImage", "@scaled1") | ksampler(seed, "@latent", cfg)
 
 
-def mage_flow(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str = ""
-) -> Graph:
+def mage_flow(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: str = "") -> Graph:
     """Return Mage-Flow's template: from text at a size, or the edit with its switch "resize" on.
 
     Further images are unchanged.
@@ -387,7 +374,7 @@ def encoded_sampler(seed: int, cfg: float, encoded: str = "encoded") -> Graph:
 
 
 def longcat_edit(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
+    prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None
 ) -> Graph:
     """LongCat-Image-Edit's template, or its text-to-image template."""
     if not images:
@@ -401,9 +388,7 @@ def longcat_edit(
     return graph | ksampler(seed, "@latent", cfg, **ends)
 
 
-def krea2_style(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def krea2_style(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """Krea 2's template with reference images, or from text."""
     if not images:
         return from_text("krea2", prompt, seed, size, cfg, negative)
@@ -422,9 +407,7 @@ def krea2_style(
     return graph | custom_sampler(seed, guider, sigmas)
 
 
-def hidream_o1(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = ""
-) -> Graph:
+def hidream_o1(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = "") -> Graph:
     """HiDream-O1's template, its switch "edit" on where there are images; SenseNova's documentation."""
     graph = loaded("hidream o1") | sources(images) | text(prompt, negative)
     ends: dict[str, Any] = {end: f"@{end}" for end in ENDS}
@@ -438,9 +421,7 @@ def hidream_o1(
 # Families whose nodes were read, not run: wired as their templates and documentation say
 
 
-def flux3_klein(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def flux3_klein(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """FLUX 3 Image Klein's template; its own scaling of the images is off."""
     graph = loaded("flux2 dev") | sources(images) | text(prompt, negative)
     if not images:
@@ -451,9 +432,7 @@ def flux3_klein(
     return graph | encoded_sampler(seed, cfg)
 
 
-def fibo2(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def fibo2(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """FIBO 2's template with the width and height of the result."""
     words = {"prompt": prompt, "negative_prompt": negative or "", "batch_size": 1}
     inputs = {"width": size[0], "height": size[1], **images_as("images.image_{}", images)}
@@ -461,9 +440,7 @@ def fibo2(
     return loaded("flux2 dev") | sources(images) | {"encoded": encoded} | encoded_sampler(seed, cfg)
 
 
-def moss_image(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def moss_image(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """MOSS-Image's edit template, its text-to-image template without images."""
     graph = loaded("flux2 dev") | sources(images)
     if not images:
@@ -481,7 +458,7 @@ def moss_image(
 
 
 def minimax_h3_image(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
+    prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None
 ) -> Graph:
     """MiniMax-H3-Image with the width and height of the result; a second node for the negative."""
     graph = loaded("flux2 dev") | sources(images)
@@ -492,7 +469,7 @@ def minimax_h3_image(
 
 
 def krea2_identity(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
+    prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None
 ) -> Graph:
     """Krea 2 Identity Edit: both nodes of its pack, the second encode node with the same images."""
     graph = loaded("krea2") | sources(images)
@@ -512,9 +489,7 @@ def krea2_identity(
     return graph
 
 
-def bernini(
-    prompt: str, seed: int, images: Images, size: Size, cfg: float = 1.0, negative: str | None = None
-) -> Graph:
+def bernini(prompt: str, seed: int, images: Images, size: Size, cfg=1.0, negative: Words = None) -> Graph:
     """Bernini-R's nodes for one frame, with one of its two models: the first image is edited."""
     graph = loaded("bernini") | sources(images) | text(prompt, negative)
     inputs: dict[str, Any] = {"source_video": "@source1"} if images else {}

@@ -327,8 +327,6 @@ def test_impossible_settings_raise_one_line(host: ComfyServer, program: Path, na
 
 
 @pytest.mark.parametrize(("inputs", "said"), WRONG_SERVERS)
-def test_a_wrong_server_or_key_is_reported(
-    host: ComfyServer, server: ChatServer, inputs: dict[str, Any], said: str
-) -> None:
+def test_a_wrong_server(host: ComfyServer, server: ChatServer, inputs: dict[str, Any], said: str) -> None:
     error = failure(host, planning(remote(server, **inputs)), said)
     assert "0123456789abcdef" not in f"{error} {error.details}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,6 @@ import comfy.ops
 import torch
 from booked_card import CPU, GPU, KILO, fresh, gpu, on_gpu
 from comfy.model_patcher import ModelPatcher
-from shim.prestartup_script import Without
 
 from interleave_thinker.backend.core.errors import ChatError
 from interleave_thinker.backend.core.pictures import Picture
@@ -97,16 +95,6 @@ def planner_first() -> dict[str, Any]:
             critic.reply(ASK, SHORT)
         return {"planner": [at_first, on_gpu(planner_module)], "critic": on_gpu(critic_module),
                 "image_model": on_gpu(image_model.model), "arrivals": gpu.arrivals}  # fmt: skip
-
-
-def without_a_list() -> dict[str, Any]:
-    """The same in a host that does not show which models are loaded."""
-    name = "comfy.model_management"
-    sys.modules[name] = Without(mm, {"current_loaded_models"})
-    try:
-        return planner_first()
-    finally:
-        sys.modules[name] = mm
 
 
 def stays() -> dict[str, Any]:
@@ -305,7 +293,7 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
     "normal": lambda: alternate(mm.VRAMState.NORMAL_VRAM),
     "lowvram": lambda: alternate(mm.VRAMState.LOW_VRAM), "novram": lambda: alternate(mm.VRAMState.NO_VRAM),
     "highvram": lambda: alternate(mm.VRAMState.HIGH_VRAM), "planner_first": planner_first,
-    "without_a_list": without_a_list, "stays": stays, "shared": shared, "unloaded": unloaded,
+    "stays": stays, "shared": shared, "unloaded": unloaded,
     "too_big": too_big, "runs_out_while_loading": runs_out_while_loading,
     "runs_out_while_writing": runs_out_while_writing, "reread": reread, "question_cache": question_cache,
     "server": server, "asked": asked,

@@ -188,9 +188,7 @@ def test_names_are_the_same_for_every_batch() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "warned"), [(1, 9, False), (9, 1, False), (3, 7, True), (7, 3, True)]
 )
-def test_a_constant_verdict_is_a_collapse_unless_the_labels_are_one_sided(
-    right: int, wrong: int, warned: bool, verdict: bool, tmp_path: Path
-) -> None:
+def test_a_constant_verdict(right: int, wrong: int, warned: bool, verdict: bool, tmp_path: Path) -> None:
     judge = critic_reward(tmp_path, Artist(), Ten(), **NO_STEPS)
     said = [(answer(verdict), one) for one in ([row(True)] * right + [row(False)] * wrong) * 7]
     samples(judge, *said[: MIN_VERDICTS - 1])

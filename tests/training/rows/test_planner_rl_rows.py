@@ -12,15 +12,11 @@ from interleave_thinker.training.rows.rl import PlannerRlRow, read_planner_rl
 
 GOOD = {"request": "A fox.", "checklist": ["a fox"]}
 HOSTILE = [
-    ({**GOOD, "checklist": []}, "neither a checklist nor a reference"),
-    ({**GOOD, "request": ""}, "request"),
-    ({**GOOD, "checklist": [" "]}, "checklist"),
-    ({**GOOD, "images": ["../../etc/passwd"]}, "images"),
-    ({**GOOD, "images": ["gone.png"]}, "images.0"),
-    ({**GOOD, "steps": {"least": 4, "most": 2}}, "steps"),
-    ({**GOOD, "reference": [{"number": 1}]}, "reference"),
-    ([], "row"),
-]
+    ({**GOOD, "checklist": []}, "neither a checklist nor a reference"), ({**GOOD, "request": ""}, "request"),
+    ({**GOOD, "checklist": [" "]}, "checklist"), ({**GOOD, "images": ["../../etc/passwd"]}, "images"),
+    ({**GOOD, "images": ["gone.png"]}, "images.0"), ({**GOOD, "steps": {"least": 4, "most": 2}}, "steps"),
+    ({**GOOD, "reference": [{"number": 1}]}, "reference"), ([], "row"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("row", "field"), HOSTILE)

@@ -261,9 +261,7 @@ def test_an_adapter_is_applied_wholly_by_all(
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_all_readers_reject_an_adapter_with_the_same_message(
-    name: str, bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path
-) -> None:
+def test_readers_reject_it(name: str, bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path) -> None:
     base, agent = bases["untied"], agents["untied"]
     make, said = REFUSED[name]
     folder = make(state_of(base)).save(tmp_path / "adapter")

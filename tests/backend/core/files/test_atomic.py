@@ -60,9 +60,7 @@ def test_text_invalid_in_utf8_is_still_written(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"x?y"
 
 
-def test_replacing_waits_for_an_open_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]
-) -> None:
+def test_replacing_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]) -> None:
     (tmp_path / "a").write_bytes(b"old")
     failed = refuse(monkeypatch, "replace", 3)
     atomic.write_bytes(tmp_path / "a", b"new", JournalError)
@@ -70,9 +68,7 @@ def test_replacing_waits_for_an_open_file(
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
-def test_file_that_stays_open_is_an_error_and_unchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]
-) -> None:
+def test_an_open_file_is_fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]) -> None:
     (tmp_path / "a").write_bytes(b"old")
     refuse(monkeypatch, "replace", 1000)
     with pytest.raises(
@@ -84,9 +80,7 @@ def test_file_that_stays_open_is_an_error_and_unchanged(
     assert 0.5 < sum(waited) < 3, "brief: a node that saves does not hang"
 
 
-def test_removing_also_waits_and_removes_only_the_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]
-) -> None:
+def test_removing_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]) -> None:
     target = tmp_path / "target"
     target.write_bytes(b"kept")
     os.symlink(target, tmp_path / "link")

@@ -125,9 +125,7 @@ def test_removed_reasoning_is_put_back(server: ChatServer, chat: ChatModel, name
         (404, '{"error": {"message": "The model `x` does not exist."}}', "does not exist.*/models lists"),
     ],
 )
-def test_rejected_requests_are_sent_once_and_reported_briefly_without_the_key(
-    server: ChatServer, chat: ChatModel, status: int, said: str, words: str
-) -> None:
+def test_brief_rejections(server: ChatServer, chat: ChatModel, status: int, said: str, words: str) -> None:
     server.faults = [(status, said.encode())]
     with pytest.raises(ChatError, match=words) as caught:
         chat.reply(ASK, ReplySettings(temperature=0.7, top_k=7))
@@ -153,9 +151,7 @@ def test_an_invalid_answer_raises(raw: str, server: ChatServer, chat: ChatModel)
         chat.reply(ASK, PLAIN)
 
 
-def test_a_body_without_end_is_cut_off(
-    server: ChatServer, chat: ChatModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_body(server: ChatServer, chat: ChatModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai_chat, "MAX_REPLY_BYTES", 1000)
     server.raw = json.dumps({"choices": [{"message": {"content": "x" * 5000}}]}).encode()
     with pytest.raises(ChatError, match="more than 1000 bytes"):
@@ -177,9 +173,7 @@ def test_bad_addresses_are_rejected_without_showing_secrets(argument: str) -> No
     assert "secret" not in str(caught.value)
 
 
-def test_a_published_model_on_a_server_is_reported(
-    server: ChatServer, chat: ChatModel, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_published_model(server: ChatServer, chat: ChatModel, caplog: pytest.LogCaptureFixture) -> None:
     published = open_chat(f"openai:/models/interleavethinker-planner-8b@{server.spec.partition('@')[2]}")
     Planner(published, default_prompt_set())
     Planner(chat)
@@ -340,9 +334,7 @@ def test_a_wait_can_be_cancelled(server: ChatServer, chat: ChatModel) -> None:
 
 
 @pytest.mark.parametrize(("status", "most"), [(503, MAX_BUSY_ATTEMPTS), (500, MAX_ATTEMPTS)])
-def test_temporary_failures_are_retried_a_few_times(
-    server: ChatServer, chat: ChatModel, quick: None, status: int, most: int
-) -> None:
+def test_retries_are_few(server: ChatServer, chat: ChatModel, quick: None, status: int, most: int) -> None:
     server.faults = [(status, b"not now")] * (most - 1)
     assert chat.reply(ASK, PLAIN).text == FALSE
     assert len(server.requests) == most
@@ -353,9 +345,7 @@ def test_temporary_failures_are_retried_a_few_times(
 
 
 @pytest.mark.parametrize(("status", "said"), [(404, b"no"), (501, b"no"), (429, b'"insufficient_quota"')])
-def test_rejected_requests_are_not_retried(
-    server: ChatServer, chat: ChatModel, quick: None, status: int, said: bytes
-) -> None:
+def test_no_useless_retry(server: ChatServer, chat: ChatModel, quick: None, status: int, said: bytes) -> None:
     server.faults = [(status, said)] * 9
     with pytest.raises(ServerError, match=str(status)):
         chat.reply(ASK, PLAIN)

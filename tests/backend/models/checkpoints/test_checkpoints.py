@@ -22,9 +22,7 @@ from interleave_thinker.backend.models.checkpoints.model_folder import (
 
 
 @pytest.mark.parametrize("whole", [checkpoints.HASHED_WHOLE, 1000], ids=["whole", "sampled"])
-def test_the_identity_follows_the_content(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: int
-) -> None:
+def test_the_identity(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: int) -> None:
     monkeypatch.setattr(checkpoints, "HASHED_WHOLE", whole)
     copy = shutil.copytree(checkpoint, tmp_path / "copy")
     assert checkpoint_digest(copy) == checkpoint_digest(checkpoint)

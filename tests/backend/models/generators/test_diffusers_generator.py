@@ -172,9 +172,7 @@ def test_mask_of_a_step_replaces_that_of_the_pipeline(build: Build, tmp_path: Pa
         ("flux_fill", {"mask_later": True}, {"mask", "size", "lora"}, 1),
     ],
 )
-def test_a_pipeline_takes_only_settings_with_an_effect(
-    build: Build, name: str, options: dict, settings: set[str], images: int
-) -> None:
+def test_effective_settings(build: Build, name: str, options: dict, settings: set[str], images: int) -> None:
     generator = open_tiny(build(name), **options)
     assert generator.step_settings == settings and generator.max_reference_images == images - 1
 

@@ -217,9 +217,7 @@ def draw_until(generator: object, done: Callable[[], bool]) -> None:
     ],
     ids=["busy", "down", "late", "its decision", "busy for long"],
 )
-def test_request_fails_only_if_all_services_fail_or_one_decides(
-    services: list[ImageService], fault: Any, words: str, tried: list[int]
-) -> None:
+def test_a_request_may_fail(services: list[ImageService], fault: Any, words: str, tried: list[int]) -> None:
     generator = open_generator(spec(*services), deadline=60.0)
     for one in services:
         one.faults = [fault] * 9
@@ -329,9 +327,7 @@ def test_a_service_reports_its_parallel_requests(services: list[ImageService]) -
 # Files of addresses
 
 
-def test_a_file_names_services_and_is_read_again_when_it_changes(
-    services: list[ImageService], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_services_file(services: list[ImageService], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balanced, "REST_SECONDS", 0.0)
     first, second, third = services
     port = int(second.url.rpartition(":")[2])

@@ -229,9 +229,7 @@ def test_a_row_has_the_question_that_the_critic_got(tmp_path: Path) -> None:
         (word(3, 1, accepted=False, better_prompt="a fish"), False, "a fish", ""),
     ],
 )
-def test_user_feedback_overrides_the_critic(
-    tmp_path: Path, said: Feedback, success: bool, refined: str, reasoning: str
-) -> None:
+def test_feedback_wins(tmp_path: Path, said: Feedback, success: bool, refined: str, reasoning: str) -> None:
     attempt = RUN.results[said.step - 1].attempts[said.attempt]
     critic = attempt.verdict
     assert critic is not None

@@ -55,9 +55,7 @@ def with_cast(*steps: tuple[str, tuple[str, ...] | None]) -> Plan:
         ("", ("remove the fox", "add a fox", "remove the fox"), set()),
     ],
 )
-def test_counts_images_and_repetitions_are_found(
-    request_text: str, prompts: tuple[str | None, ...], found: set[str]
-) -> None:
+def test_counts_and_repetitions(request_text: str, prompts: tuple[str | None, ...], found: set[str]) -> None:
     assert {one.rule for one in lint(plan(*prompts), request_text)} == found
 
 

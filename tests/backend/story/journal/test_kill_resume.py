@@ -16,7 +16,7 @@ from support.journal_runs import told
 from support.killed_runs import REQUEST, SETTINGS, die_at, tell
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
-from interleave_thinker import Picture, Plan, RunSettings, Trajectory, Verdict, load_trajectory
+from interleave_thinker import Plan, RunSettings, Trajectory, Verdict, load_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
@@ -85,9 +85,7 @@ def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path)
     old = tell(folder, plan=short).results[0].attempts
 
     class Dies(OneInThree):
-        def judge(
-            self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
-        ) -> Verdict:
+        def judge(self, *shown: object) -> Verdict:
             os._exit(9)
 
     again = RunSettings(seed=99)

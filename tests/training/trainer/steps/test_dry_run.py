@@ -87,9 +87,7 @@ def test_the_command_prints_the_estimates(folder: Path, tmp_path: Path, scratch:
     assert not (tmp_path / "run").exists()
 
 
-def test_own_critic_is_checked_with_its_reinforcement(
-    folder: Path, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_critic(folder: Path, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         run = made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
         say(run, 0, number % 2 == 0, note="I looked.")
