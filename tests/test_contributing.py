@@ -105,8 +105,14 @@ def test_the_contribution_tutorial_is_one_file_and_a_few_lines() -> None:
     assert len([line for line in name.text.splitlines() if line.startswith("+")]) == 1
 
 
-def test_the_commands_of_the_walk_through_pass(copy: Path) -> None:
+@pytest.mark.parametrize("planned", [False, pytest.param(True, marks=pytest.mark.stress)])
+def test_the_commands_of_the_walk_through_pass(copy: Path, planned: bool) -> None:
+    """Without the planner of the document, whose libraries take seconds to load, the plan is given."""
     (test, *options), arguments = commands()
+    if not planned:
+        (copy / "plan.json").write_text('{"steps": [{"number": 1, "prompt": "A red house."}]}')
+        at = arguments.index("--planner")
+        arguments[at : at + 2] = ["--plan", "plan.json"]
     line = [sys.executable, "-c", IN_A_COPY, str(in_tree(copy, test)), " ".join(options), *arguments]
     done = subprocess.run(line, cwd=copy, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -60,14 +60,15 @@ def test_trajectories_are_filtered_as_published(faulty: tuple[int, ...], kept: l
     assert [one.prompt for one in filtered(taught(*faulty))] == kept
 
 
+@pytest.mark.stress
 def test_only_unfiltered_rows_contain_wrong_verdicts(tmp_path: Path) -> None:
     pipeline = load_pipeline(checkpoint("generator"))
-    taken = list(islice(trajectories(pipeline, 3), 90))
-    drawn = [one for attempts in taken for one in attempts][:96]
+    taken = list(islice(trajectories(pipeline, 3), 240))
+    drawn = [one for attempts in taken for one in attempts][:256]
     rows = make_unfiltered(tmp_path, pipeline, len(drawn), 3)
     said = [read_verdict(row.messages[1].content).success for row in rows]
     failed = [verdict for verdict, one in zip(said, drawn, strict=True) if not one.drawn.success]
-    assert len(failed) > 20 and abs(sum(map(bool, failed)) / len(failed) - OVERLOOKED) < 0.15
+    assert len(failed) > 50 and abs(sum(map(bool, failed)) / len(failed) - OVERLOOKED) < 0.15
     assert all(verdict for verdict, one in zip(said, drawn, strict=True) if one.drawn.success)
     kept = [one for attempts in taken for one in filtered(attempts)]
     assert kept and not any(one.overlooked for one in kept)
