@@ -13,12 +13,11 @@ from support.cli_calls import Scripts, call, start, verdict_reply
 from support.journal_runs import events_of, told
 from support.small_agents import STORY, Counting, GeneratorError, Verdicts
 
-from interleave_thinker import Picture, load_trajectory, tinyworld
+from interleave_thinker import Picture, Plan, StopReason, Trajectory, load_trajectory, tinyworld
 from interleave_thinker.backend.core.answers.reading import write_plan
 from interleave_thinker.backend.core.errors import ChatError, boundary
 from interleave_thinker.backend.core.machine import libraries
 from interleave_thinker.backend.core.prompts.agent_card import AgentCard, MeasuredStrictness
-from interleave_thinker.backend.core.types import Plan, StopReason, Trajectory
 from interleave_thinker.backend.story.journal.choices import ask_redraw
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.cli.progress import Lines

@@ -65,9 +65,17 @@ def png(image: Picture) -> tuple[str, bytes, str]:
 
 def test_an_edit_has_the_published_fields(service: Service) -> None:
     answer = service.post(
-        "/edit", image=SOURCE.base64_png(), prompt="a boat", seed=0, enhance_prompt=False,
-        negative_prompt="", num_inference_step=28, guidance_scale=2.5, width=32, height=32,
-    )  # fmt: skip
+        "/edit",
+        image=SOURCE.base64_png(),
+        prompt="a boat",
+        seed=0,
+        enhance_prompt=False,
+        negative_prompt="",
+        num_inference_step=28,
+        guidance_scale=2.5,
+        width=32,
+        height=32,
+    )
     body = answer.json()
     assert answer.status_code == 200 and set(body) >= PUBLISHED_EDIT and body["success"] is True
     assert body["seed"] == 0 and body["error"] is None and body["original_image"] is None

@@ -22,8 +22,7 @@ from support.journal_runs import events_of
 from support.small_agents import Counting, OneInThree, OnePlan
 from support.small_teachers import SmallTeachers
 
-from interleave_thinker import Generator, Picture
-from interleave_thinker.backend.core.types import Plan, Request, RunSettings, Step
+from interleave_thinker import Generator, Picture, Plan, Request, RunSettings, Step
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import DrawKey
 

@@ -126,6 +126,3 @@ MINIATURES: dict[str, Callable[[Path], BenchmarkData]] = {
     "specv": specv,
     "comm": comm,
 }
-    "tinyworld": tinyworld, "wise": wise, "ueval": ueval, "rise": rise, "specv": specv, "comm": comm,
-    "vistory": vistory,
-}  # fmt: skip

@@ -12,12 +12,9 @@ from support.cli_calls import verdict_reply
 from support.served_app import running
 from support.small_agents import STORY, Counting
 
-from interleave_thinker import Critic, Generator, Planner, RunSettings, SettingsError
+from interleave_thinker import Critic, Generator, PlanConstraints, Planner, RunSettings, SettingsError
 from interleave_thinker.backend.core.answers.reading import write_plan
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.story.agents.critic import Critic
-from interleave_thinker.backend.story.agents.plan_constraints import PlanConstraints
-from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.webapp.models import Chosen, Example, Offer, Role
 from interleave_thinker.webapp.requests import Refused
 

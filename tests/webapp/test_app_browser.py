@@ -142,11 +142,7 @@ def test_a_story_by_keyboard_with_approval_and_export(tab: Any, tmp_path: Path) 
         at_both_sizes(tab, "finished")
         tab.locator(".app-title").fill("A better title")
         saving = tab.locator(".app-exports")
-        for name, file in (
-            ("PDF", "story.pdf"),
-            ("Comic (CBZ)", "story.cbz"),
-            ("Web page", "index.html"),
-        ):
+        for name, file in (("PDF", "story.pdf"), ("Comic (CBZ)", "story.cbz"), ("Web page", "index.html")):
             saving.locator("select").select_option(name)
             with tab.expect_download() as saved:
                 saving.get_by_role("button", name="Save").click()

@@ -19,12 +19,7 @@ from support.cli_calls import call
 from support.web_app import CHOSEN, Client, SmallModels, app_of, served
 
 from interleave_thinker.cli.commands import app as command
-from interleave_thinker.cli.models import (
-    CriticOptions,
-    GeneratorOptions,
-    LocalOptions,
-    PlannerOptions,
-)
+from interleave_thinker.cli.models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from interleave_thinker.webapp import routes, visitors
 from interleave_thinker.webapp.models import Chosen
 from interleave_thinker.webapp.requests import PublicSettings

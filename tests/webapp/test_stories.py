@@ -20,9 +20,7 @@ from starlette.testclient import TestClient
 from support.web_app import CHOSEN, Client, SmallModels, app_of
 
 from interleave_thinker import Picture, load_trajectory
-from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.output.exporters import EXPORTERS
-from interleave_thinker.backend.story.loop.replay import load_trajectory
 from interleave_thinker.webapp import board as boards
 from interleave_thinker.webapp import routes
 
@@ -131,17 +129,6 @@ def test_one_story_at_a_time_and_cancel_loses_nothing(client: Client, models: Sm
     assert client.post("again", run=run).status_code == 200
     assert client.about()["status"] == "finished"
     assert models.drawn[: len(before)] == before and len(set(models.drawn)) == len(models.drawn)
-
-
-def test_every_step_waits_for_the_user_who_decides_otherwise(
-    client: Client, tmp_path: Path, models: SmallModels
-) -> None:
-def test_cancelling_another_story_leaves_this_one_running(client: Client, models: SmallModels) -> None:
-    models.seconds = 0.1
-    client.start()
-    client.wait_for_an_image(models)
-    client.post("cancel", run="another run")
-    assert client.about()["status"] == "finished" and len(models.drawn) == IMAGES + 1
 
 
 def test_every_step_waits_for_the_user(client: Client, tmp_path: Path, models: SmallModels) -> None:

@@ -17,10 +17,8 @@ from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_ch
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
-from interleave_thinker import Picture, SettingsError
+from interleave_thinker import Critic, Picture, SettingsError, open_chat
 from interleave_thinker.backend.core.prompts.agent_card import read_card
-from interleave_thinker.backend.models.chat import open_chat
-from interleave_thinker.backend.story.agents.critic import Critic
 from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.cli.train.own_critic import reinforcement_of
 from interleave_thinker.training.from_runs.settings import RunsData

@@ -67,9 +67,13 @@ def samples(judge: CriticReward, *pairs: tuple[str, CriticRlRow]) -> list[Sample
 def test_published_rewards_of_every_case(tmp_path: Path) -> None:
     artist = Seeing()
     found = samples(
-        critic_reward(tmp_path, artist, Ten()), (answer(True), row(True)), (answer(False), row(True)),
-        (answer(False), row(False)), (answer(True, ""), row(False)), ("nonsense", row(False)),
-    )  # fmt: skip
+        critic_reward(tmp_path, artist, Ten()),
+        (answer(True), row(True)),
+        (answer(False), row(True)),
+        (answer(False), row(False)),
+        (answer(True, ""), row(False)),
+        ("nonsense", row(False)),
+    )
     assert [sample.redrawn for sample in found] == [False, False, True, True, False]
     # 0.5 x 1 + 0.5 x (0.2 x accuracy + 0.8 x step): no redraw is 0.5, from 4 to 10 is 0.8.
     assert [sample.overall for sample in found] == pytest.approx([0.8, 0.7, 0.92, 0.82, 0.2])

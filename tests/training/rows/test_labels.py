@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 from support.cli_calls import call
 
-from interleave_thinker.backend.core.errors import SettingsError
-from interleave_thinker.backend.core.pictures import Picture
+from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.story.agents.critic import critic_message
 from interleave_thinker.training.rows.labels import LabelSettings, held_out_of, import_labels

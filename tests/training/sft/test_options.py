@@ -105,7 +105,7 @@ def test_image_tokens_count_towards_the_cutoff(folder: Path, base: Path, tmp_pat
     assert capped[0] <= exact[1]
 
 
-def test_a_killed_training_resumes_to_the_same_weights(folder: Path, base: Path, tmp_path: Path) -> None:
+def test_a_killed_training_is_resumed(folder: Path, base: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     dropout = {"lora_r": 4, "lora_dropout": 0.2}  # needs the random state to be restored
     straight = short.sft(folder, tmp_path / "straight", lines.append, **dropout)
