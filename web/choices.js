@@ -29,20 +29,32 @@ async function fetchLabels() {
   }
 }
 
+/** Give the inputs of a saved node the values that mean the same today. */
+function readFormer(node, saved) {
+  const place = node.widgets?.findIndex((widget) => widget.name === "strictness") ?? -1;
+  // Nodes without a strictness had a threshold only.
+  if (place >= 0 && Array.isArray(saved.widgets_values) && saved.widgets_values.length <= place)
+    if (node.widgets.some((widget) => widget.name === "accept_at")) node.widgets[place].value = "custom";
+  const [keep, failure] = ["keep", "on_failure"].map((name) => node.widgets?.find((widget) => widget.name === name));
+  if (keep?.value === "best" && failure?.value === "stop") [keep.value, failure.value] = ["stop", "keep"];
+  for (const widget of node.widgets ?? []) {
+    const present = FORMER[widget.name]?.[widget.value];
+    if (present !== undefined) widget.value = present;
+  }
+}
+
 app.registerExtension({
   name: "InterleaveThinker.Choices",
   init: fetchLabels,
   // After a change of the language, the host rebuilds all nodes of the graph.
   beforeConfigureGraph: fetchLabels,
-  loadedGraphNode(node) {
-    if (!node.comfyClass?.startsWith(OURS)) return;
-    for (const widget of node.widgets ?? []) {
-      const present = FORMER[widget.name]?.[widget.value];
-      if (present !== undefined) widget.value = present;
-    }
-  },
   nodeCreated(node) {
     if (!node.comfyClass?.startsWith(OURS)) return;
+    const configured = node.onConfigure;
+    node.onConfigure = function (saved, ...given) {
+      configured?.call(this, saved, ...given);
+      readFormer(this, saved);
+    };
     for (const widget of node.widgets ?? []) {
       const labels = new Map(Object.entries(nodeDefs[node.comfyClass]?.inputs?.[widget.name]?.options ?? {}));
       if (labels.size && widget.options) widget.options.getOptionLabel = (value) => labels.get(value) ?? value ?? "";

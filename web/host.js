@@ -8,6 +8,7 @@ import { api } from "../../scripts/api.js";
 
 const VUE_NODES = "Comfy.VueNodes.Enabled";
 const LANGUAGE = "Comfy.Locale";
+const ADVANCED = "Comfy.Node.AlwaysShowAdvancedWidgets";
 const CHANGES = ["increment", "increment-wrap", "decrement", "randomize"];
 
 const said = new Set();
@@ -32,6 +33,11 @@ export function language() {
 /** Whether the front end shows nodes as elements of the page, next to a canvas with the wires only. */
 export function laysOutNodes() {
   return Boolean(globalThis.LiteGraph?.vueNodesMode ?? setting(VUE_NODES));
+}
+
+/** Whether the user wants to see the advanced widgets of all nodes. */
+export function alwaysShowsAll() {
+  return Boolean(setting(ADVANCED));
 }
 
 /** The graph that is not inside another one. */
@@ -154,15 +160,32 @@ export function holdsElements(node) {
   return Boolean(node.addDOMWidget);
 }
 
-/** List this pack's templates in order: the host lists them in the order of the disk. */
+/** Show the running node in the title of the browser tab by its name: the host shows the id of its class. */
+function nameInTitle() {
+  const title = document.querySelector("title");
+  if (!title) return missing("a title", "a running node is named by its id in the browser tab");
+  new MutationObserver(() => {
+    const id = document.title.match(/\bInterleave\w+/)?.[0];
+    const name = globalThis.LiteGraph?.registered_node_types?.[id]?.title;
+    if (name) document.title = document.title.replace(id, name);
+  }).observe(title, { childList: true });
+}
+
+/** What the list of templates shows first, by number; the others are in a second list. */
+const FIRST = ["01", "02", "03", "05", "07", "10", "11", "17", "25", "28", "29", "30"];
+
+/** List this pack's templates in order and in two parts: the host has one, in the order of the disk. */
 function orderTemplates() {
   const list = api.getWorkflowTemplates;
   if (!list) return missing("getWorkflowTemplates", "the templates are in the order of the disk");
   const pack = decodeURIComponent(new URL(import.meta.url).pathname.split("/extensions/").pop().split("/")[0]);
   api.getWorkflowTemplates = async function (...given) {
     const packs = await list.apply(this, given);
-    if (Array.isArray(packs?.[pack])) packs[pack].sort();
-    return packs;
+    if (!Array.isArray(packs?.[pack])) return packs;
+    const isFirst = (name) => FIRST.includes(name.slice(0, 2));
+    const names = packs[pack].sort();
+    // The name is also the address of the files: with "/." at its end it is another name of the same place.
+    return { ...packs, [pack]: names.filter(isFirst), [`${pack}/.`]: names.filter((name) => !isFirst(name)) };
   };
 }
 
@@ -170,6 +193,7 @@ app.registerExtension({
   name: "InterleaveThinker.Host",
   init() {
     orderTemplates();
+    nameInTitle();
   },
   setup() {
     if (setting(LANGUAGE) === undefined) missing("a setting for the language", "everything is in English");

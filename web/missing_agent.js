@@ -12,7 +12,9 @@ import { say } from "./words.js";
 const NODE = "InterleaveLoadAgent";
 const NOTICE = "interleave_missing_agent";
 const DECIDING = ["agent", "hub_id", "download"];
-const HEIGHT = 84;
+const HEIGHT = 124;
+/** Gigabytes of a Qwen3-VL in 16 bits, by the size in its name. */
+const GIGABYTES = { "2B": 4.3, "4B": 8.9, "8B": 17.5 };
 const TRANSLATED = ["zh"];
 
 const nodes = new Set();
@@ -61,7 +63,9 @@ function add(node, agent, place) {
   line.setAttribute("role", "status");
   const command = make("code", "it-missing-command", { title: place.command }, place.command || place.folder);
   const help = textButton(say("Help"), say("Open the help page of this node"), openHelp);
-  const element = make("div", "it-missing", {}, line, make("div", "it-missing-row", {}, command, help));
+  const [, hubName] = place.command.match(/^hf download (\S+)/) ?? [];
+  const row = make("div", "it-missing-row", {}, ...(hubName ? [downloadButton(node, agent, hubName)] : []), help);
+  const element = make("div", "it-missing", {}, line, command, row);
   const heightBefore = node.size[1];
   const widget = node.addDOMWidget(NOTICE, NOTICE, element, {
     serialize: false,
@@ -74,6 +78,19 @@ function add(node, agent, place) {
   widget.serialize = false;
   widget.heightBefore = heightBefore;
   node.setSize([node.size[0], Math.max(heightBefore, node.computeSize()[1])]);
+}
+
+/** A button that has the next run download the agent: it sets the two inputs for this, which are folded otherwise. */
+function downloadButton(node, agent, hubName) {
+  const gigabytes = GIGABYTES[agent.match(/\d+B/)?.[0]];
+  const label = gigabytes ? say("Download {size} GB", { size: gigabytes }) : say("Download");
+  return textButton(label, say("The next run downloads it from the Hugging Face Hub"), () => {
+    for (const [name, value] of [["hub_id", hubName], ["download", true]]) {
+      const widget = node.widgets.find((one) => one.name === name);
+      widget.value = value;
+      widget.callback?.(value);
+    }
+  });
 }
 
 /** Open the node's help page as text: browsers download the host's Markdown files instead of showing them. */

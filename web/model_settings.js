@@ -5,7 +5,7 @@
 import { app } from "../../scripts/app.js";
 import { redraw } from "./host.js";
 import { make, show } from "./live/elements.js";
-import { say } from "./words.js";
+import { counted, heard, say } from "./words.js";
 
 const NODE = "InterleaveStepGenerator";
 const KEY = "interleave_model_settings";
@@ -30,7 +30,7 @@ function openList(node) {
   const dialog = make("dialog", "it-live it-settings", { onclose: () => dialog.remove() });
   dialog.setAttribute("aria-label", say("Recommended settings"));
   const items = settingsOf(node).map(({ name, values }) => {
-    const facts = [say("{steps} steps", { steps: values.steps }), `cfg ${values.cfg}`, values.sampler, values.scheduler, values.edit].join(" · ");
+    const facts = [heard(counted(values.steps)), `cfg ${values.cfg}`, values.sampler, values.scheduler, values.edit].join(" · ");
     const chosen = () => {
       take(node, values);
       dialog.close();

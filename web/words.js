@@ -33,6 +33,11 @@ export function heard(line) {
   return line;
 }
 
+/** A number of steps in English, for `heard`. */
+export function counted(steps) {
+  return steps === 1 ? "1 step" : `${steps} steps`;
+}
+
 function filled(text, values) {
   return text.replace(PLACE, (place, name) => values[name] ?? place);
 }

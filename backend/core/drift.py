@@ -52,7 +52,7 @@ class Drift(Value):
     def sentence(self) -> str:
         """Both figures as a short text."""
         visible = " (visible)" if self.color >= VISIBLE else ""
-        return f"color {self.color:.1f}{visible}, structure {100 * self.structure:.0f}%"
+        return f"colors {self.color:.1f}{visible}, shapes {100 * self.structure:.0f}%"
 
 
 def drift(before: Picture, after: Picture) -> Drift:

@@ -191,15 +191,15 @@ class Summary(Value):
     @property
     def sentence(self) -> str:
         """All totals in one line."""
-        parts = [_count(self.steps, "step")]
+        parts = [counted(self.steps, "step")]
         if self.incomplete_steps:
             lack = "not reached yet" if self.waits else "not complete"
-            parts.append(f"{_count(self.incomplete_steps, 'step')} {lack}")
-        parts.append(f"{_count(self.images, 'image')} generated")
+            parts.append(f"{counted(self.incomplete_steps, 'step')} {lack}")
+        parts.append(f"{counted(self.images, 'image')} generated")
         if self.drawn_steps and self.unjudged_steps == self.drawn_steps:
-            parts.append(f"{_count(self.drawn_steps, 'image')}, not judged")
+            parts.append(f"{counted(self.drawn_steps, 'image')}, not judged")
         elif self.drawn_steps:
-            parts.append(f"{self.accepted_steps} of {_count(self.drawn_steps, 'image')} accepted")
+            parts.append(f"{self.accepted_steps} of {counted(self.drawn_steps, 'image')} accepted")
         if self.picked_steps:
             parts.append(f"{self.picked_steps} picked by hand")
         if self.approved_steps:
@@ -207,7 +207,7 @@ class Summary(Value):
         if self.timed_steps:
             parts.append(f"{self.timed_steps} approved by time")
         if self.forced_verdicts:
-            parts.append(f"{_count(self.forced_verdicts, 'verdict')} {ONLY_FORCED}")
+            parts.append(f"{counted(self.forced_verdicts, 'verdict')} {ONLY_FORCED}")
         times = [duration(self.seconds)] if self.images else []
         return " · ".join([*parts, *times, *(UNUSED[one] for one in self.unused)])
 
@@ -229,7 +229,7 @@ def outcome(attempt: Attempt, settings: RunSettings) -> AttemptOutcome:
 
 def stop_sentence(result: StepResult) -> str:
     """Return why the step ended, as a short sentence."""
-    attempts = _count(len(result.attempts), "attempt")
+    attempts = counted(len(result.attempts), "attempt")
     chosen = (result.chosen or 0) + 1
     if result.approved:
         return f"Approved at attempt {chosen}"
@@ -369,5 +369,6 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural."""
     return f"{number} {noun if number == 1 else noun + 's'}"

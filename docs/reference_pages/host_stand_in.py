@@ -27,6 +27,8 @@ class Recorded:
 
     def __init__(self, id: str | None = None, **options: Any) -> None:
         self.id, self.options = id or "", options
+        self.advanced = False
+        self.force_input = options.get("force_input")
 
 
 class Kind:
@@ -74,7 +76,9 @@ class Io(ModuleType):
     Input = Output = Recorded
 
     def __getattr__(self, name: str) -> Kind:
-        return Kind(name.upper())
+        kind = Kind(name.upper())
+        setattr(self, name, kind)
+        return kind
 
 
 def install() -> None:

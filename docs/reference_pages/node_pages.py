@@ -124,7 +124,7 @@ def _input(one: Any, words: Mapping[str, Any]) -> tuple[str, ...]:
     options = one.options
     grown = options.get("template")
     kind = f"up to {grown.most} of {grown.input.kind}" if grown else _kind(one)
-    if options.get("advanced"):
+    if one.advanced:
         kind += ", advanced"
     elif options.get("optional") and one.kind not in WIDGETS:
         kind += ", optional"

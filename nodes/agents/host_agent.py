@@ -121,6 +121,7 @@ class HostAgent(io.ComfyNode):
         return node_schema(
             "InterleaveHostAgent",
             search_aliases=["clip", "text encoder", "generate text", "textgenerate", "planner", "critic"],
+            shown=(),
             inputs=[io.Clip.Input("clip"), prompts_input(), *reply_inputs()],
             outputs=[AgentSocket.Output("AGENT")],
         )

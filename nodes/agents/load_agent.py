@@ -65,6 +65,7 @@ class LoadAgent(io.ComfyNode):
             "images. ComfyUI moves it on and off the GPU. Put Qwen3-VL folders, or .gguf files with their "
             f"mmproj file, into {places(roots)}.",
             search_aliases=["planner", "critic", "qwen3-vl", "vlm", "llm", "load language model"],
+            shown=("agent", "precision"),
             inputs=[
                 io.Combo.Input(
                     "agent",
@@ -78,36 +79,18 @@ class LoadAgent(io.ComfyNode):
                     options=adapter_names(roots),
                     default=NO_ADAPTER,
                     optional=True,
-                    advanced=True,
                     tooltip="LoRA adapter trained for this agent, such as your own critic: a folder in "
                     f"{places(roots)}. Image LoRAs do not fit.",
                 ),
-                io.Combo.Input(
-                    "strictness",
-                    options=list(STRICTNESS),
-                    default=FROM_THE_AGENT,
-                    optional=True,
-                    advanced=True,
-                ),
-                io.String.Input("hub_id", default="", optional=True, advanced=True),
-                io.Boolean.Input("download", default=False, optional=True, advanced=True),
+                io.Combo.Input("strictness", options=list(STRICTNESS), default=FROM_THE_AGENT, optional=True),
+                io.String.Input("hub_id", default="", optional=True),
+                io.Boolean.Input("download", default=False, optional=True),
                 *reply_inputs(),
                 io.Int.Input(
-                    "context",
-                    default=CONTEXT,
-                    min=MIN_CONTEXT,
-                    max=MAX_CONTEXT,
-                    step=1024,
-                    optional=True,
-                    advanced=True,
+                    "context", default=CONTEXT, min=MIN_CONTEXT, max=MAX_CONTEXT, step=1024, optional=True
                 ),
                 io.Int.Input(
-                    "gpu_layers",
-                    default=AS_MANY_AS_FIT,
-                    min=AS_MANY_AS_FIT,
-                    max=9999,
-                    optional=True,
-                    advanced=True,
+                    "gpu_layers", default=AS_MANY_AS_FIT, min=AS_MANY_AS_FIT, max=9999, optional=True
                 ),
                 prompts_input(),
             ],
@@ -143,7 +126,7 @@ class LoadAgent(io.ComfyNode):
             only_text("Load Agent", agent=agent)
             agent_spec(agent, host.agent_roots())
         except SettingsError as error:
-            return f"{error} If hub_id names the agent, choose any entry of the list."
+            return f"{error} If 'Hugging Face model' names the agent, choose any entry of the list."
         return True
 
     @classmethod

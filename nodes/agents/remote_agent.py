@@ -32,19 +32,14 @@ class RemoteAgent(io.ComfyNode):
         return node_schema(
             "InterleaveRemoteAgent",
             search_aliases=["openai", "vllm", "lm studio", "ollama", "llama.cpp", "api", "planner", "critic"],
+            shown=("base_url", "model"),
             inputs=[
                 io.String.Input("base_url", default=LOCAL_SERVER),
                 io.String.Input("model", default=""),
                 io.String.Input("key_variable", default=DEFAULT_VARIABLE, optional=True),
-                io.Int.Input("timeout", default=300, min=1, max=3600, optional=True, advanced=True),
-                io.Combo.Input(
-                    "strictness",
-                    options=list(STRICTNESS),
-                    default=FROM_THE_AGENT,
-                    optional=True,
-                    advanced=True,
-                ),
-                io.Int.Input("deadline", default=1800, min=1, max=86400, optional=True, advanced=True),
+                io.Int.Input("timeout", default=300, min=1, max=3600, optional=True),
+                io.Combo.Input("strictness", options=list(STRICTNESS), default=FROM_THE_AGENT, optional=True),
+                io.Int.Input("deadline", default=1800, min=1, max=86400, optional=True),
                 prompts_input(),
                 *reply_inputs(),
             ],

@@ -15,7 +15,7 @@ from comfy_api.latest import io
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.core.seams.chat_model import MAX_PIXELS, ChatModel, ReplySettings
 from .. import host
-from ..inputs.loop_inputs import HIDDEN, setting_input
+from ..inputs.loop_inputs import setting_input
 from ..inputs.named_models import FROM_THE_AGENT, prompt_set_named, prompt_set_names
 from ..inputs.validation import checked
 
@@ -26,12 +26,12 @@ FIELD_OF = {"sampling_seed": "seed"}
 def reply_inputs() -> list[Any]:
     """Return the inputs, which follow a node's own."""
     return [
-        setting_input(ReplySettings, "max_tokens", default=0, min=0, **HIDDEN),
-        setting_input(ReplySettings, "temperature", step=0.05, **HIDDEN),
-        setting_input(ReplySettings, "top_p", min=0.01, step=0.01, **HIDDEN),
-        setting_input(ReplySettings, "top_k", **HIDDEN),
-        setting_input(ReplySettings, "seed", id="sampling_seed", **HIDDEN),
-        setting_input(ReplySettings, "max_pixels", **HIDDEN),
+        setting_input(ReplySettings, "max_tokens", default=0, min=0, optional=True),
+        setting_input(ReplySettings, "temperature", step=0.05, optional=True),
+        setting_input(ReplySettings, "top_p", min=0.01, step=0.01, optional=True),
+        setting_input(ReplySettings, "top_k", optional=True),
+        setting_input(ReplySettings, "seed", id="sampling_seed", optional=True),
+        setting_input(ReplySettings, "max_pixels", optional=True),
     ]
 
 
@@ -42,7 +42,6 @@ def prompts_input() -> Any:
         options=prompt_set_names(host.agent_roots()),
         default=FROM_THE_AGENT,
         optional=True,
-        advanced=True,
     )
 
 

@@ -25,7 +25,7 @@ from ...backend.story.loop.external import ExternalAttempts
 from .. import host
 from ..host import running_graph
 from ..host.internals import settle_changes
-from ..inputs.loop_inputs import HIDDEN, attempts_inputs, setting_input, strictness_input
+from ..inputs.loop_inputs import attempts_inputs, setting_input, strictness_input
 from ..inputs.run_folder import RUNS, run_folder
 from ..inputs.sockets import AGENT, check_connected, check_optional, node_schema
 from ..inputs.validation import CUSTOM, accept_at_of, only_text
@@ -62,15 +62,16 @@ class AttemptClose(io.ComfyNode):
             enable_expand=True,
             not_idempotent=True,
             hidden=[io.Hidden.unique_id, io.Hidden.dynprompt],
+            shown=("max_attempts", "strictness"),
             inputs=[
                 io.Image.Input("image", lazy=True),
                 AttemptSocket.Input("opened", display_name="from Attempt Start"),
                 *attempts_inputs(),
-                setting_input(RunSettings, "candidates", **HIDDEN),
+                setting_input(RunSettings, "candidates", optional=True),
                 strictness_input(),
                 # The plan comes over a wire and needs no approval.
                 setting_input(
-                    RunSettings, "pause", options=["never", "at rejected steps", "every step"], **HIDDEN
+                    RunSettings, "pause", options=["never", "at rejected steps", "every step"], optional=True
                 ),
             ],
             outputs=closed_outputs(lists=True),

@@ -91,6 +91,7 @@ class AttemptOpen(io.ComfyNode):
                 "for loop",
                 "begin loop",
             ],
+            shown=("prompt", "step"),
             inputs=[
                 io.String.Input("prompt", multiline=True, default=""),
                 io.Int.Input("step", default=ALL_STEPS, min=ALL_STEPS, max=10 * MAX_STEPS),

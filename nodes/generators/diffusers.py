@@ -50,21 +50,16 @@ class DiffusersNode(io.ComfyNode):
         return node_schema(
             "InterleaveDiffusersGenerator",
             search_aliases=["diffusers", "pipeline", "hugging face", "generator"],
+            shown=("pipeline", "download"),
             inputs=[
                 io.String.Input("pipeline", default=""),
                 io.Boolean.Input("download", default=False),
                 *common_inputs(),
-                io.Float.Input(
-                    "strength", default=0.6, min=0.01, max=1.0, step=0.01, optional=True, advanced=True
-                ),
+                io.Float.Input("strength", default=0.6, min=0.01, max=1.0, step=0.01, optional=True),
                 io.Combo.Input(
-                    "edit",
-                    options=["auto", "reference", "img2img"],
-                    default="auto",
-                    optional=True,
-                    advanced=True,
+                    "edit", options=["auto", "reference", "img2img"], default="auto", optional=True
                 ),
-                io.Combo.Input("dtype", options=DTYPES, default="auto", optional=True, advanced=True),
+                io.Combo.Input("dtype", options=DTYPES, default="auto", optional=True),
                 color_match_input(),
                 *changes_inputs(),
                 *enhancer_inputs(),
@@ -108,9 +103,7 @@ def changes_inputs() -> list[Any]:
     """Return the inputs, which follow a node's own."""
     return [
         io.Combo.Input("lora", options=[NO_LORA, *host.lora_names()], default=NO_LORA, optional=True),
-        io.Float.Input(
-            "lora_scale", default=1.0, min=-STRONGEST, max=STRONGEST, step=0.05, optional=True, advanced=True
-        ),
+        io.Float.Input("lora_scale", default=1.0, min=-STRONGEST, max=STRONGEST, step=0.05, optional=True),
         io.Mask.Input("mask", optional=True),
     ]
 

@@ -24,7 +24,7 @@ def common_inputs() -> list[io.Input]:
         io.Int.Input("height", default=0, min=0, max=8192, step=16),
         io.Int.Input("steps", default=0, min=0, max=1000),
         io.Float.Input("guidance", default=OWN, min=OWN, max=100.0, step=0.1, round=0.01),
-        io.String.Input("negative", default="", optional=True, advanced=True),
+        io.String.Input("negative", default="", optional=True),
     ]
 
 

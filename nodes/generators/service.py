@@ -31,12 +31,11 @@ class ServiceGenerator(io.ComfyNode):
                 *("http", "api", "remote", "server", "image service", "openai", "generator"),
                 *("gemini", "nano banana"),
             ],
+            shown=("url", "protocol", "model"),
             inputs=[
                 io.String.Input("url", default=LOCAL_URL),
                 *common_inputs(),
-                io.Float.Input(
-                    "timeout", default=300.0, min=1.0, max=86400.0, step=1.0, optional=True, advanced=True
-                ),
+                io.Float.Input("timeout", default=300.0, min=1.0, max=86400.0, step=1.0, optional=True),
                 color_match_input(),
                 *_protocol_inputs(),
             ],
@@ -104,8 +103,8 @@ def _protocol_inputs() -> list[io.Input]:
             "protocol", options=[EDIT_SERVICE, IMAGES_API, GEMINI_API], default=EDIT_SERVICE, optional=True
         ),
         io.String.Input("model", default="", optional=True),
-        io.String.Input("extras", default="", optional=True, advanced=True),
-        io.Boolean.Input("mixed", default=False, optional=True, advanced=True),
+        io.String.Input("extras", default="", optional=True),
+        io.Boolean.Input("mixed", default=False, optional=True),
     ]
 
 

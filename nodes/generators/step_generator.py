@@ -13,7 +13,7 @@ from comfy_api.latest import io
 from ...backend.models.generators.wrappers import OFF, color_matched
 from .. import host
 from ..inputs.images import to_pictures
-from ..inputs.loop_inputs import HIDDEN, setting_input
+from ..inputs.loop_inputs import setting_input
 from ..inputs.sockets import (
     CLIP,
     MODEL,
@@ -55,6 +55,7 @@ class StepGenerator(io.ComfyNode):
                 "edit",
                 "reference latent",
             ],
+            shown=("width", "height"),
             inputs=[
                 io.Model.Input("model"),
                 io.Clip.Input("clip"),
@@ -66,9 +67,9 @@ class StepGenerator(io.ComfyNode):
                 io.Combo.Input("sampler", options=host.samplers(), default="euler"),
                 io.Combo.Input("scheduler", options=[FLUX2, *host.schedulers()], default=FLUX2),
                 io.Combo.Input("edit", options=list(EDIT_CHOICES), default=AUTO, extra_dict=model_settings()),
-                setting_input(SamplingSettings, "denoise", min=0.01, step=0.01, **HIDDEN),
-                setting_input(SamplingSettings, "negative", **HIDDEN),
-                setting_input(SamplingSettings, "guidance", step=0.1, round=0.01, **HIDDEN),
+                setting_input(SamplingSettings, "denoise", min=0.01, step=0.01, optional=True),
+                setting_input(SamplingSettings, "negative", optional=True),
+                setting_input(SamplingSettings, "guidance", step=0.1, round=0.01, optional=True),
                 color_match_input(),
                 io.Autogrow.Input(
                     "references",

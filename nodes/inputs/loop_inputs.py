@@ -15,9 +15,8 @@ from ...backend.core.types import RunSettings
 from ...backend.pipeline.as_published import STORY_SETTINGS
 from ...backend.pipeline.story_check import MAX_REOPENED
 from .sockets import AgentSocket
-from .validation import CHOICES, CUSTOM
+from .validation import CHOICES, CUSTOM, OWN_VERDICT
 
-HIDDEN: dict[str, Any] = {"optional": True, "advanced": True}
 OWN_SETTINGS = "off"
 """Value of `as_published` that leaves the node's settings as they are."""
 AGENTS_CHOICE = 0.0
@@ -41,13 +40,13 @@ def setting_input(kind: type[BaseModel], name: str, *, id: str = "", **given: An
     return WIDGETS[types[0] if types else declared].Input(name, **{**options, **given})
 
 
-def attempts_inputs() -> list[Any]:
-    """Return the critic and the inputs that decide how often a step is generated."""
+def attempts_inputs(*keep: str) -> list[Any]:
+    """Return the critic and the inputs that decide how often a step is generated. `keep`: more choices."""
     return [
         AgentSocket.Input("critic", optional=True),
         setting_input(RunSettings, "max_attempts"),
         accept_at_input(),
-        setting_input(RunSettings, "keep"),
+        setting_input(RunSettings, "keep", options=["best", "last", *keep]),
     ]
 
 
@@ -57,17 +56,17 @@ def accept_at_input() -> Any:
 
 
 def strictness_input() -> io.Combo.Input:
-    """Return the input for the strictness; `CUSTOM` where an older workflow does not have it."""
-    return io.Combo.Input("strictness", options=[*CHOICES, CUSTOM], default=CUSTOM, optional=True)
+    """Return the input for the strictness. An older workflow without it means `CUSTOM` (web/choices.js)."""
+    return io.Combo.Input("strictness", options=[*CHOICES, CUSTOM], default=OWN_VERDICT, optional=True)
 
 
 def check_story_input() -> io.Int.Input:
     """Return the input for the story check. Default: off, so that old workflows run unchanged."""
-    return io.Int.Input("check_story", default=0, min=0, max=MAX_REOPENED, **HIDDEN)
+    return io.Int.Input("check_story", default=0, min=0, max=MAX_REOPENED, optional=True)
 
 
 def published_input() -> io.Combo.Input:
     """Return the input for the settings of the published system. Default: none of them."""
     return io.Combo.Input(
-        "as_published", options=[OWN_SETTINGS, *STORY_SETTINGS], default=OWN_SETTINGS, **HIDDEN
+        "as_published", options=[OWN_SETTINGS, *STORY_SETTINGS], default=OWN_SETTINGS, optional=True
     )

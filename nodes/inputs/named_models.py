@@ -27,11 +27,11 @@ BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tin
 NO_ADAPTER = "none"
 ADAPTER = "adapter_config.json"
 TEMPLATE = "critic.txt"
-OFFICIAL_OWNER = "Qwen"
 HUB_NAME = re.compile(
-    r"(?:(?P<owner>[A-Za-z0-9][A-Za-z0-9-]{0,40})/[A-Za-z0-9][A-Za-z0-9.-]{0,90}|Qwen3-VL-[0-9]+B[A-Za-z0-9-]{0,30})"
+    r"(?:(?P<owner>[A-Za-z0-9][A-Za-z0-9-]{0,40})/)?(?P<name>[A-Za-z0-9][A-Za-z0-9.-]{0,90})"
 )
-"""Agent names that are also names on the Hugging Face Hub: OWNER/NAME, and Qwen's own."""
+OWNERS = {"Qwen3-VL-": "Qwen", "InterleaveThinker-": "InterleaveThinker", "Critic-SFT-": "InterleaveThinker"}
+"""Owner on the Hugging Face Hub of agents whose names begin so."""
 DEPTH = 2
 MAX_CONFIG = 1024 * 1024
 AUTO = "auto"
@@ -214,10 +214,10 @@ def download_command(name: str, roots: Sequence[Path]) -> str:
     The name may come from a stranger: only letters, digits, dots and dashes reach the command.
     """
     owned = HUB_NAME.fullmatch(name)
-    if not owned or not roots:
+    by_name = next((OWNERS[start] for start in OWNERS if name.startswith(start)), "")
+    if not owned or not roots or not (owner := owned["owner"] or by_name):
         return ""
-    hub_id = name if owned["owner"] else f"{OFFICIAL_OWNER}/{name}"
-    return f"hf download {hub_id} --local-dir {shlex.quote(str(roots[0] / name))}"
+    return f"hf download {owner}/{owned['name']} --local-dir {shlex.quote(str(roots[0] / name))}"
 
 
 def _found(roots: Sequence[Path], marker: str) -> dict[str, Path]:

@@ -47,18 +47,28 @@ class PlannedRequest(Value):
     prompt_set: Text = ""
 
 
+WIDGETS = (io.Boolean.Input, io.Combo.Input, io.Float.Input, io.Int.Input, io.String.Input)
+
+
 def node_schema(
-    node_id: str, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), **given: Any
+    node_id: str,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    shown: Sequence[str] | None = None,
+    **given: Any,
 ) -> io.Schema:
     """Return the schema of a node with its English texts: name, description and tooltips.
 
-    The texts are only in `locales/en/nodeDefs.json`, next to those of the other languages. An input without a
-    text there keeps its own: the description of a settings field, or one that names a folder of this machine.
+    All widgets but those in `shown` are advanced: the front end folds them (web/fold.js). The texts are only
+    in `locales/en/nodeDefs.json`, next to those of the other languages. An input without a text there keeps
+    its own: the description of a settings field, or one that names a folder of this machine.
     """
     words = node_texts()[node_id]
     for one in inputs:
         if tooltip := _tooltip(words, one.id):
             one.tooltip = tooltip
+        if shown is not None and isinstance(one, WIDGETS) and not one.force_input:
+            one.advanced = one.id not in shown
         template = getattr(one, "template", None)
         if template is not None:
             template.input.tooltip = _tooltip(words, f"{one.id}_{template.names[0]}")

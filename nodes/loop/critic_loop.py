@@ -29,7 +29,6 @@ from ...backend.story.outcomes import is_complete
 from .. import host
 from ..inputs.images import to_batch
 from ..inputs.loop_inputs import (
-    HIDDEN,
     OWN_SETTINGS,
     attempts_inputs,
     check_story_input,
@@ -55,6 +54,8 @@ from ..plan.edit_plan import step_text
 from .live_loop import carry_out
 
 NO_LIMIT = 0.0
+STOP = "stop"
+"""Choice of `keep` that also sets `on_failure`, which only older workflows have set."""
 watch = RunWatch()
 
 
@@ -70,21 +71,24 @@ class CriticLoop(io.ComfyNode):
             is_output_node=True,
             not_idempotent=True,
             hidden=[io.Hidden.unique_id],
+            shown=("max_attempts", "source", "strictness", "pause"),
             inputs=[
                 PlanSocket.Input("plan"),
                 GeneratorSocket.Input("generator", optional=True),
-                *attempts_inputs(),
+                *attempts_inputs(STOP),
                 setting_input(RunSettings, "source"),
                 setting_input(RunSettings, "on_failure"),
                 setting_input(RunSettings, "seed", control_after_generate=io.ControlAfterGenerate.fixed),
-                setting_input(RunSettings, "seed_rule", options=["every attempt", "every step"], **HIDDEN),
                 setting_input(
-                    RunSettings, "time_budget", default=NO_LIMIT, min=0.0, max=1e6, step=10.0, **HIDDEN
+                    RunSettings, "seed_rule", options=["every attempt", "every step"], optional=True
                 ),
-                setting_input(RunSettings, "candidates", **HIDDEN),
+                setting_input(
+                    RunSettings, "time_budget", default=NO_LIMIT, min=0.0, max=1e6, step=10.0, optional=True
+                ),
+                setting_input(RunSettings, "candidates", optional=True),
                 strictness_input(),
-                setting_input(RunSettings, "derive_checklist", **HIDDEN),
-                setting_input(RunSettings, "pause", **HIDDEN),
+                setting_input(RunSettings, "derive_checklist", optional=True),
+                setting_input(RunSettings, "pause", optional=True),
                 check_story_input(),
                 published_input(),
             ],
@@ -131,6 +135,8 @@ class CriticLoop(io.ComfyNode):
                 "Critic Loop: check_story is set, but no critic is connected that could check the story.",
                 "Connect a critic, or set check_story to 0.",
             )
+        if settings.get("keep") == STOP:
+            settings |= {"keep": "best", "on_failure": "stop"}
         own = {"accept_at": accept_at_of(critic, strictness, accept_at), "time_budget": time_budget or None}
         preset = published_run(as_published, plan, generator, critic)
         policy = checked(RunSettings, "Critic Loop", **{**own, **settings, **preset.settings})

@@ -48,6 +48,7 @@ class JudgeNode(io.ComfyNode):
                 "check image",
             ],
             is_output_node=True,
+            shown=("instruction", "strictness"),
             inputs=[
                 AgentSocket.Input("agent"),
                 io.Image.Input("after"),
@@ -133,7 +134,7 @@ def verdict_text(verdict: Verdict, passes: bool) -> str:
     """Return a verdict as text: the decision, the probability, the reasoning and the next prompt."""
     head = "Accepted" if passes else "Rejected"
     if verdict.probability is not None:
-        head += f", P(success) {percent(verdict.probability, not passes)}"
+        head += f", {percent(verdict.probability, not passes)} likely right"
     if passes != verdict.success:
         head += f" (the critic's own verdict: {'success' if verdict.success else 'no success'})"
     lines = [f"{head} ({ONLY_FORCED})" if verdict.forced else head]

@@ -16,6 +16,7 @@ from ...backend.core.types import MAX_STEPS
 from ...backend.story.agents.plan_constraints import CaptionStyle, PlanConstraints, constrained_plan
 from ...backend.story.agents.plan_lint import remaining
 from ...backend.story.journal.run_files import PlanParts
+from ...backend.story.outcomes import counted
 from .. import host
 from ..agents.reply_inputs import settings_of
 from ..inputs.run_folder import planning_folder
@@ -48,6 +49,7 @@ class PlannerNode(io.ComfyNode):
         return node_schema(
             "InterleavePlanner",
             search_aliases=["plan", "story", "interleave", "prompt writer", "steps"],
+            shown=("request", "step_count", "style"),
             inputs=[
                 AgentSocket.Input("agent"),
                 io.String.Input("request", multiline=True, default=""),
@@ -64,12 +66,10 @@ class PlannerNode(io.ComfyNode):
                     control_after_generate=io.ControlAfterGenerate.fixed,
                     optional=True,
                 ),
-                io.Float.Input(
-                    "temperature", default=0.0, min=0.0, max=2.0, step=0.05, optional=True, advanced=True
-                ),
+                io.Float.Input("temperature", default=0.0, min=0.0, max=2.0, step=0.05, optional=True),
                 io.String.Input("style", multiline=True, default="", optional=True),
-                io.Boolean.Input("exact_count", default=False, optional=True, advanced=True),
-                io.Boolean.Input("repair_plan", default=False, optional=True, advanced=True),
+                io.Boolean.Input("exact_count", default=False, optional=True),
+                io.Boolean.Input("repair_plan", default=False, optional=True),
             ],
             outputs=[
                 PlanSocket.Output("PLAN"),
@@ -119,7 +119,7 @@ class PlannerNode(io.ComfyNode):
         with host.host_interrupts():
             plan = constrained_plan(planner, asked, constraints, heard, parts)
         parts.clear()
-        progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
+        progress.say(f"{counted(len(plan.steps), 'step')}. {plan.warning}".removesuffix(". "))
         warnings = [plan.warning] if plan.warning else []
         found = remaining(plan, asked, constraints.step_count)
         warnings += [one.sentence for one in found[:MAX_FINDINGS]]

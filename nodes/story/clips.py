@@ -43,14 +43,13 @@ class ClipList(io.ComfyNode):
                 "movie",
                 "animate",
             ],
+            shown=("family", "seconds"),
             inputs=[
                 TrajectorySocket.Input("trajectory"),
                 io.Combo.Input("family", options=list(FAMILIES), default=next(iter(FAMILIES))),
                 io.Float.Input("seconds", default=5.0, min=0.1, max=60.0, step=0.1),
                 io.Boolean.Input("only_missing", default=True, optional=True),
-                io.Float.Input(
-                    "megapixels", default=0.0, min=0.0, max=4.0, step=0.05, optional=True, advanced=True
-                ),
+                io.Float.Input("megapixels", default=0.0, min=0.0, max=4.0, step=0.05, optional=True),
             ],
             outputs=[
                 TrajectorySocket.Output("TRAJECTORY"),

@@ -45,6 +45,7 @@ class FeedbackNode(io.ComfyNode):
             "InterleaveFeedback",
             search_aliases=["rate", "thumbs up", "thumbs down", "correct critic", "training data", "label"],
             is_output_node=True,
+            shown=("step", "word", "better_prompt"),
             inputs=[
                 TrajectorySocket.Input("trajectory"),
                 io.Int.Input("step", default=1, min=1, max=1_000_000),

@@ -44,6 +44,7 @@ class SaveTrajectory(io.ComfyNode):
                 "share",
             ],
             is_output_node=True,
+            shown=("filename_prefix",),
             inputs=[
                 TrajectorySocket.Input("trajectory"),
                 io.String.Input("filename_prefix", default="interleave-thinker/saved/story"),

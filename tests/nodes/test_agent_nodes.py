@@ -65,6 +65,7 @@ def test_a_hub_name_has_priority_and_is_not_downloaded_by_default(tmp_path: Path
     ("name", "hub_id"),
     [
         ("Qwen3-VL-4B-Instruct", "Qwen/Qwen3-VL-4B-Instruct"),
+        ("InterleaveThinker-Planner-8B", "InterleaveThinker/InterleaveThinker-Planner-8B"),
         ("Somebody/My-VL.2", "Somebody/My-VL.2"),
         *((name, "") for name in ("my own", "../../etc", "/etc", "", "Qwen3-VL-4B; rm -rf", "a/b/c", "-o/x")),
         *((name, "") for name in ("a/$(b)", "Qwen/..", "../elsewhere/mine")),

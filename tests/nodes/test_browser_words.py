@@ -108,10 +108,10 @@ def lines_of_the_server() -> Iterator[str]:
         yield StepDrift(from_source=moved, from_anchor=Drift(color=1.0, structure=1.0)).sentence
         yield moved.sentence
     # These texts come from nodes, which only a host can load.
-    yield "planning: three steps, P(success) 3"
+    yield "planning: three steps, 3% likely right"
     yield "planning outline: ..."
     yield "planning steps 11-20 of 40: a fox"
-    yield f"4 steps. {of_another_length().warning}"
+    yield from (f"{count}. {of_another_length().warning}" for count in ("1 step", "4 steps"))
     yield "More findings: 3."
     yield "downloading Qwen/Qwen3-VL-8B-Instruct: 1.25 of 17.53 GB"
     yield "saved: /output/interleave-thinker/story"

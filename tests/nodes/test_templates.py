@@ -89,7 +89,10 @@ def test_templates_are_numbered_and_describe_their_result() -> None:
 def test_their_category_is_called_as_the_pack_in_every_language() -> None:
     for folder in LOCALES.iterdir():
         words = json.loads((folder / "main.json").read_text(encoding="utf-8"))
-        assert set(words["templateWorkflows"]["category"].values()) == {"InterleaveThinker"}, folder.name
+        names = words["templateWorkflows"]["category"]
+        first = {one for folder_name, one in names.items() if not folder_name.endswith("/_")}
+        assert first == {"InterleaveThinker"}, folder.name
+        assert all(names[f"{one}/_"].startswith("InterleaveThinker: ") for one in names if "/" not in one)
 
 
 @templates
@@ -153,4 +156,4 @@ def test_its_note_names_every_model_with_folder_and_source(path: Path) -> None:
 def test_a_loop_has_room_for_its_view(path: Path) -> None:
     for node in read(path)["nodes"]:
         if node["type"] in ("InterleaveCriticLoop", "InterleaveTryClose"):
-            assert node["size"][1] >= 1000, "the compared images are at its lower end"
+            assert node["size"][1] >= 780, "the compared images are at its lower end"

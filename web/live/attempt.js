@@ -271,8 +271,10 @@ function wordOf(attempt, running) {
   if (attempt.status === "judging") return say("judging…");
   const parts = [heard(attempt.outcome || "not judged")];
   if (attempt.probability !== null && attempt.probability !== undefined)
-    parts.push(say("P(success) {percent} %", { percent: percentOf(attempt) }));
-  parts.push(attempt.reused ? say("reused") : say("{seconds} s", { seconds: Math.max(0.1, attempt.seconds).toFixed(1) }));
+    parts.push(say("{percent} % likely right", { percent: percentOf(attempt) }));
+  // An attempt of an imported story has no time.
+  if (attempt.reused) parts.push(say("reused"));
+  else if (attempt.seconds) parts.push(say("{seconds} s", { seconds: Math.max(0.1, attempt.seconds).toFixed(1) }));
   return parts.join(" · ");
 }
 

@@ -18,6 +18,7 @@ class Lightbox {
     this.closing = iconButton("pi-times", say("Close"), () => this.dialog.close());
     this.before = iconButton("pi-chevron-left", say("Previous attempt"), () => this.#go(-1));
     this.after = iconButton("pi-chevron-right", say("Next attempt"), () => this.#go(1));
+    this.saving = iconButton("pi-download", say("Save this image"), () => this.#save());
     this.image = make("img", "it-lightbox-image", { alt: "" });
     this.compare = new Compare(() => "", {});
     this.stage = make("div", "it-lightbox-stage", {}, this.before, this.image, this.compare.element, this.after);
@@ -26,7 +27,7 @@ class Lightbox {
       "dialog",
       "it-live it-lightbox",
       {},
-      make("header", "it-lightbox-head", {}, this.title, this.both, this.own, this.closing),
+      make("header", "it-lightbox-head", {}, this.title, this.both, this.saving, this.own, this.closing),
       this.stage,
       this.caption,
     );
@@ -94,6 +95,16 @@ class Lightbox {
     set(this.image, "src", new URL(url, location.href).href);
     set(this.image, "alt", slide.title);
     set(this.own, "href", new URL(url, location.href).href);
+  }
+
+  /** Download the image under a name that says which it is; in the run's folder it has its digest. */
+  async #save() {
+    const { step, attempt, image } = this.slides[this.index];
+    const answer = await fetch(this.pictures.full(image.digest));
+    const name = say("step {step}, attempt {number}", { step, number: attempt + 1 });
+    const link = make("a", "", { href: URL.createObjectURL(await answer.blob()), download: `${name}.png` });
+    link.click();
+    URL.revokeObjectURL(link.href);
   }
 
   #key(event) {

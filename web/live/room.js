@@ -1,22 +1,22 @@
-// Heights of a step's attempts and comparison: both whole if there is room, else the attempts scroll above the comparison, which
-// is always fully visible.
+// Height of the comparison of two images below a step's attempts. Everything scrolls as one; the comparison stays in sight at the
+// lower end while there is room for both.
 //
-// They are measured, since the texts above have any length. In a view too low for both, they are below each other and scroll
-// together, with a comparison as high as the view.
+// The heights are measured, since the texts above have any length. In a view too low for both, they are below each other, with a
+// comparison as high as the view.
 
 const NAMES_HEIGHT = 48; // above and below the compared images
-const MIN_LIST = 110; // of the attempts: the first lines
+const MIN_LIST = 110; // of what is above: the first lines
 const MIN_FRAME = 110; // below this height an image is too small to see
 const MIN_ROOM = 220;
 const SHARE = 0.38; // minimum share of the step's height for the comparison
 
-/** Sets the heights in `detail`, with the list of attempts and the comparison below it. */
+/** Sets the height in `detail`, with the list of attempts and the comparison below it. */
 export class Room {
   constructor(detail, list, compare) {
     Object.assign(this, { detail, list, compare });
     this.watch = new ResizeObserver(() => this.share());
     for (const part of [detail, list]) this.watch.observe(part);
-    // An unfolded attempt, or one with a new image, is higher, while the list keeps its height.
+    // An unfolded attempt, or one with a new image, is higher.
     list.addEventListener("toggle", () => this.share(), { capture: true });
     list.addEventListener("load", () => this.#loaded(), { capture: true });
   }
@@ -36,21 +36,20 @@ export class Room {
     const whole = detail.clientHeight;
     if (!whole) return;
     const gaps = parseFloat(getComputedStyle(detail).rowGap) || 0;
-    const above = list.offsetTop - detail.offsetTop;
-    const rest = whole - above - gaps - NAMES_HEIGHT;
-    const left = rest - list.scrollHeight;
-    const frame = Math.max(left, MIN_FRAME, Math.min(SHARE * whole, rest - MIN_LIST));
-    const fits = !compare.hidden && rest - frame >= MIN_LIST;
-    list.style.maxHeight = fits ? `${rest - frame}px` : "";
-    const room = fits ? frame : left >= MIN_FRAME ? left : Math.max(MIN_ROOM, whole - NAMES_HEIGHT);
-    compare.style.setProperty("--it-room", `${room}px`);
+    const left = whole - (list.offsetTop - detail.offsetTop) - gaps - NAMES_HEIGHT - list.scrollHeight;
+    const frame = Math.max(left, MIN_FRAME, SHARE * whole);
+    const fits = whole - NAMES_HEIGHT - frame >= MIN_LIST || left >= MIN_FRAME;
+    compare.style.position = fits ? "sticky" : "static";
+    compare.style.setProperty("--it-room", `${fits ? frame : Math.max(MIN_ROOM, whole - NAMES_HEIGHT)}px`);
   }
 
-  /** Scroll an attempt into view, if the attempts scroll. */
+  /** Scroll an attempt into view, above the comparison. */
   bring(item) {
     this.brought = item;
     if (!item) return;
-    const { list } = this;
-    list.scrollTop = Math.min(item.offsetTop, item.offsetTop + item.offsetHeight - list.clientHeight);
+    const { detail, list, compare } = this;
+    const top = list.offsetTop - detail.offsetTop + item.offsetTop;
+    const covered = compare.style.position === "sticky" ? compare.offsetHeight : 0;
+    detail.scrollTop = Math.min(top, top + item.offsetHeight - detail.clientHeight + covered);
   }
 }

@@ -1,7 +1,7 @@
 // The list of all stories: what was generated, what is incomplete, how much of the disk it uses. A story is deleted after a
 // question.
 
-import { heard, say } from "../words.js";
+import { counted, heard, say } from "../words.js";
 import { iconButton, make, setText, show, textButton } from "./elements.js";
 
 const THUMBNAIL = 256;
@@ -79,7 +79,6 @@ export class StoryList {
     const image = story.picture
       ? make("img", "it-story-image", { alt: "", loading: "lazy", src: this.requests.thumbnail(story.run, story.picture, THUMBNAIL) })
       : make("span", "it-story-image");
-    const counted = (count) => `${count} ${count === 1 ? "step" : "steps"}`;
     const facts = [heard(counted(story.steps)), size(story.bytes), day(story.changed, this.acts.language())];
     const about = make("div", "it-story-about", {}, make("p", "it-story-title", { title: story.title }, story.title));
     about.append(make("p", "it-quiet", {}, story.problem ? facts.slice(1).join(" · ") : facts.join(" · ")));

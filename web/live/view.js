@@ -57,7 +57,7 @@ export class RunView {
     this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.check.element, this.row, this.detail);
     named(this.element, "region", say("Steps of the story"));
     // The wheel scrolls what can scroll here, and zooms the graph everywhere else.
-    for (const scrolled of [this.row, this.list, this.detail, this.check.element])
+    for (const scrolled of [this.row, this.detail, this.check.element])
       scrolled.addEventListener("wheel", (event) => keepWheel(event, scrolled), { passive: true });
     this.element.addEventListener("pointerdown", (event) => event.button === 0 && event.stopPropagation());
     this.room = new Room(this.detail, this.list, this.compare.element);
@@ -118,7 +118,7 @@ export class RunView {
     if (state.running && state.current !== null) return state.current;
     if (state.steps.has(state.waiting?.step)) return state.waiting.step;
     const doubtful = state.order.find((step) => state.steps.get(step)?.tone === "open");
-    return doubtful ?? state.current ?? state.order[0];
+    return doubtful ?? (state.about.status === "finished" ? state.order[0] : (state.current ?? state.order[0]));
   }
 
   /** A request for the current step came too late for the loop: queue the next run. */
@@ -212,8 +212,9 @@ export class RunView {
   #bringIntoView(card) {
     if (!card || card === this.inView || !this.row.clientWidth) return;
     this.inView = card;
-    const middle = card.element.offsetLeft + card.element.offsetWidth / 2;
-    this.row.scrollLeft = middle - this.row.clientWidth / 2;
+    // As little as possible: the row begins with the first step.
+    const [left, right] = [card.element.offsetLeft, card.element.offsetLeft + card.element.offsetWidth];
+    this.row.scrollLeft = Math.min(Math.max(this.row.scrollLeft, right - this.row.clientWidth), left);
   }
 
   #drop(step, card) {

@@ -124,7 +124,7 @@ def _attempt(result: StepResult, index: int, settings: RunSettings, words: Words
     if kept := kept_word(result, index):
         parts.append(words.say(kept))
     if probability := probability_words(attempt, settings):
-        parts.append(words.say("P(success) {share}", share=probability))
+        parts.append(words.say("{share} likely right", share=probability))
     seconds = words.heard(duration(attempt.seconds))
     parts += [words.say("seed {number}", number=attempt.seed), seconds, f"“{_line(attempt.prompt)}”"]
     if attempt.error:

@@ -31,7 +31,7 @@ from ...story.loop.events import (
     StoryChecked,
 )
 from ...story.loop.policy import max_attempts_in, max_attempts_of
-from ...story.outcomes import Lack, lacks, stop_sentence, summarize
+from ...story.outcomes import Lack, counted, lacks, stop_sentence, summarize
 from ..report.export_options import check_line
 from ..report.run_report import attempt_words
 from .live_messages import (
@@ -71,8 +71,7 @@ class RunView:
     def follow(self, event: Event) -> None:
         """Process one event of the loop."""
         if isinstance(event, PlanReady):
-            count = len(event.plan.steps)
-            self.line = f"{count} step{'' if count == 1 else 's'}"
+            self.line = counted(len(event.plan.steps), "step")
         elif isinstance(event, (AttemptStarted, AttemptDrawn, AttemptJudged)):
             self._follow_attempt(event)
         elif isinstance(event, StepFinished):

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Literal, NamedTuple
 
 from ...core.drift import Drift, drift
-from ...core.prompts.prompt_set import shown_prompt_sets
+from ...core.prompts.prompt_set import NAMES, shown_prompt_sets
 from ...core.types import Attempt, CheckedItem, RunSettings, Step, StepResult, Trajectory, Value, Verdict
 from ...story.loop.policy import first_image
 from ...story.outcomes import (
@@ -171,7 +171,7 @@ def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
         return f"{result.label}: {attempt.error.message}"
     # Without spaces: the browser reads it as one number of the line (web/words.js).
     probability = probability_words(attempt, settings).replace(" of ", "/").replace(" ", "")
-    return f"{result.label}, P(success) {probability}" if probability else result.label
+    return f"{result.label}, {probability} likely right" if probability else result.label
 
 
 def report(trajectory: Trajectory) -> str:
@@ -189,7 +189,8 @@ def report(trajectory: Trajectory) -> str:
                 enhanced = attempt.enhancement.warning or attempt.enhancement.prompt
                 lines.append(f"     enhanced: {enhanced}")
         if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
-            lines.append(f"   drift: {words}")
-    if trajectory.identities.prompt_set:
-        lines += ["", f"Prompt set: {shown_prompt_sets(trajectory.identities.prompt_set)}"]
+            lines.append(f"   unintended change: {words}")
+    prompt_sets = shown_prompt_sets(trajectory.identities.prompt_set)
+    if {*prompt_sets.split(", ")} - {*NAMES, ""}:
+        lines += ["", f"Prompt set: {prompt_sets}"]
     return "\n".join(lines)

@@ -54,7 +54,9 @@ def test_a_story_is_generated_in_french(french: Any) -> None:
     assert cards[0] == "Accepté à l'essai 2" and cards[1].startswith("Jamais accepté : 2 essais"), cards
     page.locator(".it-card-head").first.click()
     words = page.locator(".it-attempt-word").all_text_contents()
-    assert words[0].startswith("refusé · P(réussite) 25 % · ") and words[1].startswith("accepté"), words
+    assert words[0].startswith("refusé · probabilité de réussite 25 % · ") and words[1].startswith(
+        "accepté"
+    ), words
     page.locator(".it-attempt").nth(0).locator("summary").click()
     page.wait_for_timeout(500)
     assert page.evaluate(OUTSIDE) == []

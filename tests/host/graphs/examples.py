@@ -169,7 +169,7 @@ OF_ONE = {
 """Further changes of single graphs."""
 PROMPTED = ("your_own_nodes_until_right", "controlnet_and_upscale_in_the_loop", "hosted_node")
 """Graphs whose step has its prompt at Attempt Start."""
-TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "on_failure": "keep", "candidates": 1}
+TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "keep": "best", "candidates": 1}
 SHOWN_IMAGES = {
     "qwen_image_edit_story": 1, "guided_continuation": 2, "travel_narrative": 1, "three_photos": 3,
     "robot_manipulation": 1, "sub_task_annotation": 3,

@@ -15,8 +15,10 @@ AFTER_RUN = ("fixed", "increment", "decrement", "randomize")
 SEEDS = ("seed", "noise_seed")
 NOTE_COLORS = {"color": "#2b3a4a", "bgcolor": "#14181d"}
 """Dark, since newer front ends show notes in gray, and commands in blue, on any background color."""
-SCREEN = (1600, 900)
-MARGINS = (75, 100, 25, 40)
+SCREEN = (1280, 720)
+READABLE = 0.572
+"""Smallest scale at which the canvas shows text."""
+MARGINS = (72, 96, 12, 14)
 """Pixels at the left, top, right and bottom that are covered by the front ends' own bars."""
 RUNS = 0
 """Mode of a node that is neither muted nor bypassed."""
@@ -57,11 +59,12 @@ def bounds(workflow: dict[str, Any]) -> tuple[float, float, float, float]:
 
 
 def view(workflow: dict[str, Any]) -> dict[str, Any]:
-    """Return the scale and offset that fit the whole graph into SCREEN, outside of the bars."""
+    """Return scale and offset that fit the graph into SCREEN, outside of the bars, if it stays readable."""
     left, top, right, bottom = bounds(workflow)
     width = SCREEN[0] - MARGINS[0] - MARGINS[2]
     height = SCREEN[1] - MARGINS[1] - MARGINS[3]
-    scale = math.floor(100 * min(width / (right - left), height / (bottom - top))) / 100
+    fitted = min(width / (right - left), height / (bottom - top))
+    scale = max(READABLE, math.floor(1000 * fitted) / 1000)
     return {"scale": scale, "offset": [round(MARGINS[0] / scale - left), round(MARGINS[1] / scale - top)]}
 
 

@@ -30,7 +30,7 @@ def test_the_planner_outputs_a_plan_and_its_text(host: ComfyServer) -> None:
     assert text_of(outputs, "planned") == "1. Step 1\n   draw: a boat\n   text: Text 1"
     assert outputs["thought"]["text"] == ["easy"] and len(outputs["out"]["images"]) == 1
     report = text_of(outputs, "report")
-    assert "Prompt set: default" in report and default_prompt_set().digest not in report
+    assert "Prompt set" not in report and default_prompt_set().digest not in report
     mute = host.run(planned(reply("a", thought="mute"), request="mute", captions="none"))
     assert text_of(mute, "planned") == "1. Step 1\n   draw: a"
 

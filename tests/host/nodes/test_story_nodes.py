@@ -97,7 +97,7 @@ def test_the_judge_node_outputs_every_part_of_a_verdict(host: ComfyServer) -> No
     text = text_of(outputs)
     said = [text_of(outputs, name) for name in ("success", "probability", "prompt", "reasoning")]
     assert said == ["False", "0.25", "a blacker page", "looked"]
-    assert text.startswith("Rejected, P(success) 25 %") and "Refined prompt: a blacker page" in text
+    assert text.startswith("Rejected, 25 % likely right") and "Refined prompt: a blacker page" in text
     assert outputs["judge"]["text"] == [text]
     outputs = host.run(judged(verdict(True, "another", 0.9), before=True, prompt="as drawn"))
     assert text_of(outputs, "success") == "True" and text_of(outputs, "prompt") == "as drawn"
@@ -117,8 +117,8 @@ def test_strictness_wins(host: ComfyServer, strictness: str, accept_at: float, p
 
 def test_a_missing_probability_is_not_invented(host: ComfyServer) -> None:
     outputs = host.run(judged(*[verdict(True)] * 2))
-    assert text_of(outputs, "success") == "True" and "probability" not in outputs
-    assert "P(success)" not in text_of(outputs) and "had no effect" not in text_of(outputs)
+    assert text_of(outputs, "success") == "True" and "likely right" not in outputs
+    assert "likely right" not in text_of(outputs) and "had no effect" not in text_of(outputs)
     strict = host.run(judged(*[verdict(True)] * 2, accept_at=0.8))
     assert text_of(strict, "success") == "True" and "accept_at had no effect" in text_of(strict)
 

@@ -246,7 +246,7 @@ def test_the_critic_keeps_the_best_image_of_a_batch(ran: Answers) -> None:
     assert text(first, "final") == "better 1", "the best candidate's prompt is used next"
     assert len(more["outputs"]["attempts"]["images"]) == 12
     judged, again = ran["one batch"]
-    assert "attempt 2 kept" in text(judged, "text") and "P(success) 40%" in text(judged, "text")
+    assert "attempt 2 kept" in text(judged, "text") and "40% likely right" in text(judged, "text")
     assert count(again)[1] == 0 and text(again, "text") == text(judged, "text")
 
 

@@ -27,7 +27,17 @@ SHORT = "The boat said: “Good morning, fish!”"
 def test_exports_for_an_audience_show_only_the_story(tmp_path: Path, name: str) -> None:
     text = export_by_name(name, RUN, tmp_path, audience=True, title="The Red Boat").read_text()
     assert "The Red Boat" in text and all(one in text for one in TELLINGS if one)
-    secrets = ["ccepted", "Try ", "ttempt", "P(success)", "rift", "seed", "Never", "udged", RUN.request.text]
+    secrets = [
+        "ccepted",
+        "Try ",
+        "ttempt",
+        "likely right",
+        "nintended",
+        "seed",
+        "Never",
+        "udged",
+        RUN.request.text,
+    ]
     for step in RUN.plan.steps:
         secrets += [part for part in (step.name, step.prompt, step.instruction) if part]
     body = text.split("<body")[-1].split("<script")[0]
