@@ -154,7 +154,7 @@ def test_empty_or_contradictory_feedback_is_rejected(folder: Path, said: list[st
 def test_a_truncated_line_is_ignored(folder: Path) -> None:
     record_feedback(folder, word(accepted=True))
     with (folder / "feedback.jsonl").open("ab") as file:
-        file.write(b'{"step":2,"attempt":0,"acc')
+        file.write(b'\n{"step":2,"attempt":0,"acc')
     record_feedback(folder, word(3, 1, accepted=False))
     assert [(one.step, one.accepted) for one in read_feedback(folder)] == [(1, True), (3, False)]
 

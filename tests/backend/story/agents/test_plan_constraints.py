@@ -9,7 +9,11 @@ import pytest
 from interleave_thinker import AnswerError, ChatError, Plan, PlanConstraints, Planner, Request, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
-from interleave_thinker.backend.story.agents.plan_constraints import ConstrainedPlanner, constrained_plan
+from interleave_thinker.backend.story.agents.plan_constraints import (
+    ConstrainedPlanner,
+    constrained_plan,
+    constraints_in,
+)
 
 
 def reply(count: int, text: str | None = "Words.") -> str:
@@ -88,7 +92,8 @@ def test_only_given_constraints_change_the_planners_identity() -> None:
     planner = Planner(ScriptedChat([]))
     assert ConstrainedPlanner(planner, PlanConstraints()).identity == planner.identity
     others = [PlanConstraints(style="Ink"), PlanConstraints(step_count=3), PlanConstraints(captions="none")]
-    assert len({ConstrainedPlanner(planner, one).identity for one in others} | {planner.identity}) == 4
+    identities = [ConstrainedPlanner(planner, one).identity for one in others]
+    assert len({*identities, planner.identity}) == 4 and [*map(constraints_in, identities)] == others
 
 
 def test_captions_are_requested_in_text_and_none_removes_them() -> None:

@@ -124,7 +124,9 @@ def test_a_run_waits_where_its_settings_ask(pause: str) -> None:
     def waits(reason: StopReason) -> bool:
         step = Step(number=1, prompt="a boat")
         result = StepResult(step=step, attempts=(attempt(8, True),), chosen=0, stop_reason=reason)
-        return policy.waits_at(result, settings) is not None
+        waiting = policy.waits_at(result, settings)
+        assert waiting is None or waiting.attempt == 1, "attempts are counted from 1"
+        return waiting is not None
 
     rejected = pause in ("at rejected steps", "every step")
     for reason in (StopReason.attempts_used_up, StopReason.unchecked, StopReason.redrawn, StopReason.error):

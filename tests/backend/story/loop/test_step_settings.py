@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from support.journal_runs import told
-from support.small_agents import Counting, GeneratorError, Verdicts
+from support.small_agents import Counting, GeneratorError, OnePlan, Verdicts
 
 from interleave_thinker import Finished, Picture, Plan, RunSettings, SettingsError, load_trajectory
 from interleave_thinker.backend.core.types import Attempt, Request, Step, StepSettings, StopReason, Trajectory
@@ -55,6 +55,8 @@ def test_a_step_has_its_own_first_seed_and_number_of_attempts() -> None:
     same = told(plan({"seed": 5, "tries": 2}), Counting(), Verdicts(False, False),
                 settings=RunSettings(seed_rule="every step"))  # fmt: skip
     assert [attempt.seed for attempt in same.results[0].attempts] == [5, 5]
+    planned = told(None, Counting(), Verdicts(True), planner=OnePlan(plan({"tries": 1})))
+    assert planned.identities.critic == "", "one attempt has no critic"
 
 
 def test_denoise_and_negative_are_used_and_cached(tmp_path: Path) -> None:
