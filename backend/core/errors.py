@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .shown_text import shown_text
 
@@ -18,8 +18,18 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+Told = TypeVar("Told", bound="InterleaveError")
+
+
 class InterleaveError(Exception):
-    """Base class of all errors of this package. `hint` is one sentence with the remedy."""
+    """Base class of all errors of this package.
+
+    Attributes:
+        hint: One sentence with the remedy.
+        lasting: Whether every attempt of the next minutes would fail too. Such an error ends a run at once.
+    """
+
+    lasting = False
 
     def __init__(self, message: str, hint: str = "") -> None:
         # Names, servers and libraries put foreign text into errors, which are shown on terminals and in logs.
@@ -28,6 +38,12 @@ class InterleaveError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
+
+    def told_as(self, kind: type[Told], message: str) -> Told:
+        """Return an error of this kind with another message, the same hint and as lasting."""
+        error = kind(message, self.hint)
+        error.lasting = self.lasting
+        return error
 
 
 class SettingsError(InterleaveError):

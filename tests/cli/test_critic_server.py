@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.chat_server import ChatServer, chat_server
 from support.cli_calls import Scripts, call, verdict_reply
+from support.image_service import image_service
 from support.small_agents import STORY
 
 from interleave_thinker import StopReason, load_trajectory
@@ -45,6 +46,20 @@ def test_a_busy_critic_is_waited_for(tmp_path: Path, critic: ChatServer) -> None
     assert len(written(tmp_path)) == DRAWN_STEPS
     attempts = [one for result in load_trajectory(tmp_path / "out").results for one in result.attempts]
     assert len(attempts) == DRAWN_STEPS and all(one.verdict and one.verdict.success for one in attempts)
+
+
+@pytest.mark.parametrize("role", ["critic", "generator"])
+def test_a_server_that_is_busy_for_a_day_ends_the_run_before_another_image(
+    tmp_path: Path, critic: ChatServer, role: str
+) -> None:
+    with image_service() as service:
+        if role == "critic":
+            critic.busy_seconds = 100_000.0
+        else:
+            service.faults = [(503, b"full", {"Retry-After": "100000"})] * 9
+        ended = call(*line(tmp_path, critic), "--generator", f"http:{service.url}")
+        assert ended.exit_code == 1 and "it is busy for at least" in ended.output
+        assert (len(service.requests), critic.refused) == (1, int(role == "critic"))
 
 
 @pytest.mark.parametrize("status", [0, 401, 503])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -64,8 +65,16 @@ def test_an_unfinished_and_a_damaged_run_are_listed(tmp_path: Path) -> None:
     damaged = saved(tmp_path, "damaged", "a boat")
     (damaged / "plan.json").write_text("{")
     (damaged / "trajectory.json").unlink()
+    for name, settings in (("source", {"source": 2}), ("anchor", {"source": "anchor"})):
+        plan = json.loads((open_run / "plan.json").read_bytes())
+        plan["steps"][0]["settings"] = settings
+        refused = saved(tmp_path, name, "a boat")
+        (refused / "plan.json").write_text(json.dumps(plan))
+        (refused / "trajectory.json").unlink()
     lines = {line.run: line for line in list_stories(tmp_path).stories}
     assert lines["open"].incomplete_steps > 0
+    assert "edits the image of step 2" in lines["source"].problem
+    assert "the request has none" in lines["anchor"].problem
     assert "plan.json" in lines["damaged"].problem
 
 

@@ -303,7 +303,7 @@ class Balanced:
         room = self.endpoints.wait_for_one()
         if room > min(call.seconds_left, MAX_ASKED_FOR):
             hint = "Increase the deadline, or list more services."
-            raise self.endpoints.kind(too_late(error.message, room), hint) from None
+            raise too_late(self.endpoints.kind, error.message, room, hint) from None
         longest = min(MAX_PAUSE, FIRST_PAUSE * 2**rounds)
         call.hung_up.wait(min(room + random.uniform(0.0, longest), call.seconds_left))
         if call.hung_up.is_set() or not call.seconds_left:

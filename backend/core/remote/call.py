@@ -110,10 +110,12 @@ def retry_after(value: str | None) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def too_late(message: str, seconds: float) -> str:
-    """Return the error message of a server that is busy for longer than the request can wait."""
+def too_late(kind: type[InterleaveError], message: str, seconds: float, hint: str) -> InterleaveError:
+    """Return the error of a server that is busy for longer than the request can wait."""
     earliest = f"it is busy for at least {math.ceil(seconds):.9g} s, longer than this request can wait."
-    return f"{message.rstrip('.')}; {earliest}"
+    error = kind(f"{message.rstrip('.')}; {earliest}", hint)
+    error.lasting = True
+    return error
 
 
 def pause(state: RetryCallState) -> float:
@@ -211,8 +213,8 @@ class RemoteCall:
             return retrying(ask)
         except Retryable as fault:
             if fault.after is not None and fault.after >= min(self.seconds_left, MAX_ASKED_FOR):
-                message = too_late(fault.error.message, fault.after)
-                raise type(fault.error)(message, "Try again later, or increase the deadline.") from fault
+                hint = "Try again later, or increase the deadline."
+                raise too_late(type(fault.error), fault.error.message, fault.after, hint) from fault
             raise fault.error from fault
 
     def carry_out(

@@ -183,7 +183,7 @@ class RemoteServer:
         except self._kind as error:
             plain = type(error).__init__ is InterleaveError.__init__
             kind = type(error) if plain else self._kind
-            raise kind(self._one_line(error.message), error.hint) from None
+            raise error.told_as(kind, self._one_line(error.message)) from None
         except InterleaveError:
             raise
         except Exception as error:  # noqa: BLE001 - a boundary: every error is reported on one line

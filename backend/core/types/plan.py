@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -91,6 +92,23 @@ class Step(SparseValue):
         return (*self.settings.images.values(), *self.as_planned.settings.images.values())
 
 
+def wrong_sources(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield a sentence for each step whose source is not an earlier step with an image.
+
+    A number below that of the first step may be a step of the story that this one continues.
+    """
+    drawn: set[int] = set()
+    for step in steps:
+        source = step.settings.source
+        if isinstance(source, int) and source >= steps[0].number and source not in drawn:
+            yield (
+                f"step {step.number} edits the image of step {source}, but that is not an earlier step with "
+                "an image"
+            )
+        if step.prompt:
+            drawn.add(step.number)
+
+
 SENTENCE_ENDS = ".,;:!?。，；：！？、"
 
 
@@ -123,6 +141,8 @@ class Plan(SparseValue):
         numbers = [step.number for step in self.steps]
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise ValueError(f"step numbers must increase, but are {numbers}")
+        if wrong := next(wrong_sources(self.steps), None):
+            raise ValueError(wrong)
         if any(len(step.prompt or "") > MAX_TEXT for step in self.drawn_steps):
             raise ValueError(f"style and prompt together exceed {MAX_TEXT} characters")
         check_cast(self.cast, ((step.number, step.cast) for step in self.steps))

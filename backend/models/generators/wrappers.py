@@ -202,9 +202,8 @@ class EnhancedGenerator(GeneratorWrapper):
                 try:
                     made = self._rewrite(prompt, is_edit)
                 except (AnswerError, ChatError) as error:
-                    raise GeneratorError(
-                        f"The prompt enhancer failed: {error.message}", error.hint
-                    ) from error
+                    message = f"The prompt enhancer failed: {error.message}"
+                    raise error.told_as(GeneratorError, message) from error
                 self._keep(prompt, is_edit, made)
             return self._cached[prompt, is_edit]
 

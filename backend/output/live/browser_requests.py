@@ -28,7 +28,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...core.errors import JournalError, SettingsError
+from ...core.errors import InterleaveError, JournalError, SettingsError
 from ...core.files.atomic import name_fault, slug
 from ...core.machine.byte_lru import ByteLRU
 from ...core.pictures import DIGEST, Picture
@@ -253,7 +253,7 @@ def _known(folder: Path, changed: float) -> tuple[str, int]:
     """Return the title and the size of a run. Typing a word must not read all folders again."""
     try:
         title = Journal(folder).record().request.text[:MAX_TITLE]
-    except JournalError:
+    except InterleaveError:
         title = folder.name
     return title, run_bytes(folder)
 
@@ -262,7 +262,7 @@ def _line(changed: float, folder: Path, title: str, size: int) -> StoryLine:
     line: dict[str, Any] = {"run": folder.name, "title": title, "changed": changed, "bytes": size}
     try:
         trajectory = load_trajectory(folder)
-    except JournalError as error:
+    except InterleaveError as error:
         return StoryLine(**line, problem=error.message)
     sums = summarize(trajectory)
     last = next((result.image.digest for result in reversed(trajectory.results) if result.image), None)

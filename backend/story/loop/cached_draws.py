@@ -124,6 +124,8 @@ class CachedDraws:
             enhancement = generator.enhance(_prompt_for(generator, wanted), wanted.source is not None)
             images = self._images(wanted, generator)
         except GeneratorError as failure:
+            if failure.lasting:
+                raise
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None

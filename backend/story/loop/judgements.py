@@ -72,6 +72,8 @@ class CachedJudgements:
             try:
                 verdicts = _verdicts(critic, original, [new[key] for key in some])
             except ChatError as failure:
+                if failure.lasting:
+                    raise
                 error = Fault(where="critic", message=str(failure))
             seconds = (time.monotonic() - began) / len(some)
             for key, verdict in zip(some, verdicts, strict=True):
@@ -128,6 +130,8 @@ class CachedJudgements:
             answers = critic.check(attempt.source, attempt.image, original, items)
             verdict = with_items(plain.verdict, answers, attempt.prompt)
         except ChatError as failure:
+            if failure.lasting:
+                raise
             error = Fault(where="critic", message=str(failure))
         seconds = plain.seconds + time.monotonic() - began
         record = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)

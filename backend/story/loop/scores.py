@@ -56,6 +56,8 @@ class CachedScores:
         try:
             score = self._scorer.score(before, after, original)
         except (ScorerError, ChatError, PictureError) as failure:
+            if failure.lasting:
+                raise
             error = Fault(where="scorer", message=str(failure))
         record = JudgementRecord(key=key, score=score, error=error, seconds=time.monotonic() - began)
         self._store.keep_judged(record)

@@ -60,8 +60,7 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
         source = step.settings.source
         if isinstance(source, int) and source not in drawn:
             raise SettingsError(
-                f"Step {step.number} edits the image of step {source}, but that is not an earlier step with "
-                "an image.",
+                f"Step {step.number} edits the image of step {source}, which is not in this story.",
                 BY_EDITING,
             )
         if source == "anchor" and not request.images:

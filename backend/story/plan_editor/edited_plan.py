@@ -28,7 +28,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...core.errors import SettingsError, first_fault
-from ...core.types import MAX_STEPS, MAX_STYLE, Step, Value
+from ...core.types import MAX_STEPS, MAX_STYLE, Step, Value, wrong_sources
 from ...core.types.cast import Cast, CastMember, MemberKind
 from ...core.types.checklist import ChecklistItem, QuestionKind, kind_of
 
@@ -198,14 +198,19 @@ def rising(steps: list[EditedStep]) -> tuple[EditedStep, ...]:
     """Return the steps in their order.
 
     If their numbers do not ascend, they are renumbered from the lowest one.
+
+    Raises:
+        PlanTextError: A step edits the image of a step that is not an earlier one with an image.
     """
     numbers = [one.step.number for one in steps]
-    if all(later > earlier for earlier, later in itertools.pairwise(numbers)):
-        return tuple(steps)
-    return tuple(
-        one.model_copy(update={"step": one.step.model_copy(update={"number": number})})
-        for number, one in enumerate(steps, min(numbers))
-    )
+    if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
+        steps = [
+            one.model_copy(update={"step": one.step.model_copy(update={"number": number})})
+            for number, one in enumerate(steps, min(numbers))
+        ]
+    if wrong := next(wrong_sources([one.step for one in steps]), None):
+        raise PlanTextError(f"{wrong[0].upper()}{wrong[1:]}.", "Change its source.")
+    return tuple(steps)
 
 
 def make_step(fields: dict[str, object], line: int) -> Step:

@@ -60,7 +60,10 @@ def edited_plans(draw: st.DrawFn) -> EditedPlan:
         }
         if not (fields["prompt"] or "").strip() and (fields["instruction"] or not fields["auxiliary_text"]):
             fields["prompt"] = None if fields["auxiliary_text"] else "a"
-        fields["settings"] = draw(own_settings)
+        settings, drawn = draw(own_settings), [one.step.number for one in steps if one.step.prompt]
+        if isinstance(settings.source, int):
+            settings = settings.model_copy(update={"source": draw(st.sampled_from([None, *drawn]))})
+        fields["settings"] = settings
         steps.append(EditedStep(step=Step(number=number, **fields), locked=draw(st.booleans())))
     made_from = draw(st.lists(st.text("0123456789abcdef", min_size=8, max_size=8), max_size=3))
     return EditedPlan(steps=tuple(steps), made_from=tuple(made_from), style=draw(words))
@@ -142,6 +145,8 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
         ('[\n {"prompt": "a"},\n {"promt": "a"}]', r"Line 3, step 2, promt: it is not a known name"),
         ('[{"prompt": "a", "prompt": "b"}]', r"'prompt' twice"),
         ('[{"prompt": "\\ud800"}]', r"Line 1, step 1, prompt"),
+        ("1. a\n draw: b\n source: step 2\n2. c", "Step 1 edits the image of step 2, but that is not an"),
+        ('[{"prompt": "a", "settings": {"source": 1}}]', "Step 1 edits the image of step 1"),
         ("1. a\n draw: b\n size: 1024", "Line 1, step 1, size: it must be WIDTHxHEIGHT with sides of 16"),
         ("1. a\n draw: b\n lora: ../a.safetensors", "step 1, lora: it must be the name of a file"),
         ("1. a\n draw: b\n lora_strength: 1", "step 1, settings: lora_strength is the strength of a lora"),
