@@ -7,6 +7,7 @@ import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
 import { language, onDroppedFile } from "./host.js";
 import { resolved } from "./languages.js";
+import { waitingWords } from "./live/notice.js";
 import { say } from "./words.js";
 
 const NODES = ["InterleaveExport", "InterleaveSaveTrajectory"];
@@ -16,18 +17,21 @@ const SHOWN = [".pdf", ".png", ".gif", ".webp", ".mp4"];
 const GIF_MARK = "interleave-thinker graph ";
 const LARGEST_GIF = 256 * 1024 * 1024;
 
-function offer(node, file) {
-  if (!file?.filename || !node.addWidget) return;
-  const query = new URLSearchParams({ filename: file.filename, subfolder: file.subfolder ?? "", type: "output" });
-  const shown = SHOWN.some((ending) => file.filename.endsWith(ending));
+function addressOf({ filename, subfolder = "" }) {
+  return api.apiURL(`/view?${new URLSearchParams({ filename, subfolder, type: "output" })}`);
+}
+
+/** Show a button that opens a file, or what the story waits for: nothing is written before. */
+function offer(node, file, waiting) {
+  if (!(file?.filename || waiting) || !node.addWidget) return;
   let button = node.widgets?.find((widget) => widget.name === BUTTON);
   if (!button) {
-    button = node.addWidget("button", BUTTON, null, () => window.open(button.address, "_blank", "noopener"));
+    button = node.addWidget("button", BUTTON, null, () => button.address && window.open(button.address, "_blank", "noopener"));
     button.serialize = false;
     button.options = { ...button.options, serialize: false };
   }
-  button.address = api.apiURL(`/view?${query}`);
-  button.label = shown ? say("Open") : say("Download");
+  button.address = file?.filename && addressOf(file);
+  button.label = waiting ? waitingWords(waiting) : SHOWN.some((ending) => file.filename.endsWith(ending)) ? say("Open") : say("Download");
   node.setDirtyCanvas?.(true, true);
 }
 
@@ -78,7 +82,7 @@ app.registerExtension({
       const file = output?.interleave_files?.[0];
       // Without it, Nodes 2.0 of older front ends take a video for a broken image.
       this.previewMediaType = file?.filename?.endsWith(".mp4") ? "video" : undefined;
-      offer(this, file);
+      offer(this, file, output?.interleave_waiting?.[0]);
     };
   },
 });

@@ -20,6 +20,7 @@ from ..inputs.images import checked_batch, to_batch, to_pictures
 from ..inputs.run_folder import run_folder
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import in_range
+from .saved_runs import held_back
 
 MEGAPIXEL = 1_000_000
 NO_PAIR = "A clip leads from one image to another one: the story needs at least two different images."
@@ -81,6 +82,8 @@ class ClipList(io.ComfyNode):
             raise SettingsError(
                 f"Clip List: unknown video model {family[:40]!r}.", f"Choose one of: {', '.join(FAMILIES)}."
             )
+        if held := held_back(trajectory, 8):
+            return held
         if not clip_pairs(trajectory):
             raise SettingsError(f"Clip List: {NO_PAIR}", "Connect a longer story.")
         if not only_missing:

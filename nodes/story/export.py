@@ -19,7 +19,7 @@ from .. import host
 from ..inputs.images import to_batch
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import check_library, in_range
-from .saved_runs import incomplete_line, shown_incomplete
+from .saved_runs import held_back, incomplete_line, shown_incomplete
 
 FORMATS = {
     "page (HTML)": "page",
@@ -116,6 +116,8 @@ class Export(io.ComfyNode):
             )
         in_range("Export", 0.1, 60, seconds=options["seconds"])
         in_range("Export", 1, 9, panels=options.get("panels", 1))
+        if held := held_back(trajectory, 1):
+            return held
         kind = known[format]
         if kind in PDF:
             for library in ("fpdf2", "fonttools"):

@@ -16,7 +16,15 @@ from .. import host
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import fault_of
 from .export import display_of, image_size, write_export
-from .saved_runs import find_choice, incomplete_line, load_choice, shown_incomplete, stamp, trajectory_names
+from .saved_runs import (
+    find_choice,
+    held_back,
+    incomplete_line,
+    load_choice,
+    shown_incomplete,
+    stamp,
+    trajectory_names,
+)
 
 FOLDER, ONE_FILE = "folder", "one file (ZIP)"
 
@@ -64,6 +72,8 @@ class SaveTrajectory(io.ComfyNode):
         check_connected("Save Story", TRAJECTORY, trajectory=trajectory)
         if form not in (FOLDER, ONE_FILE):
             raise SettingsError(f"Unknown form {form[:40]!r}.", f"Choose one of: {FOLDER}, {ONE_FILE}.")
+        if held := held_back(trajectory, 2):
+            return held
         name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
         if form == FOLDER:
             path = save_trajectory(trajectory, name.file())

@@ -46,7 +46,7 @@ function isOpen(state, step, digest) {
 }
 
 /** Sentence about what the run waits for. */
-function waitingWords({ step, digest }) {
+export function waitingWords({ step, digest }) {
   if (step === null) return say("The story waits for your approval of the plan.");
   if (!digest) return say("Step {step} has no image: run again, or skip it.", { step });
   return say("Step {step} waits for you: approve it, redraw it, or use another attempt.", { step });

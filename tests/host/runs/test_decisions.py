@@ -13,6 +13,7 @@ from PIL import Image
 
 from ..graphs.attempt_pairs import next_pair, pair, paused, paused_pair
 from ..graphs.stories import (
+    EXPORT,
     HAT,
     Graph,
     accepted,
@@ -71,9 +72,21 @@ def picked(host: ComfyServer, folder: Path, step: int, picture: str | None) -> d
 
 
 def test_every_step_waits_until_it_is_decided(host: ComfyServer) -> None:
-    graph = paused("approved step by step", "every step")
-    first = host.run(graph)
+    graph = paused("approved step by step", "every step") | {
+        "pdf": node(
+            "InterleaveExport", trajectory=["loop", 2], **EXPORT | {"filename_prefix": "decided/book"}
+        ),
+        "saved": node("InterleaveSaveTrajectory", trajectory=["loop", 2], filename_prefix="decided/story"),
+    }
+    clips = {
+        "list": node("InterleaveClipList", trajectory=["loop", 2], family="Wan", seconds=1.0),
+        "clips": node("InterleaveSaveTrajectory", trajectory="@list", filename_prefix="decided/clips"),
+    }
+    written = host.base / "output" / "decided"
+    first = host.run(graph | clips)
     folder = journal(host, "approved step by step")
+    assert not written.exists() and first["pdf"] == first["saved"], "nothing is written while the story waits"
+    assert first["pdf"]["interleave_waiting"][0]["step"] == 1 and "clips" not in first
     assert len(first["loop"]["images"]) == 1 and reasons(folder) == ["accepted"]
     run, is_decided = state(host, folder)
     (image,) = [path.stem for path in (folder / "pictures").glob("*.png")]
@@ -96,6 +109,7 @@ def test_every_step_waits_until_it_is_decided(host: ComfyServer) -> None:
         assert decided(host, folder, skip=True).status_code == 200
         done = host.run(graph)
     assert reasons(folder) == ["picked", "skipped", "skipped"] and len(done["loop"]["images"]) == 1
+    assert [path.name for path in sorted(written.iterdir())] == ["book_00001_.pdf", "story_00001_"]
     run, is_decided = state(host, folder)
     assert "waiting" not in run and is_decided and run["status"] == "finished"
     refused = decided(host, folder)
