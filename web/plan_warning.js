@@ -3,10 +3,25 @@
 
 import { app } from "../../scripts/app.js";
 import { warn } from "./host.js";
-import { heard } from "./words.js";
+import { heard, say } from "./words.js";
 
 const NODE = "InterleavePlanner";
 const WARNING = "interleave_plan_warning";
+const BUTTON = "interleave_new_plan";
+
+/** Offer to ask the agent again: with another seed, the stored plan is not that of these settings. */
+function offerNewPlan(node) {
+  const seed = node.widgets?.find((widget) => widget.name === "seed");
+  if (!seed || !node.addWidget || node.widgets.some((widget) => widget.name === BUTTON)) return;
+  const button = node.addWidget("button", BUTTON, null, () => {
+    seed.value += 1;
+    app.queuePrompt(0, 1);
+  });
+  button.label = say("New plan");
+  button.serialize = false;
+  button.options = { ...button.options, serialize: false };
+  node.setDirtyCanvas?.(true, true);
+}
 
 app.registerExtension({
   name: "InterleaveThinker.PlanWarning",
@@ -17,6 +32,7 @@ app.registerExtension({
     let last;
     node.onExecuted = function (output) {
       onExecuted?.apply(this, arguments);
+      if (output?.interleave_plan_known) offerNewPlan(node);
       const warning = (output?.[WARNING] ?? []).map(heard).join("\n");
       if (warning && warning !== last) warn(node.title, warning);
       last = warning;

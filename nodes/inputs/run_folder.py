@@ -6,12 +6,12 @@ A workflow from a stranger cannot choose another path. The rules of their names 
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from ...backend.core.types import Request
 from ...backend.output.live import browser_requests as run_folders
 from ...backend.story.journal.choices import CHOICES
+from ...backend.story.journal.run_files import FOLDER
 
 PARENT = "interleave-thinker"
 RUNS = "interleave_runs"
@@ -25,11 +25,9 @@ def run_folder(output: Path, request: Request, seed: int = 0) -> Path:
     return run_folders.run_folder(output / PARENT, request, seed)
 
 
-def planning_folder(output: Path, request: Request, planner: str) -> Path:
-    """Return the folder for the parts of an unfinished plan of this request, one per planner identity."""
-    asker = hashlib.blake2b(planner.encode(), digest_size=5).hexdigest()
-    first = run_folders.folder_of(output / PARENT, request)
-    return first.with_name(f"{first.name}-plan-{asker}")
+def planning_folder(output: Path, request: Request) -> Path:
+    """Return the folder for the plans of this request."""
+    return run_folders.folder_of(output / PARENT, request) / FOLDER
 
 
 class RunWatch:

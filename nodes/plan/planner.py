@@ -5,6 +5,7 @@ It has its own seed and temperature, which win over the agent's, since the same 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -13,9 +14,15 @@ from comfy_api.latest import io
 from ...backend.core.errors import SettingsError
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import MAX_STEPS
-from ...backend.story.agents.plan_constraints import CaptionStyle, PlanConstraints, constrained_plan
+from ...backend.story.agents.plan_constraints import (
+    CaptionStyle,
+    ConstrainedPlanner,
+    PlanConstraints,
+    constrained_plan,
+)
 from ...backend.story.agents.plan_lint import remaining
 from ...backend.story.journal.run_files import PlanParts
+from ...backend.story.journal.store import PlanKey
 from ...backend.story.outcomes import counted
 from .. import host
 from ..agents.reply_inputs import settings_of
@@ -36,6 +43,8 @@ from .edit_plan import plan_text
 SHOWN = 200
 """Maximum number of characters of the agent's text that the node shows while it plans."""
 WARNING = "interleave_plan_warning"
+KNOWN = "The plan of an earlier run is used."
+LOG = logging.getLogger(__name__)
 MAX_FINDINGS = 5
 """Maximum number of findings in the notice. Edit Plan shows all."""
 
@@ -115,20 +124,31 @@ class PlannerNode(io.ComfyNode):
         settings = settings_of(agent).seeded(seed, temperature)
         heard = PlanProgress(progress.say)
         planner = PlanningAgent(agent, settings=settings, on_part=heard.begin_part)
-        parts = PlanParts(planning_folder(host.output_folder(), asked, planner.identity))
-        with host.host_interrupts():
-            plan = constrained_plan(planner, asked, constraints, heard, parts)
-        parts.clear()
-        progress.say(f"{counted(len(plan.steps), 'step')}. {plan.warning}".removesuffix(". "))
-        warnings = [plan.warning] if plan.warning else []
+        parts = PlanParts(planning_folder(host.output_folder(), asked))
+        key = PlanKey(
+            planner=ConstrainedPlanner(planner, constraints).identity,
+            text=asked.text,
+            images=tuple(image.digest for image in asked.images),
+        )
+        known = plan = parts.plan(key)
+        if plan is None:
+            with host.host_interrupts():
+                plan = constrained_plan(planner, asked, constraints, heard, parts)
+            parts.complete(key, plan)
+        else:
+            LOG.info("Planner: %s", KNOWN)
+        progress.say(f"{counted(len(plan.steps), 'step')}. {KNOWN if known else plan.warning}".removesuffix(". "))
+        warnings = [line for line in (KNOWN if known else "", plan.warning) if line]
         found = remaining(plan, asked, constraints.step_count)
         warnings += [one.sentence for one in found[:MAX_FINDINGS]]
         warnings += [f"More findings: {len(found) - MAX_FINDINGS}."] if len(found) > MAX_FINDINGS else []
-        shown = {WARNING: warnings} if warnings else None
+        shown: dict[str, Any] = {WARNING: warnings} if warnings else {}
+        # The browser offers a new plan (web/plan_warning.js).
+        shown |= {"interleave_plan_known": (True,)} if known else {}
         written = PlannedRequest(
             request=asked, plan=plan, planner=planner.identity, prompt_set=planner.prompt_set_digest
         )
-        return io.NodeOutput(written, plan_text(plan), plan.reasoning, ui=shown)
+        return io.NodeOutput(written, plan_text(plan), plan.reasoning, ui=shown or None)
 
 
 def check_request(request: str) -> None:

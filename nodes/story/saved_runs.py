@@ -175,6 +175,5 @@ def held_back(trajectory: Trajectory, outputs: int) -> io.NodeOutput | None:
     waiting = waiting_of(trajectory)
     if waiting is None:
         return None
-    decision = "the approval of its plan" if waiting.step is None else f"a decision about step {waiting.step}"
-    host.NodeProgress().say(f"Nothing is written: the story waits for {decision}.")
+    host.NodeProgress().say("Nothing is written while the story waits for a decision.")
     return io.NodeOutput(*[host.nothing()] * outputs, ui=waiting_in_display(waiting))

@@ -113,6 +113,8 @@ def lines_of_the_server() -> Iterator[str]:
     yield "planning steps 11-20 of 40: a fox"
     yield from (f"{count}. {of_another_length().warning}" for count in ("1 step", "4 steps"))
     yield "More findings: 3."
+    yield "4 steps. The plan of an earlier run is used."
+    yield "Nothing is written while the story waits for a decision."
     yield "downloading Qwen/Qwen3-VL-8B-Instruct: 1.25 of 17.53 GB"
     yield "saved: /output/interleave-thinker/story"
     if note := font_note(make_trajectory(decorate=RARE)):

@@ -19,6 +19,7 @@ one.
     story_checks.json        what the story checks found, if there were any
     waiting.json             what a paused run waits for (waiting.py)
     planning/<key>.json      finished parts of a long plan until the plan is complete
+    planning/plan-<key>.json plans of the node Planner, before Edit Plan changed them
     in-use.lock, in-use.txt  exist while a run writes into the folder
     trajectory.json          the whole run except its clips, once it has ended
 """
@@ -48,6 +49,7 @@ from .clips import CLIPS, clips_in, keep_clip
 from .run_files import (
     ATTEMPTS,
     CHECKS,
+    FOLDER,
     PICTURES,
     PLAN,
     RUN,
@@ -226,7 +228,7 @@ class Journal(CallRecords, RunStore):
         """
         try:
             found = {path.name: path for path in self.folder.iterdir()}
-            entries = found.keys() - SYSTEM_FILES - {NAME, NOTE}
+            entries = found.keys() - SYSTEM_FILES - {NAME, NOTE, FOLDER}
         except FileNotFoundError:
             return
         except OSError as error:

@@ -412,6 +412,24 @@ class PlanParts(PartStore):
         key = QuestionKey(planner=planner, question=question)
         self._files.write_model(WrittenPart(key=key, reply=reply), f"{key.digest}.json")
 
+    def plan(self, key: Key) -> Plan | None:
+        """Return the complete plan with this key, if there is one.
+
+        Raises:
+            JournalError: The file is damaged.
+        """
+        hint = "Delete it; the story is then planned again."
+        return self._files.read_model(Plan, f"plan-{key.digest}.json", hint=hint)
+
+    def complete(self, key: Key, plan: Plan) -> None:
+        """Store a complete plan, and remove the replies.
+
+        Raises:
+            JournalError: A file cannot be written or deleted.
+        """
+        self._files.write_model(plan, f"plan-{key.digest}.json")
+        self.clear()
+
     def clear(self) -> None:
         """Remove all replies, since the plan is complete.
 
@@ -422,8 +440,8 @@ class PlanParts(PartStore):
         if not folder.is_dir():
             return
         self._files.sweep()
-        for path in sorted(folder.glob("*.json")):
+        for path in sorted(folder.glob("[0-9a-f]*.json")):
             self._files.remove(path.name)
-        # The folder stays if the user put other files there.
+        # The folder stays if a plan or other files are there.
         with suppress(OSError):
             folder.rmdir()

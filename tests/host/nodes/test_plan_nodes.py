@@ -67,7 +67,7 @@ def test_findings_are_warnings_of_the_planner_unless_they_are_repaired(host: Com
     assert "make the boat blue" in text_of(outputs, "planned") and "planner" not in outputs
 
 
-def test_a_long_plan_resumes_at_the_missing_part(host: ComfyServer) -> None:
+def test_a_long_plan_resumes_at_the_missing_part_and_outlives_the_hosts_cache(host: ComfyServer) -> None:
     outline = json.dumps({"outline": [f"{number}. Mile {number}." for number in range(1, 14)], "always": ""})
     parts = [
         json.dumps({"execution_plan": [{"step_number": at, "auxiliary_text": f"Mile {at}."} for at in some]})
@@ -82,7 +82,14 @@ def test_a_long_plan_resumes_at_the_missing_part(host: ComfyServer) -> None:
         asked, server.script = len(server.requests), [parts[1]]
         assert "Mile 13." in text_of(host.run(graph), "planned")
         assert len(server.requests) == asked + 1
-    assert not list((host.base / "output" / "interleave-thinker").glob("a-long-walk*-plan-*"))
+        host.free()
+        again = host.run(graph)
+        assert "Mile 13." in text_of(again, "planned") and len(server.requests) == asked + 1
+        assert again["planner"]["interleave_plan_warning"] == ["The plan of an earlier run is used."]
+        server.script = [outline, *parts]
+        assert "planner" not in host.run(changed(graph, "planner", seed=1))
+        assert len(server.requests) == asked + 4, "another seed asks for a new plan"
+    assert len(list((host.base / "output" / "interleave-thinker").glob("a-long-walk-*/planning/*"))) == 2
 
 
 def test_a_style_precedes_every_generated_prompt(host: ComfyServer) -> None:

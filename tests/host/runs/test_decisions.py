@@ -72,10 +72,9 @@ def picked(host: ComfyServer, folder: Path, step: int, picture: str | None) -> d
 
 
 def test_every_step_waits_until_it_is_decided(host: ComfyServer) -> None:
+    pdf = EXPORT | {"filename_prefix": "decided/book"}
     graph = paused("approved step by step", "every step") | {
-        "pdf": node(
-            "InterleaveExport", trajectory=["loop", 2], **EXPORT | {"filename_prefix": "decided/book"}
-        ),
+        "pdf": node("InterleaveExport", trajectory=["loop", 2], **pdf),
         "saved": node("InterleaveSaveTrajectory", trajectory=["loop", 2], filename_prefix="decided/story"),
     }
     clips = {
