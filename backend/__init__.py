@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from .story.agents.critic import Critic
     from .story.agents.plan_constraints import PlanConstraints
     from .story.agents.planner import Planner
-    from .story.approval import approve, approve_overdue
+    from .story.approval import approve
     from .story.journal.waiting import Waiting, waiting_for
     from .story.loop.events import (
         AttemptDrawn,
@@ -129,7 +129,6 @@ __all__ = [
     "Verdict",
     "Waiting",
     "approve",
-    "approve_overdue",
     "export_by_name",
     "load_trajectory",
     "open_chat",
@@ -158,7 +157,7 @@ _MODULES = {
     "SettingUnused StepFinished StepRewritten StoryChecked",
     ".story.loop.replay": "load_trajectory",
     ".core.pictures": "Picture",
-    ".story.approval": "approve approve_overdue",
+    ".story.approval": "approve",
     ".pipeline.pipeline": "Pipeline Story StoryStream",
     ".pipeline.as_published": "published_settings",
     ".core.prompts.prompt_set": "PromptSet",

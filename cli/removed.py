@@ -33,7 +33,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         *("--judge-dtype", "--judge-device", "--judge-quantization"),
     ),
     "benchmark compare": ("--page",),
-    "run": ("--critic-notes", "--draw-ahead", "--requests", "--parallel"),
+    "run": ("--critic-notes", "--draw-ahead", "--requests", "--parallel", "--approve-after"),
     "export": ("--narration",),
     "evaluate": ("own-critic", "scorer", "tinyworld"),
     "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),

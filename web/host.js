@@ -45,6 +45,42 @@ export function rootGraph() {
   return app.rootGraph ?? app.graph;
 }
 
+/** The node with an execution id such as "7", or "75:62" inside a subgraph; undefined if this graph has none. */
+export function nodeAt(path) {
+  let graph = rootGraph();
+  let node;
+  for (const part of String(path).split(":")) {
+    // Ids are numbers in a graph of the front end, and strings in one loaded from its API form.
+    node = graph?.getNodeById?.(part) ?? graph?.getNodeById?.(Number(part));
+    graph = node?.subgraph;
+  }
+  return node;
+}
+
+/** What the execution ids of a graph's nodes begin with: "" in the root graph, "12:" or "3:12:" in each use of a subgraph. */
+export function prefixesOf(graph, within = rootGraph(), prefix = "") {
+  if (graph === within) return [prefix];
+  return (within?.nodes ?? []).flatMap((node) => (node.subgraph ? prefixesOf(graph, node.subgraph, `${prefix}${node.id}:`) : []));
+}
+
+// Several uses of a subgraph share its nodes, and the canvas does not tell which of them it shows.
+const opened = new WeakMap();
+
+/** The execution id of a node; in a subgraph that of the use which was opened last, else of the first one. */
+export function pathOf(node) {
+  const prefixes = prefixesOf(node.graph);
+  const last = opened.get(node.graph);
+  return `${prefixes.includes(last) ? last : (prefixes[0] ?? "")}${node.id}`;
+}
+
+/** Call `listener` whenever the canvas shows a use of a subgraph. */
+export function onSubgraphOpened(listener) {
+  app.canvas?.canvas?.addEventListener("subgraph-opened", ({ detail }) => {
+    if (detail?.fromNode) opened.set(detail.subgraph, `${pathOf(detail.fromNode)}:`);
+    listener();
+  });
+}
+
 /** The graph in queued form: the nodes of all subgraphs by their execution ids. */
 export async function flatGraph() {
   return (await app.graphToPrompt()).output;

@@ -10,12 +10,17 @@ import {
   holdsElements,
   isOutputClass,
   laysOutNodes,
+  nodeAt,
+  onSubgraphOpened,
+  pathOf,
+  prefixesOf,
   queuedGraph,
   queueOutputs,
   rootGraph,
   showNoImages,
 } from "./host.js";
 import { branchOf, neededFor } from "./live/branch.js";
+import { make } from "./live/elements.js";
 import { Requests } from "./live/requests.js";
 import { planEditorBefore, runChanged, views } from "./live/shown_runs.js";
 import { RunState } from "./live/state.js";
@@ -23,6 +28,7 @@ import { RunView } from "./live/view.js";
 import { say } from "./words.js";
 
 const EVENT = "interleave-thinker";
+const CHANGED = "interleave-thinker-changed";
 const VERSION = 1;
 const NODES = ["InterleaveCriticLoop", "InterleaveTryClose"];
 const RUN_PROPERTY = "interleave_run";
@@ -37,35 +43,51 @@ const style = document.createElement("link");
 style.rel = "stylesheet";
 style.href = new URL("./interleave.css", import.meta.url).href;
 
-/** The node with an execution id such as "7", or "75:62" inside a subgraph; undefined if this graph has none. */
-function nodeAt(path) {
-  let graph = rootGraph();
-  let node;
-  for (const part of String(path).split(":")) {
-    // Ids are numbers in a graph of the front end, and strings in one loaded from its API form.
-    node = graph?.getNodeById?.(part) ?? graph?.getNodeById?.(Number(part));
-    graph = node?.subgraph;
-  }
-  return node;
-}
-
-/** The execution ids of a node: one for a node of the graph, one per use of its subgraph otherwise. */
-function pathsOf(node, graph = rootGraph(), prefix = "") {
-  if (!graph) return [];
-  if (node.graph === graph) return [`${prefix}${node.id}`];
-  return (graph.nodes ?? [])
-    .filter((one) => one.subgraph)
-    .flatMap((one) => pathsOf(node, one.subgraph, `${prefix}${one.id}:`));
-}
-
+/** What shows the runs of a node; undefined for other nodes. */
 function shownFor(node) {
   if (!NODES.includes(node?.comfyClass) || !holdsElements(node)) return undefined;
-  let shown = views.get(node);
-  if (!shown) {
-    shown = attach(node);
-    views.set(node, shown);
-  }
-  return shown;
+  if (!views.has(node)) attach(node);
+  return views.get(node);
+}
+
+/** {state, view} of a node at an execution id, by default of the use that is open; undefined for other nodes. */
+function useOf(node, path = node && pathOf(node)) {
+  const shown = shownFor(node);
+  if (shown && !shown.uses.has(path)) shown.uses.set(path, newUse(node, path));
+  return shown?.uses.get(path);
+}
+
+function newUse(node, path) {
+  const state = new RunState();
+  const view = new RunView(state, requests, {
+    again: () => queueStory(path, state),
+    idle: () => idleLine(node),
+    isPlanEditable: () => Boolean(planEditorBefore(node)),
+    editPlan: () => goTo(planEditorBefore(node)),
+  });
+  return { state, view };
+}
+
+/** Show the open use of a node. */
+function bring(node) {
+  const use = useOf(node);
+  const place = views.get(node)?.place;
+  if (!use || place.firstChild === use.view.element) return;
+  place.replaceChildren(use.view.element);
+  use.view.update();
+}
+
+/** The name of the last run of a node at an execution id, which the workflow keeps. Uses of one subgraph share the property. */
+function runOf(node, path) {
+  const kept = node.properties?.[RUN_PROPERTY];
+  return typeof kept === "object" ? kept?.[path] : prefixesOf(node.graph).length > 1 ? undefined : kept;
+}
+
+function keepRun(node, path, run) {
+  if (runOf(node, path) === run) return;
+  const kept = node.properties[RUN_PROPERTY];
+  const several = prefixesOf(node.graph).length > 1;
+  node.properties[RUN_PROPERTY] = several ? { ...(typeof kept === "object" ? kept : {}), [path]: run } : run;
 }
 
 /** Set the seeds of the nodes at these paths back to those of a prompt, if they change with every run. */
@@ -78,14 +100,13 @@ async function takeSeedsBack(paths, prompt) {
     }
 }
 
-/** Queue only the story of a node, with the seeds of the shown run; false if the host did not accept it. */
-async function queueStory(node, state) {
+/** Queue only the story at an execution id, with the seeds of the shown run; false if the host did not accept it. */
+async function queueStory(path, state) {
   const graph = await flatGraph();
-  const paths = pathsOf(node).filter((path) => path in graph);
-  const isLoop = (name) => NODES.includes(name);
-  const targets = new Set(paths.flatMap((path) => branchOf(graph, path, isOutputClass, isLoop)));
+  if (!(path in graph)) return false;
+  const targets = new Set(branchOf(graph, path, isOutputClass, (name) => NODES.includes(name)));
   if (!targets.size) return false;
-  await takeSeedsBack(new Set([...targets].flatMap((path) => [...neededFor(graph, path)])), state.about?.prompt);
+  await takeSeedsBack(new Set([...targets].flatMap((target) => [...neededFor(graph, target)])), state.about?.prompt);
   return await queueOutputs(targets);
 }
 
@@ -96,47 +117,41 @@ function idleLine(node) {
 }
 
 function attach(node) {
-  const state = new RunState();
-  const view = new RunView(state, requests, {
-    again: () => queueStory(node, state),
-    idle: () => idleLine(node),
-    isPlanEditable: () => Boolean(planEditorBefore(node)),
-    editPlan: () => goTo(planEditorBefore(node)),
-  });
-  const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
+  const place = make("div", "it-place");
+  const shown = { place, uses: new Map() };
+  views.set(node, shown);
+  const widget = node.addDOMWidget("interleave_live", "interleave_live", place, {
     serialize: false,
     hideOnZoom: true,
-    getMinHeight: () => (state.isEmpty ? IDLE_HEIGHT : MIN_HEIGHT),
+    getMinHeight: () => (useOf(node).state.isEmpty ? IDLE_HEIGHT : MIN_HEIGHT),
     getValue: () => "",
     setValue: () => {},
   });
   widget.serialize = false;
   // The host's own previews would show the same images again below.
   showNoImages(node);
-  const executed = node.onExecuted;
-  node.onExecuted = function (output, ...values) {
-    executed?.call(this, output, ...values);
-    const run = output?.[RUNS]?.at(-1);
-    // A run that was followed is shown already. For a cached result, the host sends only the display.
-    if (run && run !== state.run) recallRun(node, run).catch(warn);
+  const { onAdded, onConnectionsChange, onRemoved } = node;
+  node.onAdded = function (...values) {
+    onAdded?.apply(this, values);
+    bring(node);
   };
-  const connections = node.onConnectionsChange;
   node.onConnectionsChange = function (...values) {
-    connections?.apply(this, values);
-    view.update();
+    onConnectionsChange?.apply(this, values);
+    for (const { view } of shown.uses.values()) view.update();
   };
-  const removed = node.onRemoved;
   node.onRemoved = function (...values) {
-    removed?.apply(this, values);
-    view.dispose();
+    onRemoved?.apply(this, values);
+    for (const { view } of shown.uses.values()) view.dispose();
     views.delete(node);
     runChanged();
   };
-  return { state, view };
 }
 
-function makeRoom(node, wasEmpty, state) {
-  if (!wasEmpty || state.isEmpty) return;
+/** Show what a use received; a node that has only a line so far gets room for it. */
+function refresh(node, path, { state, view }, wasEmpty) {
+  view.update();
+  runChanged();
+  if (!wasEmpty || state.isEmpty || path !== pathOf(node)) return;
   const wanted = node.computeSize?.()[1] ?? 0;
   node.setSize?.([Math.max(node.size[0], 340), Math.max(node.size[1], wanted - MIN_HEIGHT + FIRST_HEIGHT)]);
   node.setDirtyCanvas?.(true, true);
@@ -149,51 +164,68 @@ function ofThisWorkflow(workflow) {
 
 function receive(message) {
   if (message?.version !== VERSION || !ofThisWorkflow(message.workflow)) return;
-  const node = nodeAt(message.node);
-  const shown = shownFor(node);
-  if (!shown) return;
-  const wasEmpty = shown.state.isEmpty;
-  shown.state.take(message);
-  if (message.shown.kind === "run" && node.properties[RUN_PROPERTY] !== message.shown.run)
-    node.properties[RUN_PROPERTY] = message.shown.run;
-  makeRoom(node, wasEmpty, shown.state);
-  shown.view.update();
-  runChanged();
+  const path = String(message.node);
+  const node = nodeAt(path);
+  const use = useOf(node, path);
+  if (!use) return;
+  bring(node);
+  const wasEmpty = use.state.isEmpty;
+  use.state.take(message);
+  if (message.shown.kind === "run") keepRun(node, path, message.shown.run);
+  refresh(node, path, use, wasEmpty);
 }
 
-/** Show a node's newest run: from the running server, else from the folder of its last run. */
+/** Show the newest run of a node's open use: from the running server, else from the folder of its last run. */
 async function recall(node) {
-  const shown = shownFor(node);
-  if (!shown) return;
-  const known = shown.state.version;
-  let received = { messages: [] };
-  for (const path of pathsOf(node)) {
-    received = await requests.live(path, rootGraph()?.id);
-    if (received.messages.length) break;
-  }
-  const run = shown.state.run || node.properties?.[RUN_PROPERTY];
-  if (!received.messages.length && run) received = await requests.run(run);
-  restore(node, shown, received, known);
+  bring(node);
+  const path = pathOf(node);
+  const use = useOf(node, path);
+  if (!use) return;
+  const known = use.state.version;
+  const received = await requests.live(path, rootGraph()?.id);
+  const run = use.state.run || runOf(node, path);
+  restore(node, path, received.messages.length || !run ? received : await requests.run(run), known);
 }
 
-/** Show a run from its folder. */
-async function recallRun(node, run) {
-  const shown = shownFor(node);
-  if (!shown) return;
-  const known = shown.state.version;
+/** Show a run from its folder at an execution id. */
+async function recallRun(path, run) {
+  const node = nodeAt(path);
+  const use = useOf(node, path);
+  if (!use) return;
+  const known = use.state.version;
   const received = await requests.run(run);
-  if (received.messages.length) node.properties[RUN_PROPERTY] = run;
-  restore(node, shown, received, known);
+  if (received.messages.length) keepRun(node, path, run);
+  restore(node, path, received, known);
 }
 
 /** Show a run from the server, unless newer messages have arrived since the state had the version `known`. */
-function restore(node, shown, received, known) {
-  if (!received.messages.length || shown.state.version !== known) return;
-  const wasEmpty = shown.state.isEmpty;
-  shown.state.restore(received);
-  makeRoom(node, wasEmpty, shown.state);
-  shown.view.update();
-  runChanged();
+function restore(node, path, received, known) {
+  const use = useOf(node, path);
+  if (!received.messages.length || use.state.version !== known) return;
+  const wasEmpty = use.state.isEmpty;
+  use.state.restore(received);
+  refresh(node, path, use, wasEmpty);
+}
+
+/** A node has a result. A run that was followed is shown already. For a cached result, the host sends only the display. */
+function executed({ node, display_node, output }) {
+  const run = output?.[RUNS]?.at(-1);
+  const path = String(display_node ?? node);
+  if (run && run !== useOf(nodeAt(path), path)?.state.run) recallRun(path, run).catch(warn);
+}
+
+/** A run has ended, or the user decided about it: show what another tab did. */
+async function followed(run) {
+  const uses = [...views.values()].flatMap((shown) => [...shown.uses]).filter(([, { state }]) => state.run === run && !state.running);
+  if (!uses.length) return;
+  const received = await requests.run(run);
+  const about = received.messages.find(({ shown }) => shown.kind === "run")?.shown;
+  for (const [path, { state, view }] of uses) {
+    if (!about || state.run !== run || state.running) continue;
+    if (about.line === state.about.line && about.status === state.about.status) state.noted(received);
+    else restore(nodeAt(path), path, received, state.version);
+    view.update();
+  }
 }
 
 function warn(error) {
@@ -202,7 +234,7 @@ function warn(error) {
 
 /** The prompt failed or was interrupted. A loop reports this itself; nodes between Attempt Start and Attempt End do not. */
 function stopAll() {
-  for (const { state, view } of views.values()) {
+  for (const { state, view } of [...views.values()].flatMap(({ uses }) => [...uses.values()])) {
     if (!state.running) continue;
     state.stop();
     view.update();
@@ -218,9 +250,10 @@ function recallAll() {
 // must run first, hence it is added before the host's.
 api.addEventListener("b_preview_with_metadata", (event) => {
   const { displayNodeId, nodeId, blob } = event.detail ?? {};
-  const shown = views.get(nodeAt(displayNodeId ?? nodeId ?? ""));
-  if (!shown) return;
-  shown.view.preview(blob);
+  const path = String(displayNodeId ?? nodeId ?? "");
+  const use = useOf(nodeAt(path), path);
+  if (!use) return;
+  use.view.preview(blob);
   if (laysOutNodes()) event.stopImmediatePropagation();
 });
 
@@ -229,14 +262,21 @@ app.registerExtension({
   setup() {
     document.head.append(style);
     api.addEventListener(EVENT, ({ detail }) => receive(detail));
+    api.addEventListener(CHANGED, ({ detail }) => followed(detail?.run).catch(warn));
+    api.addEventListener("executed", ({ detail }) => executed(detail ?? {}));
+    onSubgraphOpened(() => {
+      recallAll();
+      runChanged();
+    });
     api.addEventListener("reconnected", recallAll);
     api.addEventListener("execution_error", stopAll);
     api.addEventListener("execution_interrupted", stopAll);
     api.addEventListener("progress", ({ detail }) => {
-      const shown = views.get(nodeAt(detail?.node ?? ""));
-      if (!shown) return;
-      shown.state.share = detail.value / detail.max;
-      shown.view.update();
+      const path = String(detail?.node ?? "");
+      const use = useOf(nodeAt(path), path);
+      if (!use) return;
+      use.state.share = detail.value / detail.max;
+      use.view.update();
     });
   },
   nodeCreated(node) {

@@ -25,6 +25,8 @@ function load(story) {
   loader.connect?.(0, board, "trajectory");
 }
 
+const NO_STORY = "(no story yet)";
+
 app.registerExtension({
   name: "InterleaveThinker.Stories",
   setup() {
@@ -42,5 +44,12 @@ app.registerExtension({
         list.read();
       },
     });
+  },
+  /** A template without a story opens with the newest one, the first of the list. */
+  loadedGraphNode(node) {
+    if (node.comfyClass !== "InterleaveLoadTrajectory") return;
+    const widget = node.widgets?.find((one) => one.name === "story");
+    const newest = widget?.options?.values?.[0];
+    if (newest && widget.value === NO_STORY) widget.value = newest;
   },
 });

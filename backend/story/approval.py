@@ -9,17 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..core.errors import SettingsError
-from .journal.choices import (
-    DecidedMeanwhile,
-    approve_plan,
-    ask_redraw,
-    let_pass,
-    pick,
-    read_choices,
-    skip_step,
-)
+from .journal.choices import approve_plan, ask_redraw, pick, read_choices, skip_step
 from .journal.journal import Journal
-from .journal.waiting import Waiting, waited, waiting_for
+from .journal.waiting import Waiting, waiting_for
 from .loop.replay import load_trajectory
 
 
@@ -80,31 +72,6 @@ def approve(
         image = _image_of(folder, step, use)
     pick(folder, step, image, known)
     return f"Step {step} is approved." if use is None else f"Attempt {use} of step {step} is used."
-
-
-def approve_overdue(folder: str | Path, seconds: float) -> str:
-    """Let pass what a run has waited for longer than `seconds`, so that the next run continues.
-
-    That is not the user's approval: the step ends as `approved by time`, and the story is not accepted. A
-    step without an image does not pass.
-
-    Returns:
-        The decision as a sentence; empty if there was none.
-
-    Raises:
-        SettingsError: `seconds` is not a number of at least 0.
-        JournalError: A file of the run is damaged.
-    """
-    if not seconds >= 0:
-        raise SettingsError(f"A run can wait for 0 or more seconds, not {seconds}.")
-    waiting = waiting_for(folder)
-    if waiting is None or waiting.digest is None or waited(folder, waiting) < seconds:
-        return ""
-    try:
-        let_pass(folder, waiting.step or 0, waiting.digest, waiting.choices)
-    except DecidedMeanwhile:
-        return ""
-    return f"{'The plan' if waiting.step is None else f'Step {waiting.step}'} is approved by time."
 
 
 def _approve_plan(folder: str | Path, waiting: Waiting, otherwise: bool, known: str) -> str:

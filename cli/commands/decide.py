@@ -11,7 +11,6 @@ import typer
 from ...backend.core.errors import SettingsError
 from ...backend.pipeline.prepared import read_text
 from ...backend.story.journal.waiting import Waiting
-from ..progress import JsonLines
 from ..shared_options import RunFolder
 
 
@@ -66,14 +65,6 @@ def _ask_prompt() -> str:
 def is_interactive() -> bool:
     """Return whether the command reads from and writes to a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def say_approved(decision: str, as_json: bool) -> None:
-    """Print a decision that was made without the user."""
-    if decision and as_json:
-        JsonLines().object("decided", decision=decision)
-    elif decision:
-        typer.echo(decision)
 
 
 def ask(run: Path, waiting: Waiting) -> bool:

@@ -6,18 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel
 
 from ...backend.core.errors import SettingsError
 from ...backend.core.types import RunSettings
-from ...backend.core.types.values import setting
 from ...backend.models.generators import GENERATORS
 from ...backend.output.live.browser_requests import run_folder
 from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
 from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.prepared import read_request
 from ...backend.story.agents.plan_constraints import PlanConstraints
-from ...backend.story.approval import approve_overdue
 from ...tinyworld import DEMO_REQUEST, DEMO_SEED
 from ..models import (
     NONE,
@@ -33,21 +30,11 @@ from ..progress import JsonLines
 from ..run_request import ModelOptions, carry_out, last_run
 from ..settings import with_settings
 from ..shared_options import InputImages, Json
-from .decide import ask, is_interactive, say_approved
+from .decide import ask, is_interactive
 
 STORIES = Path("interleave-stories")
 """Folder of runs without --out; `app` has the same."""
 NAMES: dict[PublishedSystem, str] = {"released": "the released code", "paper": "the paper"}
-
-
-class ApprovalOptions(BaseModel):
-    """Approval."""
-
-    approve_after: float | None = setting(
-        "If the run in --out has waited for approval for this many seconds, continue without it. "
-        "The step is then 'approved by time', and the run ends with exit code 3.",
-        ge=0.0,
-    )
 
 
 @with_settings
@@ -72,7 +59,6 @@ def command(
     constraints: PlanConstraints,
     cast: CastOptions,
     helpers: HelperOptions,
-    approval: ApprovalOptions,
     local: LocalOptions,
     plan: Annotated[
         Path | None,
@@ -118,8 +104,6 @@ def command(
         settings = _published_settings(published, settings, own, as_json)
     own_plan = read_plan_file(plan) if plan else None
     models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published)
-    if approval.approve_after is not None:
-        say_approved(approve_overdue(out, approval.approve_after), as_json)
     asks = None if as_json or not is_interactive() else ask
     raise typer.Exit(carry_out(asked, out, settings, models, own_plan, as_json, before, asks).code)
 

@@ -12,7 +12,7 @@ from .markdown import code, docstring, listed, page, table, text
 GROUPS = {
     "Run a story": (
         "Pipeline", "Story", "StoryStream", "load_trajectory", "export_by_name",
-        "Waiting", "waiting_for", "approve", "approve_overdue", "published_settings",
+        "Waiting", "waiting_for", "approve", "published_settings",
     ),
     "Open models by name": ("open_chat", "open_generator", "open_scorer", "open_clip_maker"),
     "Agents": (

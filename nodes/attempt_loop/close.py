@@ -30,6 +30,7 @@ from ..inputs.run_folder import RUNS, run_folder
 from ..inputs.sockets import AGENT, check_connected, check_optional, node_schema
 from ..inputs.validation import CUSTOM, accept_at_of, only_text
 from ..loop.critic_loop import workflow_of
+from ..loop.live_loop import target_at
 from .next_attempt import (
     Carried,
     PendingRun,
@@ -38,7 +39,6 @@ from .next_attempt import (
     closed_outputs,
     go_on,
     only_batch,
-    target_at,
     watch,
 )
 from .open import ATTEMPT, AttemptSocket, OpenedAttempt

@@ -20,7 +20,7 @@ from ...backend.core.errors import GeneratorError, SettingsError
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.types import Plan, StopReason, Trajectory
 from ...backend.core.types.roles import CriticLike
-from ...backend.output.live.live_messages import EVENT, waiting_in_display
+from ...backend.output.live.live_messages import waiting_in_display
 from ...backend.output.live.live_run import LIVE_RUNS, LiveRun, LiveTarget, was_cancelled
 from ...backend.output.report.run_report import image_texts, report
 from ...backend.story.journal.run_files import PICTURES
@@ -269,16 +269,6 @@ def paused(ended: Finished, folder: Path) -> io.NodeOutput:
             RUNS: (folder.name,),
             **waiting_in_display(ended.waiting),
         },
-    )
-
-
-def target_at(node: str, workflow: str | None) -> LiveTarget:
-    """Return the live view of the node with this display id, for the running prompt."""
-    return LiveTarget(
-        node,
-        workflow,
-        lambda message: host.publish(EVENT, message.model_dump(mode="json")),
-        prompt=host.running_prompt(),
     )
 
 

@@ -26,11 +26,11 @@ StepListener = Callable[[float, Preview | None], None]
 _step_listener: ContextVar[StepListener | None] = ContextVar("interleave_step_listener", default=None)
 
 
-def publish(event: str, message: dict[str, Any]) -> None:
-    """Send a message to the browser of the prompt, if there is one."""
+def publish(event: str, message: dict[str, Any], to_all: bool = False) -> None:
+    """Send a message to the browser of the prompt, if there is one, or to all browsers."""
     server = getattr(PromptServer, "instance", None)
-    if server is not None and server.client_id is not None:
-        server.send_sync(event, message, server.client_id)
+    if server is not None and (to_all or server.client_id is not None):
+        server.send_sync(event, message, None if to_all else server.client_id)
 
 
 def running_prompt() -> str:

@@ -17,7 +17,7 @@ from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.seams.generator import Generator
 from ...backend.core.types import RunSettings
 from ...backend.output.live import browser_requests as requests
-from ...backend.output.live.live_messages import EVENT, State
+from ...backend.output.live.live_messages import EVENT, LiveMessage, RunShown, State
 from ...backend.output.live.live_run import LIVE_RUNS, Allowance, LiveRun, LiveTarget
 from ...backend.story.loop.collaborators import Collaborators, PlannedBefore
 from ...backend.story.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
@@ -56,13 +56,7 @@ def carry_out(
     progress = host.NodeProgress()
     max_attempts = max_attempts_in(plan.plan, settings)
     judged = chat is not None and max_attempts > 1
-    target = LiveTarget(
-        progress.node,
-        workflow,
-        lambda message: host.publish(EVENT, message.model_dump(mode="json")),
-        prompt=host.running_prompt(),
-    )
-    live = LiveRun(folder.name, plan.plan, settings, judged, target)
+    live = LiveRun(folder.name, plan.plan, settings, judged, target_at(progress.node, workflow))
     reviewer = review_with(chat, check_story, live.check) if chat is not None and check_story else None
     offload_others(chat)
     LIVE_RUNS.begin(live)
@@ -91,6 +85,22 @@ def carry_out(
         raise
     assert ended is not None  # Finished is the last event of every stream
     return ended
+
+
+def target_at(node: str, workflow: str | None) -> LiveTarget:
+    """Return the live view of the node with this display id, for the running prompt."""
+
+    def send(message: LiveMessage) -> None:
+        host.publish(EVENT, message.model_dump(mode="json"))
+        if isinstance(message.shown, RunShown) and message.shown.status != "running":
+            publish_change(message.shown.run)
+
+    return LiveTarget(node, workflow, send, prompt=host.running_prompt())
+
+
+def publish_change(run: str) -> None:
+    """Tell all browsers that a run has ended, or that the user decided about it."""
+    host.publish(f"{EVENT}-changed", {"run": run}, to_all=True)
 
 
 class _Bar:
@@ -148,6 +158,14 @@ def _runs() -> Path:
     return host.output_folder() / PARENT
 
 
+def _answered(asked: requests.AskRun | requests.AskStories) -> State | requests.StoryList:
+    """Answer a request, and tell all browsers about the run if it changed."""
+    answer = asked.answer(_runs())
+    if isinstance(asked, requests.AskChange):
+        publish_change(asked.run)
+    return answer
+
+
 def routes() -> list[host.Route]:
     """Return the routes of the live view."""
 
@@ -158,7 +176,7 @@ def routes() -> list[host.Route]:
         host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
         host.Route("GET", f"{PREFIX}/thumbnail", requests.AskThumbnail, thumbnail),
         *(
-            host.Route(method, f"{PREFIX}/{name}", model, lambda asked: asked.answer(_runs()))
+            host.Route(method, f"{PREFIX}/{name}", model, _answered)
             for method, name, model in requests.RUN_ROUTES
         ),
     ]

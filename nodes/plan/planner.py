@@ -125,11 +125,7 @@ class PlannerNode(io.ComfyNode):
         heard = PlanProgress(progress.say)
         planner = PlanningAgent(agent, settings=settings, on_part=heard.begin_part)
         parts = PlanParts(planning_folder(host.output_folder(), asked))
-        key = PlanKey(
-            planner=ConstrainedPlanner(planner, constraints).identity,
-            text=asked.text,
-            images=tuple(image.digest for image in asked.images),
-        )
+        key = PlanKey.of(ConstrainedPlanner(planner, constraints).identity, asked)
         known = plan = parts.plan(key)
         if plan is None:
             with host.host_interrupts():
@@ -137,7 +133,9 @@ class PlannerNode(io.ComfyNode):
             parts.complete(key, plan)
         else:
             LOG.info("Planner: %s", KNOWN)
-        progress.say(f"{counted(len(plan.steps), 'step')}. {KNOWN if known else plan.warning}".removesuffix(". "))
+        progress.say(
+            f"{counted(len(plan.steps), 'step')}. {KNOWN if known else plan.warning}".removesuffix(". ")
+        )
         warnings = [line for line in (KNOWN if known else "", plan.warning) if line]
         found = remaining(plan, asked, constraints.step_count)
         warnings += [one.sentence for one in found[:MAX_FINDINGS]]

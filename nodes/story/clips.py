@@ -20,7 +20,7 @@ from ..inputs.images import checked_batch, to_batch, to_pictures
 from ..inputs.run_folder import run_folder
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import in_range
-from .saved_runs import held_back
+from .export import held_back
 
 MEGAPIXEL = 1_000_000
 NO_PAIR = "A clip leads from one image to another one: the story needs at least two different images."
@@ -168,7 +168,8 @@ class AddClips(io.ComfyNode):
         story = with_clips(story, made)
         host.NodeProgress().say(f"Clips added: {len(made)}, kept: {len(story.clips) - len(made)}.")
         lines = [
-            f"Step {step}: {clip.seconds:.1f} s, {clip.frames} frames, {clip.size[0]}x{clip.size[1]}"
+            f"Step {step}: {'' if clip in made else 'kept, made with '}{clip.seconds:.1f} s, "
+            f"{clip.frames} frames, {clip.size[0]}x{clip.size[1]}"
             for step, clip in clips_of(story).items()
         ]
         return io.NodeOutput(story, "\n".join(lines))

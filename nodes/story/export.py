@@ -14,12 +14,14 @@ from ...backend.core.types import Trajectory
 from ...backend.output.exporters import EXPORTERS, export_by_name, options_of
 from ...backend.output.exporters.sheet import contact_sheet
 from ...backend.output.exporters.typesetting import font_note
+from ...backend.output.live.live_messages import waiting_in_display
 from ...backend.output.report.export_options import ENGLISH, LANGUAGES
+from ...backend.story.loop.policy import waiting_of
 from .. import host
 from ..inputs.images import to_batch
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import check_library, in_range
-from .saved_runs import held_back, incomplete_line, shown_incomplete
+from .saved_runs import incomplete_line, shown_incomplete
 
 FORMATS = {
     "page (HTML)": "page",
@@ -131,6 +133,15 @@ class Export(io.ComfyNode):
         note = " · ".join(filter(None, notes))
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
         return io.NodeOutput(str(path), ui=display_of(path, kind) | shown_incomplete(trajectory))
+
+
+def held_back(trajectory: Trajectory, outputs: int) -> io.NodeOutput | None:
+    """Return empty outputs for a node that writes a story, if the story waits for the user's decision."""
+    waiting = waiting_of(trajectory)
+    if waiting is None:
+        return None
+    host.NodeProgress().say("Nothing is written while the story waits for a decision.")
+    return io.NodeOutput(*[host.nothing()] * outputs, ui=waiting_in_display(waiting))
 
 
 def formats() -> dict[str, str]:

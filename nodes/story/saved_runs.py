@@ -12,19 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from comfy_api.latest import io
-
 from ...backend.core.errors import SettingsError
 from ...backend.core.types import Trajectory
-from ...backend.output.live.live_messages import waiting_in_display
 from ...backend.story.execution_record.reader import FILE_NAME as RECORD
 from ...backend.story.execution_record.reader import TEXTS, text_in
 from ...backend.story.journal.archive import ENDING, is_story_archive
 from ...backend.story.journal.run_files import RUN
-from ...backend.story.loop.policy import waiting_of
 from ...backend.story.loop.replay import load_trajectory
 from ...backend.story.outcomes import only_waits, summarize
-from .. import host
 
 DEPTH = 4
 MAX_FOLDERS = 20_000
@@ -168,12 +163,3 @@ def shown_incomplete(trajectory: Trajectory) -> dict[str, Any]:
     """Return the addition to a node's display for a story that is not complete."""
     line = incomplete_line(trajectory)
     return {INCOMPLETE: (line,)} if line else {}
-
-
-def held_back(trajectory: Trajectory, outputs: int) -> io.NodeOutput | None:
-    """Return empty outputs for a node that writes a story, if the story waits for the user's decision."""
-    waiting = waiting_of(trajectory)
-    if waiting is None:
-        return None
-    host.NodeProgress().say("Nothing is written while the story waits for a decision.")
-    return io.NodeOutput(*[host.nothing()] * outputs, ui=waiting_in_display(waiting))

@@ -15,16 +15,8 @@ from ...backend.story.outcomes import summarize
 from .. import host
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import fault_of
-from .export import display_of, image_size, write_export
-from .saved_runs import (
-    find_choice,
-    held_back,
-    incomplete_line,
-    load_choice,
-    shown_incomplete,
-    stamp,
-    trajectory_names,
-)
+from . import saved_runs
+from .export import display_of, held_back, image_size, write_export
 
 FOLDER, ONE_FILE = "folder", "one file (ZIP)"
 
@@ -81,8 +73,8 @@ class SaveTrajectory(io.ComfyNode):
         else:
             path = write_export(trajectory, "zip", name, {"metadata": host.graph_metadata(cls.hidden)})
             shown = display_of(path, "zip")
-        host.NodeProgress().say(f"saved: {path}\n{incomplete_line(trajectory)}".strip())
-        return io.NodeOutput(trajectory, str(path), ui=shown | shown_incomplete(trajectory))
+        host.NodeProgress().say(f"saved: {path}\n{saved_runs.incomplete_line(trajectory)}".strip())
+        return io.NodeOutput(trajectory, str(path), ui=shown | saved_runs.shown_incomplete(trajectory))
 
 
 class LoadTrajectory(io.ComfyNode):
@@ -94,7 +86,7 @@ class LoadTrajectory(io.ComfyNode):
         return node_schema(
             "InterleaveLoadTrajectory",
             search_aliases=["load story", "open run", "execution record", "resume story", "zip", "import"],
-            inputs=[io.Combo.Input("story", options=trajectory_names(story_roots()))],
+            inputs=[io.Combo.Input("story", options=saved_runs.trajectory_names(story_roots()))],
             outputs=[TrajectorySocket.Output("TRAJECTORY"), io.String.Output("report")],
         )
 
@@ -102,7 +94,7 @@ class LoadTrajectory(io.ComfyNode):
     def fingerprint_inputs(cls, story: str) -> str:
         """Return a value that changes when the node must run again."""
         try:
-            return stamp(find_choice(story, story_roots()))
+            return saved_runs.stamp(saved_runs.find_choice(story, story_roots()))
         except InterleaveError as error:
             return str(error)
 
@@ -110,11 +102,11 @@ class LoadTrajectory(io.ComfyNode):
     def validate_inputs(cls, story: str) -> bool | str:
         """Check inputs before anything runs."""
         # With this parameter the host skips its own check of the list: a story may be newer than the page.
-        return fault_of(lambda: find_choice(story, story_roots()))
+        return fault_of(lambda: saved_runs.find_choice(story, story_roots()))
 
     @classmethod
     def execute(cls, story: str) -> io.NodeOutput:
         """Load the story."""
-        trajectory = load_choice(story, story_roots())
+        trajectory = saved_runs.load_choice(story, story_roots())
         host.NodeProgress().say(summarize(trajectory).sentence)
         return io.NodeOutput(trajectory, report(trajectory))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.cli_calls import Scripts, call, start
-from support.journal_runs import edit
 
 from interleave_thinker import StopReason, load_trajectory
 from interleave_thinker.backend.story.journal.choices import read_choices
@@ -62,42 +61,6 @@ def test_a_pause_is_in_the_json_events(tmp_path: Path, command: list[object]) ->
     waiting = waiting_for(tmp_path / "out")
     assert finished["waiting"]["digest"] == result["waiting"]["digest"] == waiting.digest
     assert result["exit_code"] == 4 and result["waiting"]["step"] is None and result["page"] is None
-    output = call(*command, "--json", "--set", "approve_after=0").stdout
-    events = [json.loads(line) for line in output.splitlines()]
-    assert events[0] == {"event": "decided", "decision": "The plan is approved by time."}
-    assert "waiting" not in events[-1] and "waiting" not in events[-2] and events[-1]["exit_code"] == 0
-
-
-def test_a_time_out_approves_what_waited_long_enough(tmp_path: Path, command: list[object]) -> None:
-    rule = [*command, "--pause", "every step", "--set", "approve_after=600"]
-    assert call(*rule).exit_code == 4 and call(*rule).exit_code == 4 and at(tmp_path / "out") is None
-    edit(tmp_path / "out" / WAITING, lambda waiting: waiting.update(since=waiting["since"] - 600))
-    later = call(*rule)
-    assert (
-        later.exit_code == 4 and "The plan is approved by time." in later.output and at(tmp_path / "out") == 1
-    )
-
-
-@pytest.mark.parametrize("judged", [True, False])
-def test_what_a_clock_approved_is_not_accepted(tmp_path: Path, judged: bool) -> None:
-    out = tmp_path / "out"
-    command = ["run", "a house", "--out", out, *Scripts(tmp_path).story(*[judged] * 40)]
-    rule = [*command, "--max-attempts", 2, "--pause", "every step", "--set", "approve_after=0"]
-    codes = [call(*rule).exit_code for _ in range(5)]
-    last = call(*rule, "--json")
-    assert [*codes, last.exit_code] == [4] * 4 + [3, 3], "the plan, three images, the end"
-    drawn = [one for one in load_trajectory(out).results if one.attempts]
-    assert {(one.stop_reason, one.approved) for one in drawn} == {(StopReason.approved_by_time, False)}
-    result = json.loads(last.stdout.splitlines()[-1])
-    assert result["exit_code"] == 3 and "waiting" not in result
-    page = (out / "index.html").read_text(encoding="utf-8")
-    assert "Approved by time at attempt" in page and "3 approved by time" in page
-    assert "approved by hand" not in page
-    sequences = call("data", "sequences", out, "--out", tmp_path / "rows")
-    assert sequences.exit_code == 2 and "not every step was accepted" in sequences.output
-    assert call("approve", out, "--step", 1).exit_code == 0 and call(*rule).exit_code == 3
-    first = load_trajectory(out).results[0]
-    assert (first.stop_reason, first.approved) == (StopReason.picked, True), "a person may approve it later"
 
 
 def test_of_five_decisions_at_a_time_one_is_stored(tmp_path: Path, command: list[object]) -> None:

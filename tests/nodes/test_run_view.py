@@ -14,7 +14,7 @@ from support.stories import make_trajectory
 from interleave_thinker import Attempt, AttemptJudged, Picture, Plan, SettingsError, StoryCheck, StoryFinding
 from interleave_thinker.backend.core.types import CheckedItem, Enhancement, Redraw, RunSettings, Step, Verdict
 from interleave_thinker.backend.core.types.checklist import MAX_ITEMS
-from interleave_thinker.backend.output.live.browser_requests import Thumbnails
+from interleave_thinker.backend.output.live.browser_requests import thumbnail
 from interleave_thinker.backend.output.live.live_messages import LINE_BYTES, LiveMessage, clip, marked
 from interleave_thinker.backend.output.live.live_run import (
     MOVES_PER_STEP,
@@ -241,9 +241,9 @@ def test_a_redraw_is_marked_in_the_view() -> None:
 def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, side: int) -> None:
     picture = Picture(Image.effect_noise((1600, 1200), 64).convert("RGB"))
     RunFiles(tmp_path).write_picture(picture)
-    data = Thumbnails().webp(tmp_path, picture.digest, asked)
+    data = thumbnail(tmp_path, picture.digest, asked)
     small = Image.open(BytesIO(data))
     assert (small.format, small.size) == ("WEBP", (side, side * 3 // 4))
     assert len(data) < len(picture.png()) / 2
     with pytest.raises(SettingsError, match=r"image .* was not found"):
-        Thumbnails().webp(tmp_path, "f" * 40, asked)
+        thumbnail(tmp_path, "f" * 40, asked)

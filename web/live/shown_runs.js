@@ -2,11 +2,11 @@
 //
 // A plan is followed along the wires to the loop that runs it, in and out of subgraphs; nothing of it is saved.
 
-import { rootGraph } from "../host.js";
+import { nodeAt, pathOf } from "../host.js";
 
 const EDITOR = "InterleaveEditPlan";
 
-/** node -> {state, view} */
+/** node -> {place, uses}: the element in the node, and {state, view} of every use of the node by its execution id. */
 export const views = new Map();
 const listeners = new Set();
 
@@ -22,14 +22,15 @@ export function runChanged() {
 
 /** The view of the run that uses the output of a node; undefined if there is none. */
 export function runAfter(node) {
-  const waiting = [node];
+  const waiting = [pathOf(node)];
   const seen = new Set(waiting);
   while (waiting.length) {
-    const one = waiting.shift();
-    const shown = views.get(one);
-    if (shown && !shown.state.isEmpty) return shown;
+    const path = waiting.shift();
+    const shown = views.get(nodeAt(path));
+    const use = shown?.uses.get(path);
+    if (use && !use.state.isEmpty) return use;
     // The outputs of a loop belong to another story.
-    const followers = shown ? [] : following(one);
+    const followers = shown ? [] : following(path);
     for (const next of followers) {
       if (seen.has(next)) continue;
       seen.add(next);
@@ -61,22 +62,14 @@ function linkOf(graph, id) {
   return graph?.getLink?.(id) ?? graph?.links?.get?.(id) ?? graph?.links?.[id];
 }
 
-/** The nodes behind the outputs of a node; for a subgraph its nodes, and for its outputs the uses of the subgraph. */
-function following(node) {
-  const { graph } = node;
-  const links = (node.outputs ?? []).flatMap((output) => output.links ?? []);
-  const inner = node.subgraph?.nodes ?? [];
-  return [...inner, ...links.flatMap((id) => targetsOf(graph, id))];
-}
-
-function targetsOf(graph, id) {
-  const link = linkOf(graph, id);
-  if (!link) return [];
-  const target = graph.getNodeById?.(link.target_id);
-  return target ? [target] : usesOf(graph).flatMap((use) => following({ graph: use.graph, outputs: use.outputs }));
-}
-
-function usesOf(graph, within = rootGraph()) {
-  const nodes = within?.nodes ?? [];
-  return nodes.flatMap((node) => (node.subgraph === graph ? [node] : node.subgraph ? usesOf(graph, node.subgraph) : []));
+/** The execution ids of the nodes behind a node; for a subgraph of its nodes, and for its outputs of the nodes behind its use. */
+function following(path) {
+  const node = nodeAt(path);
+  if (!node) return [];
+  const prefix = path.slice(0, path.lastIndexOf(":") + 1);
+  const targets = (node.outputs ?? []).flatMap((output) => output.links ?? []).map((id) => linkOf(node.graph, id)?.target_id);
+  const isInside = (id) => node.graph.getNodeById?.(id);
+  const behind = targets.some((id) => id !== undefined && !isInside(id)) && prefix ? following(prefix.slice(0, -1)) : [];
+  const inner = (node.subgraph?.nodes ?? []).map((one) => `${path}:${one.id}`);
+  return [...inner, ...targets.filter(isInside).map((id) => `${prefix}${id}`), ...behind];
 }

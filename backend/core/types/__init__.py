@@ -9,17 +9,7 @@ from __future__ import annotations
 from .cast import CastMember
 from .checklist import CheckedItem, ChecklistItem
 from .clip import Clip
-from .plan import (
-    MAX_IMAGES,
-    MAX_STEPS,
-    MAX_STYLE,
-    Plan,
-    Request,
-    Rewritten,
-    Step,
-    in_style,
-    wrong_sources,
-)
+from .plan import MAX_IMAGES, MAX_STEPS, MAX_STYLE, Plan, Request, Rewritten, Step, in_style
 from .run_settings import (
     MAX_ATTEMPTS,
     MAX_BATCH,
@@ -100,5 +90,4 @@ __all__ = [
     "in_style",
     "shown_beside",
     "step_identity",
-    "wrong_sources",
 ]

@@ -18,7 +18,6 @@ import hashlib
 import os
 import re
 import shutil
-import threading
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -30,7 +29,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...core.errors import InterleaveError, JournalError, SettingsError
 from ...core.files.atomic import name_fault, slug
-from ...core.machine.byte_lru import ByteLRU
 from ...core.pictures import DIGEST, Picture
 from ...core.types import Request
 from ...story.approval import approve
@@ -94,38 +92,24 @@ def known_run(parent: Path, name: str) -> Path:
 SIZES = (256, 512, 1024)
 """Sizes of the longer side in pixels. The smallest that is not below the requested size is used."""
 QUALITY = 80
-BUDGET = 32 * 1024 * 1024
-"""Maximum size of the cache in bytes."""
+CACHED = 256
+"""Maximum number of small images in memory; one has 5 to 150 KB."""
 
 
-class Thumbnails:
-    """Creates small images and caches the latest ones. `budget` is the size of the cache in bytes."""
+@lru_cache(maxsize=CACHED)
+def thumbnail(folder: Path, digest: str, size: int) -> bytes:
+    """Return an image of a run as WebP, its longer side at most the next of SIZES.
 
-    def __init__(self, budget: int = BUDGET) -> None:
-        self._cached: ByteLRU[tuple[Path, str, int], bytes] = ByteLRU(budget, len)
-        self._lock = threading.Lock()
-
-    def webp(self, folder: Path, digest: str, size: int) -> bytes:
-        """Return an image of a run as WebP, its longer side at most the next of SIZES.
-
-        Raises:
-            SettingsError: The image was not found.
-            JournalError: It is damaged.
-        """
-        size = next((one for one in SIZES if one >= size), SIZES[-1])
-        key = folder, digest, size
-        with self._lock:
-            data = self._cached.get(key)
-        if data is None:
-            picture = RunFiles(folder).read_picture(digest)
-            if picture is None:
-                raise SettingsError(
-                    f"The image {digest!r} was not found in the run {folder.name!r}.", "Run it again."
-                )
-            data = small_webp(picture, size)
-            with self._lock:
-                self._cached.put(key, data)
-        return data
+    Raises:
+        SettingsError: The image was not found.
+        JournalError: It is damaged.
+    """
+    picture = RunFiles(folder).read_picture(digest)
+    if picture is None:
+        raise SettingsError(
+            f"The image {digest!r} was not found in the run {folder.name!r}.", "Run it again."
+        )
+    return small_webp(picture, next((one for one in SIZES if one >= size), SIZES[-1]))
 
 
 def small_webp(picture: Picture, size: int) -> bytes:
@@ -135,9 +119,6 @@ def small_webp(picture: Picture, size: int) -> bytes:
     buffer = BytesIO()
     image.save(buffer, "WEBP", quality=QUALITY)
     return buffer.getvalue()
-
-
-THUMBNAILS = Thumbnails()
 
 
 HELD = {NAME, NOTE}
@@ -312,20 +293,32 @@ class AskDelete(AskRun):
         return list_stories(runs)
 
 
-class AskChoice(AskRun):
+class AskChange(AskRun):
+    """Base of requests that change what the user decided or said about a run."""
+
+    def answer(self, runs: Path) -> State:
+        """Record the change, and return all choices and feedback of the run, without messages."""
+        folder = known_run(runs, self.run)
+        self.change(folder)
+        return state_of(folder, [])
+
+    def change(self, folder: Path) -> None:
+        """Record the change in the run's folder."""
+        raise NotImplementedError
+
+
+class AskChoice(AskChange):
     """Choice of an image as a step's result; `picture` `None` returns the choice to the critic."""
 
     step: int = Field(ge=1)
     picture: str | None = Field(pattern=DIGEST.pattern)
 
-    def answer(self, runs: Path) -> State:
-        """Record the choice, and return all choices of the run, without messages."""
-        folder = known_run(runs, self.run)
+    def change(self, folder: Path) -> None:
+        """Record the choice."""
         pick(folder, self.step, self.picture)
-        return state_of(folder, [])
 
 
-class AskRedraw(AskRun):
+class AskRedraw(AskChange):
     """Request for one more attempt at a step.
 
     It uses `prompt`, else the prompt of the attempt with the image `picture`, else the step's own. `feedback`
@@ -337,16 +330,14 @@ class AskRedraw(AskRun):
     picture: str | None = Field(default=None, pattern=DIGEST.pattern)
     feedback: Feedback | None = None
 
-    def answer(self, runs: Path) -> State:
-        """Record the request, and return the newest redraw of every step, without messages."""
-        folder = known_run(runs, self.run)
+    def change(self, folder: Path) -> None:
+        """Record the request."""
         if self.feedback is not None:
             record_feedback(folder, self.feedback)
         ask_redraw(folder, self.step, self.prompt, self.picture)
-        return state_of(folder, [])
 
 
-class AskDecision(AskRun):
+class AskDecision(AskChange):
     """Decision about what a run waits for: approve it, or skip the step.
 
     `step` and `digest` are those of the message that the user saw (`WaitingShown`).
@@ -356,14 +347,13 @@ class AskDecision(AskRun):
     digest: str | None = Field(pattern=DIGEST.pattern)
     skip: bool = False
 
-    def answer(self, runs: Path) -> State:
-        """Record the decision, and return the choices, without messages.
+    def change(self, folder: Path) -> None:
+        """Record the decision.
 
         Raises:
             SettingsError: The run was not found, does not wait, has no image to approve, or waits for
                 something else than the user saw, for example after a decision in another window.
         """
-        folder = known_run(runs, self.run)
         waiting = waiting_for(folder)
         if waiting is not None and (waiting.step, waiting.digest) != (self.step, self.digest):
             what = "its plan" if waiting.step is None else f"step {waiting.step}"
@@ -372,19 +362,16 @@ class AskDecision(AskRun):
                 "Reload the page, and decide again.",
             )
         approve(folder, skip=self.skip)
-        return state_of(folder, [])
 
 
-class AskFeedback(AskRun):
+class AskFeedback(AskChange):
     """Feedback on an attempt of a run, which replaces earlier feedback on it."""
 
     feedback: Feedback
 
-    def answer(self, runs: Path) -> State:
-        """Record the feedback, and return all feedback on the run, without messages."""
-        folder = known_run(runs, self.run)
+    def change(self, folder: Path) -> None:
+        """Record the feedback."""
         record_feedback(folder, self.feedback)
-        return state_of(folder, [])
 
 
 class AskThumbnail(BrowserRequest):
@@ -401,7 +388,7 @@ class AskThumbnail(BrowserRequest):
             SettingsError: The run or image was not found.
             JournalError: The image is damaged.
         """
-        return THUMBNAILS.webp(known_run(runs, self.run), self.picture, self.size)
+        return thumbnail(known_run(runs, self.run), self.picture, self.size)
 
 
 RUN_ROUTES: tuple[tuple[str, str, type[AskRun | AskStories]], ...] = (

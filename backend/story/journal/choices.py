@@ -56,10 +56,6 @@ PictureDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
 StepNumber = Annotated[int, Field(ge=1)]
 
 
-class DecidedMeanwhile(SettingsError):
-    """Another decision about the run was stored first."""
-
-
 class RedrawRequest(SparseValue):
     """One more attempt that the user or the story check requested.
 
@@ -204,7 +200,7 @@ def pick(folder: str | Path, step: int, picture: str | None, known: str | None =
     Raises:
         JournalError: The folder does not have the image, the plan does not have the step, or as
             `change_choices`.
-        DecidedMeanwhile: As `change_choices`.
+        SettingsError: As `change_choices`.
     """
     files = RunFiles(folder)
     if picture is not None and not (
@@ -293,7 +289,7 @@ def change_choices(
 
     Raises:
         JournalError: choices.json is damaged or full, or other programs hold its lock all the time.
-        DecidedMeanwhile: The choices are no longer those of `known`.
+        SettingsError: The choices are no longer those of `known`.
     """
     busy = JournalError(
         f"{str(files.path(CHOICES))!r} is locked: other programs are changing it.", "Try again."
@@ -301,7 +297,7 @@ def change_choices(
     with SystemLock(files.path(LOCK)).held(busy, WAIT_SECONDS):
         before = choices_in(files)
         if known not in (None, before.digest):
-            raise DecidedMeanwhile(
+            raise SettingsError(
                 f"Another decision about the run in {str(files.folder)!r} was stored first. Nothing changed.",
                 "Run the same command again to see what it waits for now.",
             )

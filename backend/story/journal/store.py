@@ -47,6 +47,12 @@ class PlanKey(Key):
     text: Text
     images: Several[Digest] = Field(default=(), max_length=MAX_IMAGES)
 
+    @classmethod
+    def of(cls, planner: str, request: Request) -> PlanKey:
+        """Return the key of a planner's identity and a request."""
+        images = tuple(image.digest for image in request.images)
+        return cls(planner=planner, text=request.text, images=images)
+
 
 class DrawKey(Key):
     """A generator and its arguments; `source=None` means text-to-image."""

@@ -6,7 +6,6 @@ also one written into choices.json by hand, ends the wait without a second write
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -60,36 +59,13 @@ def keep_waiting(files: RunFiles, waiting: Waiting | None) -> Waiting | None:
     """
     if waiting is None:
         files.remove(WAITING)
-        _seen.pop(os.path.abspath(files.folder), None)
         return None
-    before, clock = waiting_in(files), time.time()
-    now = waiting.model_copy(update={"choices": choices_in(files).digest, "since": clock})
-    # If the wait began in the future, the clock was set back since. It begins now.
-    if (
-        before is not None
-        and before.since <= clock
-        and before == now.model_copy(update={"since": before.since})
-    ):
+    now = waiting.model_copy(update={"choices": choices_in(files).digest, "since": time.time()})
+    before = waiting_in(files)
+    if before is not None and before == now.model_copy(update={"since": before.since}):
         return before
     files.write_model(now, WAITING)
-    waited(files.folder, now)
     return now
-
-
-_seen: dict[str, tuple[Waiting, float, float]] = {}
-"""Per folder: the wait, its start by `time.monotonic()`, and the seconds waited before that."""
-
-
-def waited(folder: str | Path, waiting: Waiting) -> float:
-    """Return for how many seconds a run has waited.
-
-    From the first call in this process on, time is measured with a clock that is never set.
-    """
-    place = os.path.abspath(folder)
-    if place not in _seen or _seen[place][0] != waiting:
-        _seen[place] = waiting, time.monotonic(), max(0.0, time.time() - waiting.since)
-    _, first, before = _seen[place]
-    return before + time.monotonic() - first
 
 
 def waiting_for(folder: str | Path) -> Waiting | None:

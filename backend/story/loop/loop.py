@@ -140,11 +140,7 @@ class RunPlan:
         return given
 
     def _from_planner(self, planner: PlannerLike, critic: CriticLike | None) -> Plan:
-        self._key = PlanKey(
-            planner=planner.identity,
-            text=self._request.text,
-            images=tuple(image.digest for image in self._request.images),
-        )
+        self._key = PlanKey.of(planner.identity, self._request)
         known = self._store.plan(self._key)
         if known is not None:
             self.reused = True

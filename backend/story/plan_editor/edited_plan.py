@@ -28,9 +28,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...core.errors import SettingsError, first_fault
-from ...core.types import MAX_STEPS, MAX_STYLE, Step, Value, wrong_sources
+from ...core.types import MAX_STEPS, MAX_STYLE, Step, Value
 from ...core.types.cast import Cast, CastMember, MemberKind
 from ...core.types.checklist import ChecklistItem, QuestionKind, kind_of
+from ...core.types.plan import wrong_sources
 
 KINDS = get_args(MemberKind)
 NO_MEMBER = "-"

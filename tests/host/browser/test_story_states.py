@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +10,19 @@ import pytest
 from ..graphs.attempt_pairs import loop, paused
 from ..graphs.stories import HAT, Graph, accepted, by_hand, changed, checked, finding, node, renamed, verdict
 from ..server.comfy_server import ComfyServer
-from ..server.runs import journal, journals, made, reasons, results
-from .page import FINISHED, REOPENED, STARTED, TALL, clean, opened_graph, ran, wait_for_count
+from ..server.runs import journal, journals, made, reasons, results, wait_until
+from .page import (
+    FINISHED,
+    READY,
+    REOPENED,
+    STARTED,
+    TALL,
+    clean,
+    opened_graph,
+    ran,
+    screenshot,
+    wait_for_count,
+)
 
 WAITS = "() => document.querySelector('.it-notice')?.innerText.includes('Step {} waits for you')"
 
@@ -139,6 +151,31 @@ INTO_A_SUBGRAPH = """() => {
   const node = app.graph._nodes.find(one => one.type === 'InterleaveCriticLoop');
   app.graph.convertToSubgraph(new Set([node]));
 }"""
+USED_TWICE = """() => {
+  const loop = app.graph._nodes.find(one => one.type === 'InterleaveCriticLoop');
+  const { node } = app.graph.convertToSubgraph(new Set([loop]));
+  const first = app.graph._nodes.find(one => one.id === node.id);
+  const second = LiteGraph.createNode(first.type);
+  app.graph.add(second);
+  for (const [index, input] of first.inputs.entries()) {
+    const link = app.graph.links.get?.(input.link) ?? app.graph.links[input.link];
+    if (!link) continue;
+    const origin = app.graph.getNodeById(link.origin_id);
+    const other = app.graph._nodes.find(one => one.type === origin.type && one.id !== origin.id);
+    (other ?? origin).connect(link.origin_slot, second, index);
+  }
+  window.uses = [first, second];
+}"""
+OPEN_USE = """place => {
+  app.canvas.setGraph(app.graph.rootGraph ?? app.graph);
+  const use = window.uses[place];
+  app.canvas.openSubgraph(use.subgraph, use);
+  const loop = use.subgraph.nodes.find(one => one.type === 'InterleaveCriticLoop');
+  app.canvas.ds.scale = 0.8;
+  app.canvas.ds.offset[0] = 600 - loop.pos[0];
+  app.canvas.ds.offset[1] = 150 - loop.pos[1];
+  app.canvas.setDirty(true, true);
+}"""
 SHOWN_INSIDE = """() => {
   const outer = app.graph._nodes.find(one => one.subgraph);
   const inner = outer.subgraph.nodes.find(one => one.type === 'InterleaveCriticLoop');
@@ -214,6 +251,46 @@ def test_a_run_is_shown_in_another_workflow(page: Any, host: ComfyServer, kind: 
         assert page.locator(".it-card-image:not([hidden])").count() == 3
     wait_for_count(page, ".itp-picture:not([hidden])", 3)
     assert made(host, name) == before and page.faults == []
+
+
+def has_more(host: ComfyServer, request: str, before: dict[str, int]) -> bool:
+    return before.items() < made(host, request, "attempts").items()
+
+
+def test_each_use_of_a_subgraph_shows_and_changes_its_own_story(
+    canvas: tuple[Any, str], host: ComfyServer
+) -> None:
+    page, how = canvas
+    names = [f"use {number} in {how or 'canvas'}" for number in (1, 2)]
+    others = without(renamed(loop(names[1])), "loop2", "after2", "out2", "board2")
+    opened_graph(page, without(loop(names[0]), "after", "out", "board") | others, how)
+    page.evaluate(USED_TWICE)
+    ran(page)
+    for use, name in enumerate(names):
+        page.evaluate(OPEN_USE, use)
+        page.wait_for_function(
+            "run => document.querySelector('.it-card-image')?.src.includes(`run=${run}`)",
+            arg=journal(host, name).name,
+        )
+        before = [made(host, one, "attempts") for one in names]
+        page.get_by_text("Redraw this step").first.click()
+        wait_until(host, partial(has_more, host, name, before[use]))
+        page.wait_for_function("() => document.querySelector('.it-line').innerText.includes('4 images')")
+        assert made(host, names[1 - use], "attempts") == before[1 - use], "only the open story has more"
+        screenshot(page, f"use-{use}-{how}")
+    assert clean(page)
+
+
+def test_a_second_tab_follows_decisions_in_the_first(page: Any, host: ComfyServer) -> None:
+    notice = waiting(page, paused("decided in two tabs", "every step"))
+    workflow = page.evaluate("() => app.graph.serialize()")
+    other = page.context.new_page()
+    other.goto(host.url, wait_until="domcontentloaded")
+    other.wait_for_function(READY)
+    other.evaluate("async graph => await app.loadGraphData(graph)", workflow)
+    other.wait_for_function(WAITS.format(1))
+    pressed(page, notice, "Approve", 2)
+    other.wait_for_function(WAITS.format(2))
 
 
 # The story check

@@ -57,7 +57,7 @@ def note(line: str) -> None:
 
 def pack(module: str) -> ModuleType:
     """A module of the pack under test, which the host has imported under a name of its own."""
-    root = next(name for name in sys.modules if name.endswith("interleave-thinker"))
+    root = next(name for name in list(sys.modules) if name.endswith("interleave-thinker"))
     return import_module(f"{root}.{module}")
 
 

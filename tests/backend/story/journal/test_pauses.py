@@ -8,16 +8,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.journal_runs import edit
 from support.killed_runs import die_at
 from support.paused_runs import PLAN, REQUEST, Paused, images
 from support.small_agents import Counting, OneInThree, OnePlan, Verdicts
 
-from interleave_thinker import Finished, approve, approve_overdue, load_trajectory
+from interleave_thinker import Finished, approve, load_trajectory
 from interleave_thinker.backend.core.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.core.types import Plan, RunSettings, Step, StopReason
 from interleave_thinker.backend.output.exporters.page import export
-from interleave_thinker.backend.story.journal.choices import ask_redraw, read_choices
+from interleave_thinker.backend.story.journal.choices import ask_redraw, let_pass, read_choices
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
@@ -112,65 +111,12 @@ def test_a_skipped_step_has_no_image_and_the_next_edits_the_one_before(tmp_path:
     assert read_choices(tmp_path).skips == {}, "the newest decision counts"
 
 
-class Clocks:
-    """The clock of the machine, which can be set, and the one of the process, which cannot."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = self.passed = 1000.0
-        monkeypatch.setattr("time.time", lambda: self.now)
-        monkeypatch.setattr("time.monotonic", lambda: self.passed)
-
-    def go(self, seconds: float, jump: float = 0.0) -> None:
-        self.passed += seconds
-        self.now += seconds + jump
-
-
-def test_what_waited_too_long_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
-    story()
-    clocks.go(599)
-    story()
-    assert approve_overdue(tmp_path, 600) == ""
-    clocks.go(1)
-    assert approve_overdue(tmp_path, 600) == "The plan is approved by time."
-    assert story().waiting.since == 1600.0
-    assert approve_overdue(tmp_path, 600) == "" and approve_overdue(tmp_path / "none", 0) == ""
-    clocks.go(600)
-    assert approve_overdue(tmp_path, 600) == "Step 1 is approved by time."
-    ended = story()
-    assert ended.trajectory.results[0].stop_reason is StopReason.approved_by_time
-    assert ended.waiting.step == 2 and not all_accepted(ended.trajectory)
-    for seconds in (-1.0, float("nan")):
-        with pytest.raises(SettingsError, match="0 or more seconds"):
-            approve_overdue(tmp_path, seconds)
-
-
-@pytest.mark.parametrize("jump", [-100_000.0, 100_000.0])
-def test_a_set_clock_changes_no_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
-    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
-    story()
-    clocks.go(599, jump)
-    assert approve_overdue(tmp_path, 600) == ""
-    clocks.go(1)
-    assert approve_overdue(tmp_path, 600)
-
-
-def test_a_wait_that_begins_in_the_future_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    story, clocks = Paused(tmp_path), Clocks(monkeypatch)
-    story()
-    edit(tmp_path / WAITING, lambda waiting: waiting.update(since=9e15))
-    assert approve_overdue(tmp_path, 600) == ""
-    clocks.go(600)
-    assert story().waiting.since == 1600.0, "also for the next process"
-    assert approve_overdue(tmp_path, 600) == ""
-    clocks.go(600)
-    assert approve_overdue(tmp_path, 600)
-
-
-def test_an_image_that_passed_is_asked_about_when_it_changes(tmp_path: Path) -> None:
+def test_an_image_that_passed_is_asked_about_when_it_changes(
+    tmp_path: Path,
+) -> None:
     story = Paused(tmp_path / "run")
     ended = decided_up_to(story, 2)
-    approve_overdue(story.folder, 0)
+    let_pass(story.folder, 2, images(ended.trajectory)[1])
     story()
     save_trajectory(story().trajectory, tmp_path / "copy")
     assert read_choices(tmp_path / "copy").timed == {2: images(ended.trajectory)[1]}
