@@ -203,7 +203,8 @@ function nameInTitle() {
   new MutationObserver(() => {
     const id = document.title.match(/\bInterleave\w+/)?.[0];
     const name = globalThis.LiteGraph?.registered_node_types?.[id]?.title;
-    if (name) document.title = document.title.replace(id, name);
+    // A title that stays the same would be observed again, without end.
+    if (name && !name.includes(id)) document.title = document.title.replace(id, name);
   }).observe(title, { childList: true });
 }
 
