@@ -68,8 +68,8 @@ class RolloutReward(ABC, Generic[Row, Sample]):
     def __init__(self, reading: RolloutReading, rollouts: Path | None = None) -> None:
         self.reading = reading
         self.rollouts = rollouts
-        self.tokens = (0, 0)
-        """(tokens of the last batch's answers, tokens of those that are left out of their group)."""
+        self.left_out: list[bool] = []
+        """Whether each answer of the last batch is left out of its group."""
 
     def begin(self, trainer: Any, processor: Any) -> None:
         """Prepare for training, after the trainer and model were created and before the first step."""
@@ -129,9 +129,7 @@ class RolloutReward(ABC, Generic[Row, Sample]):
                 log_metric(name, value)
         if self.rollouts is not None:
             self._write(samples, int(trainer_state.global_step))
-        lengths = [len(ids) for ids in completion_ids]
-        left_out = sum(length for length, one in zip(lengths, rewards, strict=True) if one is None)
-        self.tokens = sum(lengths), left_out
+        self.left_out = [reward is None for reward in rewards]
         return rewards
 
     def _write(self, samples: Sequence[Sample], step: int) -> None:

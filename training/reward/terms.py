@@ -96,11 +96,13 @@ def format_reward(text: str, verdict_first: bool = False) -> float:
 def only_object(text: str, answer_first: bool = False) -> dict[str, Any] | None:
     """Return the only object of an answer's only `<answer>`, else None.
 
-    None is also returned if the object had to be repaired, or if a `<think>` is not closed or in the wrong
-    place.
+    None is also returned if the object had to be repaired, or if a `<think>` is not closed, in the wrong
+    place, or not the only one.
     """
     tags = [tag.group(1) + tag.group(2).lower() for tag in TAG.finditer(text)]
-    # Tags within the reasoning belong to the reasoning.
+    if tags.count("think") > 1:
+        return None
+    # Other tags within the reasoning belong to the reasoning.
     if answer_first:
         if tags[2:3] == ["think"] and tags[-1] == "/think" and tags.count("/think") == 1:
             tags = tags[:2]

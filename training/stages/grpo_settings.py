@@ -111,6 +111,15 @@ class GrpoTraining(ModelTraining):
         description="Divide a group's rewards by the standard deviation of the group (published), by that of "
         "the batch, or do not scale them.",
     )
+    loss_type: Literal["dapo", "grpo", "bnpo", "dr_grpo"] = Field(
+        default="dapo",
+        description="Average of the loss: over all tokens of a rollout (dapo, published), over the tokens of "
+        "each answer and then over answers (grpo), over the tokens of a micro-batch (bnpo), or over answers "
+        "of max_completion_length tokens (dr_grpo).",
+    )
+    mask_truncated_completions: bool = Field(
+        default=False, description="Do not learn from answers that reach max_completion_length."
+    )
     use_vllm: bool = Field(
         default=False,
         description="Generate the answers with vLLM, which must be installed, instead of the model itself.",

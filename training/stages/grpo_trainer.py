@@ -2,10 +2,10 @@
 
 The whole configuration is built in one function that can be tested without a GPU. `RewardTrainer` overrides
 two methods that are meant to be overridden, `log` and `compute_loss`, and one internal method of trl,
-`_tokenize_prompts`, without which requests with and without images cannot be mixed in a batch. trl divides
-the summed loss by the tokens of all answers of a rollout, including those of answers that were left out of
-their group. If these have the share m of the tokens, every gradient is 1 - m times what the remaining answers
-alone would give; the loss is therefore multiplied by 1 / (1 - m), counted over all ranks.
+`_tokenize_prompts`, without which requests with and without images cannot be mixed in a batch. trl counts
+answers that were left out of their group: they have no advantage, but a KL term, and their tokens are in the
+divisor of the loss. They are therefore masked, and the divisors are counted again, over all ranks. The loss
+is then that of a rollout without them, however it is divided into micro-batches (but for `bnpo`).
 
 A vLLM that sleeps between rollouts starts without its cache of processed images. Sleep clears the engine's
 cache. In versions that do not clear that of the sending process, the next prompt with a known image is sent
@@ -75,7 +75,6 @@ def config_of(
         # hundred answers (`answer_cache` of 0.3.0). On a GPU a static cache would make transformers
         # compile the model.
         "cache_implementation": "static" if on_cpu(settings) else None,
-        "loss_type": "dapo",
         "use_bias_correction_kl": False,
         "remove_unused_columns": False,
         "logging_steps": 1,
@@ -92,6 +91,8 @@ class RewardTrainer(GRPOTrainer):
     def __init__(self, reward: RolloutReward[Any, Any], **options: Any) -> None:
         self.reward = reward
         self.measured: list[Measured] = []
+        self.kept = 1.0
+        """Share of the answers of a rollout that were not left out."""
         super().__init__(reward_funcs=[reward], **options)  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
         # If all weights are trained with a KL term, trl loads the starting model as a second model.
         models: list[Any] = [options["model"], self.ref_model]
@@ -114,10 +115,22 @@ class RewardTrainer(GRPOTrainer):
             logs = {**logs, **measured()}
         super().log(logs, start_time)
 
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        """Generate and score answers as trl does, and mask those that were left out of their group."""
+        made: Any = super()._generate_and_score_completions(inputs)
+        mask = made["completion_mask"]
+        kept = mask.new_tensor([not out for out in self.reward.left_out]).unsqueeze(1)
+        made["completion_mask"] = mask * kept
+        counts = kept.new_tensor([[made["completion_mask"].sum(), kept.sum(), len(kept)]])
+        gathered: Any = self.accelerator.gather(counts)
+        tokens, answers, whole = gathered.sum(0)
+        made["num_items_in_batch"], self.kept = tokens, max(1, int(answers)) / int(whole)
+        return made
+
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Return trl's loss, averaged over the tokens of only those answers that were not left out.
+        """Return trl's loss, averaged over only those answers that were not left out.
 
         Args:
             model: The policy.
@@ -129,19 +142,7 @@ class RewardTrainer(GRPOTrainer):
             A scalar tensor.
         """
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        whole, left_out = self._tokens()
-        return loss * (whole / (whole - left_out)) if 0 < left_out < whole else loss
-
-    def _tokens(self) -> tuple[int, int]:
-        """Return (tokens of the rollout's answers, tokens of left-out answers), summed over all ranks."""
-        if self.accelerator.num_processes == 1:
-            return self.reward.tokens
-        import torch
-
-        here = torch.tensor(self.reward.tokens, dtype=torch.float32)
-        summed: Any = self.accelerator.reduce(here.to(self.accelerator.device), "sum")
-        whole, left_out = summed.tolist()
-        return int(whole), int(left_out)
+        return loss / self.kept if self.loss_type in ("grpo", "dr_grpo") else loss
 
 
 def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -10,13 +10,11 @@ rank first reads all weights (tested with transformers 5.23 and two ranks).
 No model family or layer name is hard-coded. The library reports the decoder (`get_decoder`) and the output
 layer; modules with weights next to the decoder are the vision parts (vision tower, projector). Adapters go to
 every linear layer of a part, with any name, so that fused or recurrent layers of a new family are included.
-The names are combined into one regular expression without layer numbers, which keeps the adapter's file
-short.
+peft shortens their names in the adapter's file to endings, such as "q_proj", that no other layer has.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,13 +30,6 @@ from ...backend.core.machine.libraries import TRAINERS, missing, require
 from ...backend.core.types.values import DIRECT
 from ...backend.models.chat.local.base_model import load_processor as agents_processor
 from ...backend.models.checkpoints.checkpoint import check_checkpoint, load_whole
-
-NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
-
-
-def _shape(name: str) -> str:
-    """Return a module's name as a regular expression that matches any layer number."""
-    return r"\d+".join(re.escape(piece) for piece in NUMBER.split(name))
 
 
 @dataclass(frozen=True)
@@ -73,19 +64,10 @@ class ModelParts:
         for weight in self._single.values():
             weight.requires_grad_(False)
 
-    def adapter_targets(self, with_seeing: bool) -> str:
-        """Return a regular expression for the linear layers of the language model (and the vision parts)."""
+    def adapter_targets(self, with_seeing: bool) -> list[str]:
+        """Return the names of the linear layers of the language model (and the vision parts)."""
         parts = (self.language, *self.seeing) if with_seeing else (self.language,)
-        wanted = {name for part in parts for name in self._linear(part)}
-        named: dict[str, set[str]] = {}
-        for name, _ in self.model.named_modules():
-            named.setdefault(_shape(name), set()).add(name)
-        pieces = set()
-        for name in wanted:
-            alike = named[_shape(name)]
-            # If only some modules of a numbered series are linear, they are listed by name.
-            pieces.add(_shape(name) if alike <= wanted else re.escape(name))
-        return "|".join(sorted(pieces))
+        return sorted(name for part in parts for name in self._linear(part))
 
     @cached_property
     def _single(self) -> dict[str, Any]:

@@ -47,6 +47,7 @@ GRPO_PARTS: LineParts = (
     ("dead", "reward/dead", 2),
     ("accepted", "verdict/true", 2),
     ("tokens", "completions/mean_length", 0),
+    ("truncated", "completions/clipped_ratio", 2),
     ("cached", "redraw/served", 2),
     ("failed", "redraw/failed", 2),
 )
@@ -61,6 +62,7 @@ PLANNER_GRPO_PARTS: LineParts = (
     ("dead", "reward/dead", 2),
     ("copied", "plan/copied", 2),
     ("tokens", "completions/mean_length", 0),
+    ("truncated", "completions/clipped_ratio", 2),
     ("failed", "plan/failed", 2),
 )
 

@@ -40,18 +40,30 @@ class EveryOther:
 
 def test_skipped_answers_weigh_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
-    losses: list[float] = []
+    losses: dict[str, list[float]] = {"dapo": [], "grpo": [], "dr_grpo": [], "kl": []}
+    shown: list[Any] = []
+    seen = RewardTrainer._get_per_token_logps_and_entropies
     rewarded, loss_of = CriticReward.__call__, RewardTrainer.compute_loss
 
     async def counted(self: CriticReward, completion_ids: Any, *rest: Any, **columns: Any) -> Any:
         lengths.extend(map(len, completion_ids))
         return await rewarded(self, completion_ids, *rest, **columns)
 
-    def kept(self: RewardTrainer, *arguments: Any, **options: Any) -> Any:
-        loss = loss_of(self, *arguments, **options)
-        losses.append(loss.item())
-        return loss
+    def noted(self: RewardTrainer, *arguments: Any, **options: Any) -> Any:
+        shown.append(seen(self, *arguments, **options))
+        return shown[-1]
 
+    def kept(self: RewardTrainer, model: Any, inputs: Any, *others: Any, **options: Any) -> Any:
+        for kind, found in losses.items():
+            self.loss_type = "dapo" if kind == "kl" else kind
+            self.beta = 0.5 if kind == "kl" else 0.0
+            reference = shown[-1][0].detach() + 1 if shown else None
+            found.append(loss_of(self, model, {**inputs, "ref_per_token_logps": reference}).item())
+        self._metrics["train"].pop("kl")
+        self.loss_type, self.beta = "dapo", 0.0
+        return loss_of(self, model, inputs, *others, **options)
+
+    monkeypatch.setattr(RewardTrainer, "_get_per_token_logps_and_entropies", noted)
     monkeypatch.setattr(CriticReward, "__call__", counted)
     monkeypatch.setattr(RewardTrainer, "compute_loss", kept)
     settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1, "temperature": 1.8, "seed": 3})
@@ -65,17 +77,23 @@ def test_skipped_answers_weigh_nothing(folder: Path, tmp_path: Path, monkeypatch
     assert order == ["arguments", "model"], "the process group starts before the model is loaded"
     lines = (tmp_path / "run" / "rollouts" / "step_000000.jsonl").read_text().splitlines()
     rewards = [json.loads(line)["overall"] for line in lines]
-    assert len(rewards) == len(lengths) == 8 and len(losses) == 2
+    assert len(rewards) == len(lengths) == 8 and len(losses["dapo"]) == 2
     assert None in rewards and any(one is not None for one in rewards)
     # At the first step every ratio is 1, so that the loss of a token is minus its answer's advantage.
-    total = 0.0
+    total = by_answer = 0.0
     for start in (0, 4):
         counting = [one for one in rewards[start : start + 4] if one is not None]
         for reward, length in zip(rewards[start : start + 4], lengths[start : start + 4], strict=True):
             if reward is not None and len(counting) > 1:
-                total -= (reward - mean(counting)) / (stdev(counting) + 1e-4) * length
+                advantage = (reward - mean(counting)) / (stdev(counting) + 1e-4)
+                total, by_answer = total - advantage * length, by_answer - advantage
     tokens = sum(n for n, reward in zip(lengths, rewards, strict=True) if reward is not None)
-    assert abs(total) > 1 and sum(losses) == pytest.approx(total / tokens, rel=1e-3)
+    assert abs(total) > 1 and sum(losses["dapo"]) == pytest.approx(total / tokens, rel=1e-3)
+    answers = sum(reward is not None for reward in rewards)
+    assert sum(losses["grpo"]) == pytest.approx(by_answer / answers, rel=1e-3, abs=1e-5)
+    assert sum(losses["dr_grpo"]) == pytest.approx(total / answers / 200, rel=1e-3)
+    # The KL of every token is e - 2; answers that were left out neither add to its mean nor raise it.
+    assert sum(losses["kl"]) - sum(losses["dapo"]) == pytest.approx(0.5 * (2.718281828 - 2), rel=1e-3)
 
 
 def told(tmp_path: Path, devices: int = 8, **changes: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from interleave_thinker import AnswerError, Verdict
@@ -49,6 +49,7 @@ def test_the_trained_form_scores_one(text: str) -> None:
         GOOD.removesuffix("</answer>"),
         GOOD.replace("</think>", ""),
         GOOD.replace("<think>", ""),
+        GOOD.replace("<think>", "<think>no, <think>"),
         GOOD + GOOD,
         '<answer>{"previous_step_success": true, "refine_prompt": ""}</answer><think>x</think>',
         '{"previous_step_success": true, "refine_prompt": ""}',
@@ -80,6 +81,7 @@ FIRST = '<answer>{"previous_step_success": false, "refine_prompt": "a red boat"}
         (GOOD, 0.0),
         (f"{FIRST}<think>not closed", 0.0),
         (f"{FIRST}<think>x</think>{FIRST}", 0.0),
+        (f"{FIRST}<think>x<think>y</think>", 0.0),
         (f"<think>x</think>{FIRST}<think>y</think>", 0.0),
     ],
 )
@@ -89,8 +91,9 @@ def test_a_critic_that_was_taught_to_answer_first_keeps_that_form(text: str, rig
 
 @given(success=st.booleans(), refined=words, reasoning=words)
 @example(success=False, refined="a", reasoning="an <answer> within the reasoning")
-@example(success=False, refined="</answer>", reasoning="<think>")
+@example(success=False, refined="</answer>", reasoning="</answer>")
 def test_written_replies_have_the_trained_form(success: bool, refined: str, reasoning: str) -> None:
+    assume("<think>" not in reasoning)
     try:
         text = write_verdict(Verdict(success=success, refined_prompt=refined, reasoning=reasoning))
     except AnswerError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -91,9 +90,7 @@ def test_targets_are_exactly_the_linear_layers(name: str) -> None:
         (parts.adapter_targets(with_seeing=False), language),
         (parts.adapter_targets(with_seeing=True), linear - {parts.head}),
     ):
-        matched = {path for path, _ in model.named_modules() if re.fullmatch(targets, path)}
-        assert matched == wanted and wanted, f"{name}: {matched ^ wanted}"
-        assert len(targets) < 2000 and not re.search(r"\.\d+\.", targets)
+        assert set(targets) == wanted and wanted, f"{name}: {set(targets) ^ wanted}"
     parts.freeze_seeing()
     free = {path for path, weight in model.named_parameters() if weight.requires_grad}
     kept = {path for path, weight in model.named_parameters() if not weight.requires_grad}
