@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .page import WORKFLOW_READY, clean
+from .page import clean
 
 ALONE = """async ([type, values, former]) => {
   const node = LiteGraph.createNode(type);
@@ -43,7 +43,6 @@ FIRST_SIGHT: list[tuple[str, dict[str, Any], list[str]]] = [
 
 def test_a_node_shows_what_is_changed_often_and_folds_the_rest(canvas: tuple[Any, str]) -> None:
     page, way = canvas
-    page.wait_for_function(WORKFLOW_READY)
     for kind, values, shown in FIRST_SIGHT:
         page.evaluate(ALONE, [f"Interleave{kind}", values, None])
         if way == "vue":
@@ -60,7 +59,6 @@ def test_a_node_shows_what_is_changed_often_and_folds_the_rest(canvas: tuple[Any
 
 
 def test_a_loop_of_an_older_workflow_means_the_same(page: Any) -> None:
-    page.wait_for_function(WORKFLOW_READY)
     for former, today in (
         ([3, 0.7, "last", "first", "stop", 5, "fixed"], {"strictness": "custom", "on_failure": "stop"}),
         ([3, 0, "best", "first", "stop", 5, "fixed"], {"keep": "stop", "on_failure": "keep", "seed": 5}),

@@ -297,11 +297,11 @@ TREE = """
     - list "Attempts":
       - listitem:
         - group "Attempt 1":
-          - text: /Attempt 1 rejected · P.success. 20 %/
+          - text: /Attempt 1 rejected · 20 % likely right/
           - button "Attempt 1 in full size"
       - listitem:
         - group "Attempt 2":
-          - text: /Attempt 2 accepted · P.success. 90 %/
+          - text: /Attempt 2 accepted · 90 % likely right/
           - button "Attempt 2 in full size"
           - button "Use this attempt" [disabled]
           - button "Redraw"
