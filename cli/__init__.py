@@ -8,7 +8,7 @@ Exit codes of all commands:
 - 1: error: a model, file or server cannot be used. Finished work is saved.
 - 2: wrong usage: an option, name or path is not valid.
 - 3: finished, but a step was not accepted (`judge`: the critic rejects the image; `train`: the new critic is
-  worse and was not published; `data guard check`: rows come from a benchmark).
+  worse and was not published).
 - 4: `run` waits for the user's decision (--pause); after `approve` the same command continues.
 - 130: stopped with Ctrl-C; `run`, `demo` and `data trajectories` resume when called again.
 """

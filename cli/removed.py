@@ -8,6 +8,7 @@ from ..backend.core.errors import SettingsError
 
 LAST_RELEASE = "0.3.0"
 BENCHMARKS = ("tinyworld", "ueval", "comm", "wise", "rise", "specv")
+OF_MANY_RUNS = ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate", "--ray", "--workers")
 REMOVED: dict[str, tuple[str, ...]] = {
     "": ("parity", "feedback", "put-back"),
     "doctor": ("--agent",),
@@ -22,10 +23,8 @@ REMOVED: dict[str, tuple[str, ...]] = {
         ("--critic-notes",),
     ),
     **dict.fromkeys(("app", "cast sheets"), ("--critic-notes", "--draw-ahead")),
-    **dict.fromkeys(
-        ("data trajectories", *(f"benchmark {name}" for name in BENCHMARKS)),
-        ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate", "--ray", "--workers"),
-    ),
+    **dict.fromkeys((f"benchmark {name}" for name in BENCHMARKS), OF_MANY_RUNS),
+    "data trajectories": (*OF_MANY_RUNS, "--guard"),
     "benchmark": ("judge-bridge", "vistory"),
     "benchmark collect": ("--link",),
     "benchmark score": (
@@ -38,19 +37,19 @@ REMOVED: dict[str, tuple[str, ...]] = {
     "evaluate": ("own-critic", "scorer", "tinyworld"),
     "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),
     "train tinyworld-critic": ("--draw-processes",),
-    "data": ("pairs", "critic-pairs", "planner-pairs", "inspect"),
+    "data": ("pairs", "critic-pairs", "planner-pairs", "inspect", "guard"),
     "data prompts": (
-        *("--variants", "--words", "--taxonomy", "--language", "--polish", "--polish-language"),
+        *("--variants", "--words", "--taxonomy", "--language", "--polish", "--polish-language", "--guard"),
     ),
-    "data filter": ("--show", "--corrections", "--words", "--ray", "--workers", "--keep-labelled"),
+    "data filter": ("--show", "--corrections", "--words", "--ray", "--workers", "--keep-labelled", "--guard"),
     "data from-runs": ("--guard", "--keep-labelled"),
     "data planner-rows": (
         *("--outside", "--outside-limit", "--tokenizer", "--max-length", "--think", "--ray", "--workers"),
-        *("--teacher", "--parallel"),
+        *("--teacher", "--parallel", "--guard"),
     ),
-    "data sequences": ("--parallel", "--ray", "--workers", "--published-quirks"),
-    "data pack": ("--as", "--prefix", "--guard-report", "--source"),
-    "data guard add": ("--name",),
+    "data sequences": ("--parallel", "--ray", "--workers", "--published-quirks", "--guard"),
+    "data pack": ("--as", "--prefix", "--guard", "--guard-report", "--source"),
+    "data planner-rl": ("--guard",),
     "data tinyworld-planner-rl": ("--wording",),
     "evaluate critic": ("--critic-notes", "--items"),
     "train": ("critic-dpo", "planner-dpo", "tinyworld-base", "doctor"),

@@ -28,8 +28,8 @@ EXIT_CODES = """
 - **1**: error. A model, file or server cannot be used. Finished work is kept.
 - **2**: wrong usage. An option, name or path cannot be used.
 - **3**: done, but not everything passed. A step was not accepted (`run`), the critic rejected the image
-  (`judge`), the new critic was not published (`train`), rows match
-  a benchmark (`data guard check`), or items failed or remain (`data trajectories`, `benchmark`).
+  (`judge`), the new critic was not published (`train`), or items failed or
+  remain (`data trajectories`, `benchmark`).
 - **4**: the run waits for your decision (`--pause`). Decide with `approve`, then run the same command again.
 - **130**: stopped with Ctrl-C. Run the same command again to continue.
 """

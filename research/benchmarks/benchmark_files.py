@@ -20,7 +20,7 @@ from ...backend.core.files.bounded_reader import parse_json, read_bytes_if_any, 
 from ...backend.core.files.image_places import ImagePlaces
 from ...backend.core.pictures import Picture, mode_of
 from ...backend.core.types import MAX_TEXT
-from ..data.decontamination.data_files import files_of, rows_of
+from ..data.data_files import files_of, rows_of
 from .benchmark import (
     Answers,
     Benchmark,

@@ -1,15 +1,13 @@
-"""Stages of the published data: requests, trajectories, planner rows, sequences, packing, and the guard."""
+"""Stages of the published data: requests, trajectories, planner rows, sequences, packing."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...backend.core.errors import SettingsError
-from ...backend.core.files.atomic import write_text
 from ...backend.core.shown_text import one_line, shown_text
 from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...cli.models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
@@ -23,16 +21,11 @@ from ..data.prompts.generate import PROMPTS, PromptsData
 from ..data.trajectories import TrajectoryOptions
 from .teacher_options import TeacherOptions, each_generator, exit_code
 
-MAX_SHOWN = 20
-"""Matches with a benchmark that `guard check` prints for a file."""
 RunFolders = Annotated[list[Path], typer.Argument(help="Run folders, or published folders with records.")]
-GuardIndex = Annotated[Path | None, typer.Option("--guard", help="Index of benchmarks (`data guard`).")]
 PromptRows = Annotated[Path, typer.Argument(help="Requests as JSONL, such as those of `data prompts`.")]
 ImagesIn = Annotated[Path | None, typer.Option("--images", help="Second folder with the images.")]
 PromptSetName = "folder of a checkpoint or a prompt set, or tinyworld:"
 Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of requests.")]
-Index = Annotated[Path, typer.Option(help="Benchmark index, made by `data guard add`.")]
-guard_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep benchmarks out of the data.")
 
 
 def say(line: str) -> None:
@@ -55,7 +48,6 @@ def filter_runs(
         str | None, typer.Option(help=f"Scorer of the images: {SCORERS}. Without it, no RL rows are made.")
     ] = None,
     skip_bad: SkipBadRuns = False,
-    guard: GuardIndex = None,
     parallel: ImagesAtATime = 1,
     settings: FilterData,
 ) -> None:
@@ -68,18 +60,13 @@ def filter_runs(
     from ...cli.models import prompts_in
     from ...training.from_runs.convert import RunConverter
     from ...training.from_runs.scoring import RepeatedScorer
-    from ..data.decontamination.guard import open_guard
 
     judge = (
         RepeatedScorer(open_scorer(scorer), settings.score_repeats, settings.match_size) if scorer else None
     )
     prompt_set = prompts_in(prompts) or default_prompt_set()
-    with open_guard(guard) as opened:
-        guarding = (opened.finds_trajectory, opened.screened)
-        converter = RunConverter(
-            settings, prompt_set, judge or None, None, skip_bad, say, *guarding, parallel=parallel
-        )
-        made = converter.convert(runs, out)
+    converter = RunConverter(settings, prompt_set, judge, None, skip_bad, say, parallel)
+    made = converter.convert(runs, out)
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
 
 
@@ -91,19 +78,16 @@ def prompts(
         list[str] | None,
         typer.Option(help="Weight of a category, such as cooking=3. 0 leaves it out."),
     ] = None,
-    guard: GuardIndex = None,
     settings: PromptsData,
 ) -> None:
     """Make requests from a taxonomy, word lists and templates.
 
     The same seed gives the same requests. No request occurs twice.
     """
-    from ..data.decontamination.guard import open_guard
     from ..data.prompts.generate import write_prompts
 
     weights = dict(_weight(given) for given in category or ())
-    with open_guard(guard) as opened:
-        made = write_prompts(settings, weights, out, opened)
+    made = write_prompts(settings, weights, out)
     for name, count in made["by_category"].items():
         typer.echo(one_line(f"{name}: {count}"))
     if made["exhausted"]:
@@ -124,81 +108,6 @@ def _weight(given: str) -> tuple[str, float]:
     return name, weight
 
 
-@guard_app.callback()
-def guard() -> None:
-    """Keep benchmark items out of training data."""
-
-
-@guard_app.command("add")
-def guard_add(
-    name: Annotated[
-        str,
-        typer.Argument(help="Name of the benchmark: ueval, wise, rise, specv, comm or another."),
-    ],
-    path: Annotated[
-        Path, typer.Argument(help="Your copy of it: a JSON, JSONL or Parquet file, or a folder.")
-    ],
-    index: Index = Path("guard.sqlite"),
-    images: ImagesIn = None,
-) -> None:
-    """Add a benchmark to the index.
-
-    The index contains only hashes of its texts, titles, ids and images, from which they cannot be restored.
-    """
-    from ..data.decontamination.benchmark_index import BenchmarkIndex
-    from ..data.decontamination.data_files import files_of
-    from ..data.decontamination.guard import add_benchmark
-
-    with BenchmarkIndex.create(index) as opened:
-        for file in files_of(path):
-            added = add_benchmark(opened, one_line(name)[:80], file, images)
-            found = added.file
-            said = f"{found.items} items, {found.images} images" if found else "already in the index"
-            if added.without_texts or added.missing_images:
-                said += (
-                    f", {added.without_texts} rows without a text, {added.missing_images} images not found"
-                )
-            typer.echo(one_line(f"{file.name}: {said}"))
-    typer.echo(f"guard: {index}")
-
-
-@guard_app.command("check")
-def guard_check(
-    files: Annotated[
-        list[Path], typer.Argument(help="Files of rows: requests, training data, external datasets.")
-    ],
-    index: Index = Path("guard.sqlite"),
-    images: ImagesIn = None,
-    report: Annotated[Path | None, typer.Option(help="JSON file for all matches.")] = None,
-) -> None:
-    """List the rows that come from a benchmark.
-
-    The exit code is 3 if there are any.
-    """
-    from ..data.decontamination.benchmark_index import BenchmarkIndex
-    from ..data.decontamination.guard import check_file
-
-    with BenchmarkIndex.open(index) as opened:
-        checked = {str(file): check_file(opened, file, images) for file in files}
-    for name, found in checked.items():
-        by = ", ".join(f"{benchmark} {count}" for benchmark, count in found["by_benchmark"].items())
-        typer.echo(
-            one_line(
-                f"{Path(name).name}: {found['rows']} rows, {found['images']} images "
-                f"({found['missing_images']} not found); from a benchmark: {by or 'none'}"
-            )
-        )
-        for one in found["found"][:MAX_SHOWN]:
-            typer.echo(
-                one_line(f"  row {one['row']} {one['id']}: {one['benchmark']}: {one['how']} {one['detail']}")
-            )
-    if report is not None:
-        text = json.dumps(checked, indent=1, ensure_ascii=False)
-        write_text(report, text, SettingsError, "Report")
-    if any(found["by_benchmark"] for found in checked.values()):
-        raise typer.Exit(3)
-
-
 @with_settings
 def trajectories(
     *,
@@ -211,7 +120,6 @@ def trajectories(
     ] = None,
     parallel: Parallel = 1,
     limit: Limit = None,
-    guard: GuardIndex = None,
     settings: TrajectoryOptions,
     planning: Planning,
     judging: CriticOptions,
@@ -227,7 +135,7 @@ def trajectories(
     generators = each_generator(generator or [TINY_WORLD], GeneratorOptions(**drawing.model_dump()))
     teachers = TeacherOptions(planning, PlanConstraints(), judging, generators, local)
     engine = Trajectories(out, teachers, settings, parallel, log=say)
-    raise typer.Exit(exit_code(engine.make(PromptFile(prompts, images, guard, limit))))
+    raise typer.Exit(exit_code(engine.make(PromptFile(prompts, images, limit))))
 
 
 @with_settings
@@ -242,7 +150,6 @@ def planner_rows(
         ),
     ] = None,
     comm: Annotated[Path | None, typer.Option(help="CoMM: train_data.pth next to its images.")] = None,
-    guard: GuardIndex = None,
     settings: PlannerRowsData,
 ) -> None:
     """Make rows for planner-sft from trajectories.
@@ -251,12 +158,12 @@ def planner_rows(
     """
     from ...backend.core.prompts.prompt_set import default_prompt_set
     from ...cli.models import prompts_in
-    from ..data.planner_rows import FILES, OtherSources, make_planner_rows
+    from ..data.planner_rows import FILES, make_planner_rows
 
     if not runs and comm is None:
         raise SettingsError("`data planner-rows` needs runs or --comm.", "Give run folders.")
     prompt_set = prompts_in(prompts) or default_prompt_set()
-    make_planner_rows(runs or [], out, prompt_set, settings, OtherSources(guard, comm), say)
+    make_planner_rows(runs or [], out, prompt_set, settings, comm, say)
     typer.echo(f"\ndata: {out / FILES[0]}")
 
 
@@ -268,7 +175,6 @@ def planner_rl(
     images: ImagesIn = None,
     limit: Limit = None,
     parallel: Annotated[int, typer.Option(min=1, max=256, help="Questions at the same time.")] = 8,
-    guard: GuardIndex = None,
 ) -> None:
     """Make rows for planner-grpo: a chat model writes a checklist for every request.
 
@@ -278,7 +184,7 @@ def planner_rl(
     from ..data.planner_rl import FILES, make_planner_rl
     from ..data.trajectories import PromptFile
 
-    make_planner_rl(PromptFile(prompts, images, guard, limit), open_chat(teacher), out, parallel, say)
+    make_planner_rl(PromptFile(prompts, images, limit), open_chat(teacher), out, parallel, say)
     typer.echo(f"data: {shown_text(str(out / FILES[0]))}")
 
 
@@ -286,7 +192,6 @@ def sequences(
     *,
     runs: RunFolders,
     out: Annotated[Path, typer.Option(help="Output folder of the sequences, their images and a report.")],
-    guard: GuardIndex = None,
 ) -> None:
     """Write accepted trajectories as interleaved sequences.
 
@@ -294,7 +199,7 @@ def sequences(
     """
     from ..data.sequences import make_sequences
 
-    counts = make_sequences(runs, out, guard, say)
+    counts = make_sequences(runs, out, say)
     typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")
 
 
@@ -304,7 +209,6 @@ def pack(
     folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],
     out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
     runs: Annotated[list[Path] | None, typer.Option(help="Runs that the rows were made from.")] = None,
-    guard: GuardIndex = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="List rows with bad images instead of stopping.")
     ] = False,
@@ -313,5 +217,5 @@ def pack(
     """Pack rows and their images into shards, with a dataset card about their origin."""
     from ..data.pack import Packing
 
-    Packing(about, runs or [], guard, skip_bad, say).pack(folders, out)
+    Packing(about, runs or [], skip_bad, say).pack(folders, out)
     typer.echo(f"\npacked: {out}")

@@ -15,7 +15,6 @@ from ...backend.core.errors import JournalError, PictureError
 from ...backend.core.types import StopReason, Trajectory
 from ...backend.story.loop.replay import load_trajectory
 from ...training.from_runs.run_folders import TRAIN, find_runs, prompt_of
-from .decontamination.guard import Guard
 
 ACCEPTED = frozenset({StopReason.accepted, StopReason.picked, StopReason.text_only})
 
@@ -38,7 +37,7 @@ def not_accepted(trajectory: Trajectory) -> str:
 
 
 def accepted_runs(
-    runs: Sequence[Path], unfit: Callable[[Trajectory], str], guard: Guard, left_out: Counter[str]
+    runs: Sequence[Path], unfit: Callable[[Trajectory], str], left_out: Counter[str]
 ) -> Iterator[AcceptedRun]:
     """Yield the accepted runs in these folders, sorted by name; `left_out` counts the others by reason.
 
@@ -49,8 +48,6 @@ def accepted_runs(
         try:
             trajectory, prompt = load_trajectory(folder), prompt_of(folder)
             reason = not_accepted(trajectory) or unfit(trajectory)
-            if not reason and (found := guard.finds_trajectory(name, trajectory)):
-                reason = f"in a benchmark: {found}"
         except (JournalError, PictureError):
             left_out["its folder cannot be read"] += 1
             continue

@@ -1,9 +1,8 @@
 """Packs folders of rows for sharing: as Parquet shards with a dataset card.
 
 A row and the bytes of its images are packed as they are on disk, so that unpacking gives what was packed.
-The result appears only when complete, and replaces nothing. With a guard every row is checked once more,
-since it may come from a stage without one. What is not known is stated as not
-known on the card.
+The result appears only when complete, and replaces nothing. What is not known is stated as not known on the
+card.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.core.errors import JournalError, PictureError, SettingsError
 from ...backend.core.files.atomic import writing_folder
-from ...backend.core.files.bounded_reader import read_bytes, read_json
+from ...backend.core.files.bounded_reader import read_bytes
 from ...backend.core.files.image_places import ImagePlaces
 from ...backend.core.machine.libraries import require
 from ...backend.core.pictures import MAX_BYTES, Picture
@@ -27,9 +26,7 @@ from ...backend.core.types.values import DIRECT
 from ...backend.story.journal.journal import Journal
 from ...training.from_runs.run_folders import find_runs
 from ...training.rows.rl import WHITE_PAGE, CriticRlRow
-from ...training.rows.values import REPORT, SHOWN_PROBLEMS, RowProblem, kind_of, read_values
-from .decontamination.data_files import parts_of
-from .decontamination.guard import Guard, Screened, open_guard
+from ...training.rows.values import SHOWN_PROBLEMS, RowProblem, kind_of, read_values
 
 IMAGE_FIELDS = ("origin_image_path", "edited_image_path")
 CARD, DATA = "README.md", "data"
@@ -39,6 +36,7 @@ SHARD_BYTES = 512 * 1024 * 1024
 TERMS = "check this service's terms: they may restrict training on its outputs"
 GAPS = (
     "- Verdicts and reasoning are the teacher's; corrections are in the rows and in the filter's report.",
+    "- The rows were not compared with any benchmark.",
     "- The images were not checked for faces, trademarks or styles of real people.",
 )
 HINT = "See docs/reference/file-formats.md."
@@ -95,8 +93,8 @@ class RowFile:
         _, first = next(read_values(path), ("", None))
         return cls(path, path.stem.removesuffix(HELD_OUT), split, kind_of(first) == CriticRlRow.stage)
 
-    def rows(self, guard: Guard, gone: list[str]) -> Iterator[PackedRow]:
-        """Yield the rows that are in no benchmark; those with a missing or damaged image are added to `gone`.
+    def rows(self, gone: list[str]) -> Iterator[PackedRow]:
+        """Yield the rows; those with a missing or damaged image are added to `gone`.
 
         Raises:
             SettingsError: A row cannot be read.
@@ -116,13 +114,12 @@ class RowFile:
             try:
                 images = tuple(_image(name, places) for name in given)
                 # A damaged image is found here, and not by the reader of the packed data.
-                pictures = [Picture.from_bytes(image) for image in images]
+                for image in images:
+                    Picture.from_bytes(image)
             except (PictureError, SettingsError) as error:
                 gone.append(f"{place}: {error.message}")
                 continue
-            parts = parts_of(row)
-            if not guard.finds(place, parts.texts, pictures, parts.ids):
-                yield PackedRow(row, images)
+            yield PackedRow(row, images)
 
 
 def _image(name: str, places: ImagePlaces) -> bytes:
@@ -212,14 +209,12 @@ class Packing:
     Attributes:
         about: Texts of the card.
         runs: Runs that the rows were created from, for model names.
-        guard: Index of benchmarks, whose content is left out.
         skip_bad: Whether rows with a missing image are left out instead of raising an error.
         log: Called with every line of progress.
     """
 
     about: CardData
     runs: Sequence[Path] = ()
-    guard: Path | None = None
     skip_bad: bool = False
     log: Callable[[str], None] = print
 
@@ -239,13 +234,10 @@ class Packing:
         counts: dict[str, dict[str, int]] = {}
         patterns: dict[str, list[dict[str, str]]] = {}
         gone: list[str] = []
-        with (
-            open_guard(self.guard) as guard,
-            writing_folder(out, SettingsError, "Packed folder") as temporary,
-        ):
+        with writing_folder(out, SettingsError, "Packed folder") as temporary:
             (temporary / DATA).mkdir()
             for file in files:
-                count = write_parquet(file, file.rows(guard, gone), temporary / DATA)
+                count = write_parquet(file, file.rows(gone), temporary / DATA)
                 pattern = f"{DATA}/{file.name}-{file.split}-*.parquet"
                 self.log(f"{file.path.name}: {count} rows")
                 counts.setdefault(file.name, {})[file.split] = count
@@ -255,10 +247,7 @@ class Packing:
             if not patterns:
                 raise SettingsError("No rows are left to pack.", "The lines above give the reasons.")
             missing = [f"- {len(gone)} rows with missing images are not included."] if gone else []
-            lines = [
-                *("## Models", "", *_makers(runs), "", "## Contamination", ""),
-                *(*_screened(folders, guard.screened()), "", "## Known gaps", "", *missing, *GAPS),
-            ]
+            lines = ["## Models", "", *_makers(runs), "", "## Known gaps", "", *missing, *GAPS]
             (temporary / CARD).write_text(self._card(counts, patterns, lines), encoding="utf-8")
         return counts
 
@@ -306,22 +295,3 @@ def _makers(runs: Sequence[tuple[Path, str]]) -> list[str]:
         terms = "" if role == "generator" else f" ({TERMS})"
         lines += [f"- {role}: {name}{terms}" for name in sorted(names - {""})] or [f"- {role}: not known"]
     return lines
-
-
-def _screened(folders: Sequence[Path], now: Screened | None) -> list[str]:
-    """Return the lines of the card about what guards left out, now and when the rows were created."""
-    lines = []
-    for folder in folders:
-        path = folder / REPORT
-        report = read_json(path, SettingsError, "Report") if path.is_file() else None
-        try:
-            found = report.get("guard") if isinstance(report, dict) else None
-            if found is not None:
-                screened = Screened.model_validate(found)
-                lines.append(f"- when `{one_line(folder.name)}` was created: {one_line(screened.as_line())}")
-        except ValidationError as error:
-            raise SettingsError(f"Report {str(path)!r} is damaged.", "Create the rows again.") from error
-    if now:
-        lines.append(f"- when it was packed, for every row: {one_line(now.as_line())}")
-        lines += [f"  - {one_line(f'{where}: {found}')}" for where, found in list(now.found.items())[:50]]
-    return lines or ["Not checked against any benchmark."]

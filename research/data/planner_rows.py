@@ -34,12 +34,11 @@ from ...backend.story.agents.planner import planner_message
 from ...training.rows.sft import write_rows
 from ...training.rows.values import data_folder
 from .accepted_runs import accepted_runs
-from .decontamination.data_files import TORCH_FILES, rows_of
-from .decontamination.guard import Guard, Screened, check_training_source, open_guard
+from .data_files import TORCH_FILES, rows_of
 
 SUFFIXES = (*TORCH_FILES, ".json", ".jsonl")
-KNOWN_FIRST = 100
-"""Items whose ids are checked by the guard before any item is used."""
+TEST_FILE = re.compile(r"(^|[^a-z])test([^a-z]|$)", re.IGNORECASE)
+"""Names of the file that models are compared on, which must not be trained on."""
 NOT_IN_PROMPTS = re.compile(r"\bstep\s*\d+\s*:|\(\s*\d+\s*\)|\bprevious (?:image|picture)\b", re.IGNORECASE)
 """References that an image model cannot understand: step numbers and other images."""
 ASKED = (
@@ -100,12 +99,11 @@ class PlannerRowsData(BaseModel):
 
 
 class PlannerReport(BaseModel):
-    """Content of report.json: rows by kind, left-out runs and items by reason, what the guard left out."""
+    """Content of report.json: rows by kind, left-out runs and items by reason."""
 
     rows: dict[str, int]
     held_out: int
     left_out: dict[str, int]
-    guard: Screened | None
 
 
 class PlannerQuestion(NamedTuple):
@@ -186,27 +184,12 @@ def unfit(trajectory: Trajectory) -> str:
     return "a prompt refers to its step's number or to a previous image" if bad else ""
 
 
-class OtherSources(NamedTuple):
-    """What else the rows are made from.
-
-    Attributes:
-        guard: Index of benchmarks, whose content is left out.
-        comm: Folder of CoMM.
-    """
-
-    guard: Path | None = None
-    comm: Path | None = None
-
-
-NO_OTHERS = OtherSources()
-
-
 def make_planner_rows(
     runs: Sequence[Path],
     out: Path,
     prompt_set: PromptSet,
     settings: PlannerRowsData,
-    others: OtherSources = NO_OTHERS,
+    comm: Path | None = None,
     log: Callable[[str], None] = print,
 ) -> PlannerReport:
     """Write a planner's rows to the folder `out`.
@@ -216,17 +199,16 @@ def make_planner_rows(
         out: The folder.
         prompt_set: Prompt set of the planner to train.
         settings: The settings.
-        others: What else they are made from.
+        comm: Folder of CoMM, whose items also become rows.
         log: Called with every line of progress.
 
     Raises:
         SettingsError: `out` contains other files, or no rows could be created. ChatError: The teacher is
             unavailable; its answers are cached next to `out`, and the same call resumes.
     """
-    guard, comm = others
     kinds, left_out, by_kind = settings.chosen(), Counter[str](), Counter[str]()
     rows: dict[bool, list[SftRow]] = {False: [], True: []}
-    with open_guard(guard) as opened, data_folder(out, FILES) as folder:
+    with data_folder(out, FILES) as folder:
 
         def add(name: str, trajectory: Trajectory, kinds: Sequence[Kind], held_out: bool = False) -> None:
             try:
@@ -240,18 +222,15 @@ def make_planner_rows(
                 rows[held_out] += made
                 by_kind.update(one.kind for one in asked)
 
-        for run in accepted_runs(runs, unfit, opened, left_out):
+        for run in accepted_runs(runs, unfit, left_out):
             add(run.id, run.trajectory, kinds, run.held_out)
-        for name, trajectory in (
-            CommFolder(comm).stories(opened, settings.comm_limit, left_out) if comm else ()
-        ):
+        for name, trajectory in CommFolder(comm).stories(settings.comm_limit, left_out) if comm else ():
             # Items of CoMM have no reasoning for a plan and no prompts.
             add(name, trajectory, [kind for kind in kinds if kind == "description"])
         report = PlannerReport(
             rows=dict(sorted(by_kind.items())),
             held_out=len(rows[True]),
             left_out=dict(left_out.most_common()),
-            guard=opened.screened(),
         )
         for kind, count in report.rows.items():
             log(f"{kind}: {count} rows")
@@ -335,22 +314,18 @@ class CommFolder:
             raise SettingsError(f"{reason} (found: {names}).", "Give train_data.pth next to its images.")
         return train[0]
 
-    def stories(
-        self, guard: Guard, limit: int | None, left_out: Counter[str]
-    ) -> Iterator[tuple[str, Trajectory]]:
+    def stories(self, limit: int | None, left_out: Counter[str]) -> Iterator[tuple[str, Trajectory]]:
         """Yield (id, images with texts as a trajectory) of usable items; `left_out` counts the others.
 
         Raises:
             SettingsError: The file cannot be read, or is the dataset's test file.
         """
         file = self.file()
-        check_training_source(file, [])
-        rows = islice(rows_of(file), limit)
-        first = list(islice(rows, KNOWN_FIRST))
-        ids = [str(one.get("data_id")) for one in first if isinstance(one, dict)]
-        check_training_source(file, ids, guard.index)
+        if TEST_FILE.search(file.stem):
+            hint = "Models are compared on it. Use CoMM's training file."
+            raise SettingsError(f"{str(file)!r} has the name of CoMM's test file.", hint)
         places = ImagePlaces(file.parent, SettingsError, beside=("images", ""))
-        for row in (row for part in (first, rows) for row in part):
+        for row in islice(rows_of(file, CommItem.model_fields), limit):
             try:
                 item = CommItem.model_validate(row)
                 steps = [step for one in item.step_info if any(step := _step(one, places))]
@@ -360,12 +335,8 @@ class CommFolder:
             except (PictureError, SettingsError):
                 left_out["an item with an image that is missing or damaged"] += 1
                 continue
-            pictures = [picture for _, picture in steps if picture is not None]
-            texts = [_clean(item.title), item.request, *(words for words, _ in steps if words)]
-            if not pictures:
+            if all(picture is None for _, picture in steps):
                 left_out["an item without images"] += 1
-            elif found := guard.finds(item.data_id, texts, pictures, [item.data_id]):
-                left_out[f"in a benchmark: {found}"] += 1
             elif len(shown := [(words, one) for words, one in steps if words and one is not None]) < 2:
                 left_out["an item with fewer than two images that have texts"] += 1
             else:

@@ -23,7 +23,6 @@ from ...backend.core.types import Attempt, StepResult, Trajectory
 from ...backend.output.sft_rows import MARK
 from ...training.rows.values import DataFolder, data_folder
 from .accepted_runs import accepted_runs
-from .decontamination.guard import Screened, open_guard
 
 FILES = ("sequences_easy.json", "sequences_hard.json")
 HELD_OUT_FILES = ("sequences_easy_held_out.json", "sequences_hard_held_out.json")
@@ -33,11 +32,10 @@ TAGS = ("<gthink>", "<plan>", MARK, "<info>", "<critic>", "<img_token>", "<think
 
 
 class SequencesReport(BaseModel):
-    """Content of report.json: rows by file, left-out runs by reason, and what the guard left out."""
+    """Content of report.json: rows by file, and left-out runs by reason."""
 
     rows: dict[str, int]
     left_out: dict[str, int]
-    guard: Screened | None
 
 
 class InterleavedSequence(NamedTuple):
@@ -108,12 +106,7 @@ def unfit(trajectory: Trajectory) -> str:
     return "its text is not allowed in a sequence" if has_tags else ""
 
 
-def make_sequences(
-    runs: Sequence[Path],
-    out: Path,
-    guard: Path | None = None,
-    log: Callable[[str], None] = print,
-) -> dict[str, int]:
+def make_sequences(runs: Sequence[Path], out: Path, log: Callable[[str], None] = print) -> dict[str, int]:
     """Write the easy and hard sequences of `runs` to the folder `out`.
 
     Returns:
@@ -124,8 +117,8 @@ def make_sequences(
     """
     files: dict[str, list[dict[str, Any]]] = {name: [] for name in (*FILES, *HELD_OUT_FILES)}
     left_out = Counter[str]()
-    with open_guard(guard) as opened, data_folder(out, files) as folder:
-        for run in accepted_runs(runs, unfit, opened, left_out):
+    with data_folder(out, files) as folder:
+        for run in accepted_runs(runs, unfit, left_out):
             try:
                 rows = [build(run.trajectory).row(folder) for build in (easy, hard)]
             except PictureError:
@@ -143,5 +136,5 @@ def make_sequences(
         for name in counts:
             text = json.dumps(files[name], ensure_ascii=False, indent=1)
             (folder.path / name).write_text(text + "\n", encoding="utf-8")
-        folder.report(SequencesReport(rows=counts, left_out=dict(left_out), guard=opened.screened()))
+        folder.report(SequencesReport(rows=counts, left_out=dict(left_out)))
     return counts

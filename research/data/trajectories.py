@@ -63,7 +63,6 @@ from ...backend.story.loop.policy import hashed_seed
 from ...backend.story.loop.replay import load_trajectory
 from ...training.from_runs.run_folders import SAMPLE
 from ...training.rows.values import RowProblem, read_values, show_problems
-from .decontamination.guard import Guard, open_guard
 
 MAX_NAME = 80
 MAX_NAME_BYTES = 200
@@ -156,15 +155,14 @@ class Shard:
 
 @dataclass(frozen=True)
 class PromptFile:
-    """A prompt file, an additional folder of images, an index of benchmarks and a limit of prompts."""
+    """A prompt file, an additional folder of images and a limit of prompts."""
 
     path: Path
     images: Path | None = None
-    guard: Path | None = None
     limit: int | None = None
 
     def read(self) -> tuple[list[Prompt], list[RowProblem]]:
-        """Read the prompts in order; those that are in a benchmark are left out.
+        """Read the prompts in order.
 
         Returns:
             (prompts, problems of other rows).
@@ -176,17 +174,16 @@ class PromptFile:
         prompts: list[Prompt] = []
         problems: list[RowProblem] = []
         seen: set[str] = set()
-        with open_guard(self.guard) as guard:
-            for place, item in read_values(self.path):
-                found = item if isinstance(item, RowProblem) else _prompt(place, item, places, seen, guard)
-                if isinstance(found, RowProblem):
-                    problems.append(found)
-                    continue
-                # On case-insensitive file systems equal ids would share a folder.
-                seen.add(found.row.id.lower())
-                prompts.append(found)
-                if len(prompts) == self.limit:
-                    break
+        for place, item in read_values(self.path):
+            found = item if isinstance(item, RowProblem) else _prompt(place, item, places, seen)
+            if isinstance(found, RowProblem):
+                problems.append(found)
+                continue
+            # On case-insensitive file systems equal ids would share a folder.
+            seen.add(found.row.id.lower())
+            prompts.append(found)
+            if len(prompts) == self.limit:
+                break
         if not prompts:
             first = f" The first problem: {problems[0]}" if problems else ""
             hint = 'A line is {"id": "a1", "user_input": "..."}.'
@@ -194,7 +191,7 @@ class PromptFile:
         return prompts, problems
 
 
-def _prompt(place: str, item: Any, places: ImagePlaces, seen: set[str], guard: Guard) -> Prompt | RowProblem:
+def _prompt(place: str, item: Any, places: ImagePlaces, seen: set[str]) -> Prompt | RowProblem:
     try:
         row = PromptRow.model_validate(item)
         row.user_input.encode()
@@ -215,11 +212,7 @@ def _prompt(place: str, item: Any, places: ImagePlaces, seen: set[str], guard: G
         if file is None:
             return RowProblem(place, "user_input_image", f"{name!r} was not found (set --images)")
         images.append(file)
-    try:
-        found = guard.index and guard.finds(row.id, [row.user_input], map(Picture.open, images), [row.id])
-    except PictureError as error:
-        return RowProblem(place, "user_input_image", error.message)
-    return RowProblem(row.id, "guard", f"it is in {found}") if found else Prompt(row, tuple(images))
+    return Prompt(row, tuple(images))
 
 
 REPORT = "report{}.json"

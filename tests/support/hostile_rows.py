@@ -18,7 +18,6 @@ from interleave_thinker.backend.output.exporters.record import export
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.research.data.pack import CardData, Packing
 from interleave_thinker.research.data.planner_rows import (
-    OtherSources,
     PlannerReport,
     PlannerRowsData,
     make_planner_rows,
@@ -177,9 +176,7 @@ def _packing(data: list[Path], out: Path, runs: list[Path]) -> Callable[[], obje
 
 def planner(runs: list[Path], out: Path, comm: Path | None = None) -> PlannerReport:
     """Make planner rows."""
-    return make_planner_rows(
-        runs, out, default_prompt_set(), PlannerRowsData(), OtherSources(comm=comm), quiet
-    )
+    return make_planner_rows(runs, out, default_prompt_set(), PlannerRowsData(), comm, quiet)
 
 
 def mutated(content: bytes, random: Random) -> bytes:

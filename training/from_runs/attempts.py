@@ -34,8 +34,6 @@ from .scoring import CachedScores, in_threads, score_in_run
 
 Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
-LeaveOut = Callable[[str, Trajectory], str]
-"""Returns why a run (name, trajectory) is left out, or an empty text."""
 
 
 class Oracle(Protocol):
@@ -142,25 +140,21 @@ class RunReader:
         scores: Scores of images without a score; None: they stay without one.
         success_at: Semantics score from which an image counts as right; None: scores do not decide.
         oracle: Writes exact answers.
-        leave_out: Returns why a run is left out, or an empty text.
     """
 
     wording: str
     scores: CachedScores | None = None
     success_at: float | None = None
     oracle: Oracle | None = None
-    leave_out: LeaveOut | None = None
 
     def read(self, folder: Path, name: str) -> tuple[list[JudgedStep], ReadCounts]:
-        """Return a run's steps (none if it is left out), and its counts.
+        """Return a run's steps and its counts.
 
         Raises:
             JournalError: The folder is damaged.
             PictureError: An image is damaged.
         """
         trajectory, counts = load_trajectory(folder), ReadCounts()
-        if self.leave_out and self.leave_out(name, trajectory):
-            return [], counts
         annotations = {(one.step, one.attempt): one for one in read_feedback(folder)}
         counts.runs, counts.words = 1, len(annotations)
         counts.other_wording = self.wording not in trajectory.identities.prompt_set.split("+")

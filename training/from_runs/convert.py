@@ -9,7 +9,7 @@ source. docs/how-to/training/own-critic.md explains the columns and reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from ..content_cache import ContentCache
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RARE, write_rows
 from ..rows.values import DataFolder, check_place, data_folder, image_name
-from .attempts import JudgedImage, LeaveOut, Log, Oracle, ReadCounts, RunReader, read_runs
+from .attempts import JudgedImage, Log, Oracle, ReadCounts, RunReader, read_runs
 from .filter import Fate, ImageDecision, choose_rows, counts_of, with_found_variance
 from .scoring import CachedScores
 from .settings import EXACT, RunsData
@@ -123,7 +123,7 @@ class ReportImage(BaseModel):
 
 
 class RunsReport(BaseModel):
-    """Content of report.json. `guard` has the runs left out by a guard against benchmarks."""
+    """Content of report.json."""
 
     settings: RunsData
     prompt_set: str
@@ -137,7 +137,6 @@ class RunsReport(BaseModel):
     unscored: int
     scored: int = 0
     other_wording: int
-    guard: dict[str, Any] | None = None
     files: dict[str, RowCounts]
     kept: dict[str, int]
     left_out: dict[str, int]
@@ -264,8 +263,6 @@ class RunConverter:
         oracle: Writes the answers if the settings ask for exact reasoning.
         skip_bad: Whether damaged runs are left out instead of raising an error.
         log: Called with every line of progress.
-        leave_out: Returns why a run is left out, or an empty text; can be called from several threads.
-        guard_report: Returns what `leave_out` left out, for the report.
         parallel: Number of runs that are read and scored at a time.
     """
 
@@ -275,8 +272,6 @@ class RunConverter:
     oracle: Oracle | None = None
     skip_bad: bool = False
     log: Log = print
-    leave_out: LeaveOut | None = None
-    guard_report: Callable[[], BaseModel | None] = lambda: None
     parallel: int = 1
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
@@ -298,7 +293,7 @@ class RunConverter:
             scores = CachedScores(self.scorer, cache, "from runs") if self.scorer else None
             oracle = self.oracle if exact else None
             digest = self.prompt_set.digest
-            reader = RunReader(digest, scores, self.settings.success_at, oracle, self.leave_out)
+            reader = RunReader(digest, scores, self.settings.success_at, oracle)
             steps, problems, counts = read_runs(runs, reader, self.skip_bad, self.log, self.parallel)
         steps = [replace(step, judged=tuple(map(self._writable, step.judged))) for step in steps]
         settings = with_found_variance(steps, self.settings)
@@ -316,7 +311,6 @@ class RunConverter:
             prompt_set=digest,
             scorer=self.scorer.identity if self.scorer else None,
             damaged=[str(problem) for problem in problems],
-            guard=left_out.model_dump() if (left_out := self.guard_report()) else None,
         )
         lines = as_lines(report)
         for line in lines:

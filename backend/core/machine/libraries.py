@@ -23,7 +23,7 @@ TRAINERS = ("trl", "transformers", "accelerate", "datasets")
 """Libraries that every training needs."""
 EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm"}
 EXTRAS |= dict.fromkeys(("fastapi", "uvicorn", "python_multipart"), "serve")
-EXTRAS |= dict.fromkeys(("datasketch", "imagehash"), "research")
+EXTRAS["datasketch"] = "research"
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 BOUND = re.compile(
     r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)(?:; \(?python_version (<|>=) ["']3\.(\d+))?"""

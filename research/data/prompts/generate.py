@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -28,9 +28,6 @@ from ....backend.core.files.atomic import write_text, writing
 from ....backend.core.machine.libraries import require
 from ....backend.core.types.values import DIRECT
 from .taxonomy import BankEntry, Draws, Subcategory, Taxonomy, Template, read_taxonomy
-
-if TYPE_CHECKING:
-    from ..decontamination.guard import Guard
 
 PROMPTS, REPORT = "prompts.jsonl", "prompts.report.json"
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
@@ -354,12 +351,8 @@ def images_in(folder: Path, out: Path) -> list[str]:
     return [Path(os.path.relpath(one.resolve(), out.resolve())).as_posix() for one in found]
 
 
-def write_prompts(
-    settings: PromptsData, weights: Mapping[str, float], out: Path, guard: Guard | None = None
-) -> dict[str, Any]:
+def write_prompts(settings: PromptsData, weights: Mapping[str, float], out: Path) -> dict[str, Any]:
     """Write `prompts.jsonl` and `prompts.report.json` to a folder; both appear only when complete.
-
-    Rows that the guard finds in a benchmark are left out and replaced by the next ones.
 
     Returns:
         The report.
@@ -372,15 +365,12 @@ def write_prompts(
     rows = 0
     with writing(out / PROMPTS, SettingsError, "Requests") as temporary, temporary.open("wb") as file:
         for row in prompts:
-            if guard and guard.finds(row["id"], [row["user_input"]]):
-                continue
             file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
             for name, counter in counts.items():
                 counter[row[name]] += 1
             rows += 1
             if rows == settings.count:
                 break
-    screened = guard.screened() if guard else None
     report = {
         "settings": settings.model_dump(mode="json"),
         "weights": dict(weights),
@@ -388,7 +378,6 @@ def write_prompts(
         **{f"by_{name}": dict(counter) for name, counter in counts.items()},
         "dropped": {name: dict(by) for name, by in prompts.dropped.items() if by},
         "exhausted": prompts.exhausted,
-        "guard": screened.model_dump() if screened else None,
     }
     write_text(out / REPORT, json.dumps(report, indent=1, ensure_ascii=False), SettingsError, "Report")
     return report

@@ -19,7 +19,6 @@ from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.research.data.planner_rl import make_planner_rl
 from interleave_thinker.research.data.planner_rows import (
     KINDS,
-    OtherSources,
     PlannerReport,
     PlannerRowsData,
     make_planner_rows,
@@ -69,9 +68,9 @@ def story(
 
 
 def made(runs: Sequence[Path], tmp_path: Path, **more: Any) -> tuple[PlannerReport, list[SftRow]]:
-    others = OtherSources(more.pop("guard", None), more.pop("comm", None))
+    comm = more.pop("comm", None)
     settings = PlannerRowsData(**more)
-    report = make_planner_rows(runs, tmp_path / "data", default_prompt_set(), settings, others, quiet)
+    report = make_planner_rows(runs, tmp_path / "data", default_prompt_set(), settings, comm, quiet)
     return report, check_rows(tmp_path / "data" / "planner_sft.json")[0]
 
 
@@ -169,10 +168,8 @@ THREE = [
 ]
 
 
-def made_comm(
-    tmp_path: Path, guard: Path | None = None, **settings: Any
-) -> tuple[PlannerReport, list[SftRow]]:
-    return made([], tmp_path, comm=tmp_path / "comm", guard=guard, **settings)
+def made_comm(tmp_path: Path, **settings: Any) -> tuple[PlannerReport, list[SftRow]]:
+    return made([], tmp_path, comm=tmp_path / "comm", **settings)
 
 
 @pytest.mark.parametrize("name", ["train_data.pth", "train.json"])
@@ -209,23 +206,8 @@ def test_unusable_items_give_no_row(tmp_path: Path) -> None:
     assert report.rows == {"description": 1}
 
 
-def test_the_test_file_is_rejected_by_name_id_and_guard(tmp_path: Path) -> None:
-    pytest.importorskip("datasketch")
-    pytest.importorskip("imagehash")
-    from interleave_thinker.research.data.decontamination.benchmark_index import BenchmarkIndex, IndexedItem
-
-    long = "How to braid a long rope of seven straws over a winter night by the fire"
-    with BenchmarkIndex.create(tmp_path / "g.sqlite") as guard:
-        guard.add("comm", [IndexedItem(titles=(long,), ids=("known",))], "one")
-    folder = comm(tmp_path / "comm", item("known", THREE), item("other", THREE))
-    with pytest.raises(SettingsError, match="contains 1 known items of CoMM's test file"):
-        made_comm(tmp_path, guard=tmp_path / "g.sqlite")
-    comm(folder, *[item(f"n{n}", [[part("a")]]) for n in range(100)], item("known", THREE), item("x", THREE))
-    report, _ = made_comm(tmp_path, guard=tmp_path / "g.sqlite")
-    assert report.left_out["in a benchmark: comm"] == 1 and report.rows == {"description": 1}
-    comm(folder, item("n", THREE, title=long))
-    with pytest.raises(SettingsError, match="No training rows"):
-        made_comm(tmp_path, guard=tmp_path / "g.sqlite")
+def test_the_test_file_is_rejected_by_name(tmp_path: Path) -> None:
+    folder = comm(tmp_path / "comm", item("n", THREE))
     (folder / "train_data.pth").rename(folder / "test_data.pth")
     with pytest.raises(SettingsError, match="exactly one file of CoMM's training items"):
         made_comm(tmp_path)
@@ -366,18 +348,3 @@ def test_a_stopped_command_repeats_no_request(tmp_path: Path) -> None:
     (tmp_path / "out" / "mine.txt").write_text("x")
     with pytest.raises(SettingsError, match="other files"):
         make_planner_rl(source, second, tmp_path / "out", 1, print)
-
-
-def test_benchmark_requests_are_left_out(tmp_path: Path) -> None:
-    pytest.importorskip("datasketch")
-    pytest.importorskip("imagehash")
-    from interleave_thinker.research.data.decontamination.benchmark_index import BenchmarkIndex, IndexedItem
-
-    secret = "Draw the seven bridges of the old town in the order in which a postman crosses them at dawn"
-    index = tmp_path / "guard.sqlite"
-    with BenchmarkIndex.create(index) as guard:
-        guard.add("bench", [IndexedItem(texts=(secret,))], "one")
-    teacher = ListTeacher()
-    source = PromptFile(prompts(tmp_path, secret, "A fox."), guard=index)
-    report = make_planner_rl(source, teacher, tmp_path / "out", 1, print)
-    assert report.rows == report.prompts == 1 and len(teacher.asked) == 1

@@ -13,14 +13,10 @@ from PIL import Image
 from interleave_thinker.backend.core.errors import SettingsError
 
 pytest.importorskip("datasketch")
-pytest.importorskip("imagehash")
 pytest.importorskip("yaml")
 
-from interleave_thinker.research.data.decontamination.benchmark_index import BenchmarkIndex, IndexedItem
-from interleave_thinker.research.data.decontamination.guard import open_guard
 from interleave_thinker.research.data.prompts.generate import (
     PROMPTS,
-    REPORT,
     PromptsData,
     likeness,
     normal_form,
@@ -146,17 +142,6 @@ def test_weights_and_images(tmp_path: Path) -> None:
         assert re.search(r"attached|a photo", row["user_input"]), row["user_input"]
     with pytest.raises(SettingsError, match="not a category"):
         written(tmp_path / "none", 5, weights={"coking": 1.0})
-
-
-def test_benchmark_content_is_left_out(tmp_path: Path, rows: list[dict]) -> None:
-    with BenchmarkIndex.create(tmp_path / "g.sqlite") as index:
-        index.add("own", [IndexedItem((rows[7]["user_input"],))], "one")
-    with open_guard(tmp_path / "g.sqlite") as guard:
-        write_prompts(PromptsData(count=40), {}, tmp_path / "out", guard)
-    ids = [json.loads(line)["id"] for line in (tmp_path / "out" / PROMPTS).read_text().splitlines()]
-    assert len(ids) == 40 and rows[7]["id"] not in ids
-    report = json.loads((tmp_path / "out" / REPORT).read_text())
-    assert report["guard"]["left_out"]["own"] >= 1 and report["rows"] == 40
 
 
 def test_a_permutation_contains_every_number_once() -> None:

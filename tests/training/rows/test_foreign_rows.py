@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from interleave_thinker import Plan, SettingsError, Step, Verdict
 from interleave_thinker.backend.core.answers.reading import write_plan, write_verdict
-from interleave_thinker.research.data.decontamination.data_files import rows_of
+from interleave_thinker.research.data.data_files import rows_of
 from interleave_thinker.training.rows.rl import read_planner_rl, read_rl_rows
 from interleave_thinker.training.rows.sft import check_rows, read_rows
 
@@ -65,7 +65,7 @@ def test_a_file_is_read_by_its_content(command: str, name: str, form: Any, mark:
     rows, problems = READERS[command](path)
     places = ["row 0", "row 1"] if form is as_list else [f"line {n + 1}" for n in range(2)]
     assert [row.place for row in rows] == places and not problems
-    assert list(rows_of(path)) == [ROWS[command]] * 2
+    assert list(rows_of(path, ())) == [ROWS[command]] * 2
 
 
 @pytest.mark.parametrize("text", ["", "[]", "\n \n", '{"messages": [\n]}', "[1", '[{"a": 1},'])

@@ -7,12 +7,12 @@ import zipfile
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
-from ....backend.core.errors import SettingsError
-from ....backend.core.files.bounded_reader import first_characters, opened, read_json
-from ....backend.core.machine.libraries import require
-from ....training.rows.values import RowProblem, read_values
+from ...backend.core.errors import SettingsError
+from ...backend.core.files.bounded_reader import first_characters, opened, read_json
+from ...backend.core.machine.libraries import require
+from ...training.rows.values import RowProblem, read_values
 
 TORCH_FILES = (".pt", ".pth")
 DATA_FILES = (".json", ".jsonl", ".parquet")
@@ -20,33 +20,6 @@ MAX_FILE = 4 * 1024**3
 MAX_JSON = 512 * 1024 * 1024
 MAX_JSON_VALUES = 50_000_000
 MAX_ROWS = 1_000_000
-MAX_TEXT = 100_000
-MAX_PARTS = 100
-MAX_IMAGES = 64
-TEXTS = (
-    *("user_input", "original_input", "origin_prompt", "rewritten_prompt", "prompt", "Prompt"),
-    *("question", "instruction", "text", "summary_info"),
-)
-IMAGES = (
-    *("user_input_image", "images", "image", "origin_image_path", "edited_image_path", "image_path"),
-    *("reference_img", "reference", "question_img"),
-)
-
-
-class RowParts(NamedTuple):
-    """What can be compared of a row of any kind.
-
-    Attributes:
-        texts: Its texts.
-        titles: Its titles.
-        ids: Its ids in the set it comes from, if they are unique names (CoMM's).
-        images: Its images, as paths or bytes.
-    """
-
-    texts: list[str]
-    titles: list[str]
-    ids: list[str]
-    images: list[str | bytes]
 
 
 def files_of(path: Path) -> list[Path]:
@@ -64,8 +37,8 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def rows_of(path: Path, columns: Collection[str] = ()) -> Iterator[Any]:
-    """Yield the rows of a file. Of a Parquet file these `columns` are read, or those that `parts_of` uses.
+def rows_of(path: Path, columns: Collection[str]) -> Iterator[Any]:
+    """Yield the rows of a file. Of a Parquet file only these `columns` are read.
 
     Raises:
         SettingsError: The file cannot be read.
@@ -133,42 +106,12 @@ def _parquet(path: Path, columns: Collection[str]) -> Iterator[Any]:
     import pyarrow
     import pyarrow.parquet
 
-    wanted = set(columns) or {*TEXTS, *IMAGES, "title", "data_id", "step_info", "messages", "id"}
     with opened(path, SettingsError, "File") as file:
         try:
             table = pyarrow.parquet.ParquetFile(file)
-            names = [name for name in table.schema_arrow.names if name in wanted]
+            names = [name for name in table.schema_arrow.names if name in columns]
             for batch in table.iter_batches(batch_size=64, columns=names):
                 yield from batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             reason = f"File {str(path)!r} cannot be read as Parquet: {str(error)[:200]}."
             raise SettingsError(reason, "Give a complete file.") from error
-
-
-def parts_of(row: Any) -> RowParts:
-    """Return the parts of a row of training data or of a benchmark."""
-    found = RowParts([], [], [], [])
-    if not isinstance(row, dict):
-        return found
-    turns = [
-        one for one in _listed(row.get("messages")) if isinstance(one, dict) and one.get("role") != "system"
-    ]
-    parts = [
-        part for step in _listed(row.get("step_info")) for part in _listed(step) if isinstance(part, dict)
-    ]
-    texts = [*(row.get(name) for name in TEXTS), *(one.get("content") for one in (*turns, *parts))]
-    found.texts.extend(text[:MAX_TEXT] for text in texts if isinstance(text, str) and text)
-    found.titles.extend([row["title"][:MAX_TEXT]] if isinstance(row.get("title"), str) else [])
-    found.ids.extend([str(row["data_id"])[:200]] if isinstance(row.get("data_id"), (str, int)) else [])
-    images = [one for name in IMAGES for one in _listed(row.get(name))]
-    for one in (*images, *(part.get("image_path") for part in parts)):
-        # `datasets` stores an image as its bytes, or as a path.
-        image = (one.get("bytes") or one.get("path")) if isinstance(one, dict) else one
-        if isinstance(image, bytes) or (isinstance(image, str) and 0 < len(image) < 1000):
-            found.images.append(image)
-    del found.images[MAX_IMAGES:]
-    return found
-
-
-def _listed(value: Any) -> list[Any]:
-    return value[:MAX_PARTS] if isinstance(value, list) else [] if value is None else [value]

@@ -1,1 +1,0 @@
-"""Guard against benchmark contamination: an index of benchmarks, and checks of training data."""
