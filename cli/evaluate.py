@@ -26,11 +26,6 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def measures() -> None:
-    """Measure a critic: verdicts on labelled rows, checklist, calibration."""
-
-
 def _log(line: str) -> None:
     typer.echo(line, err=True)
 

@@ -6,6 +6,7 @@ one line on stderr and an exit code in one place, here.
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from typing import Any
@@ -16,10 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {
     "demo": (".commands.run:demo", "Run a built-in story and write its page; no downloads, no GPU."),
     "run": (".commands.run:command", "Plan, generate, judge and refine a story. The same --out resumes it."),
-    "settings": (
-        ".commands.list_settings:command",
-        "List the settings of a command: name, range, default and effect.",
-    ),
     "app": (".commands.app:command", "Generate stories in a browser: watch, approve steps, export."),
     "redraw": (".commands.decide:redraw", "Request one more attempt at a step of a run."),
     "approve": (".commands.decide:approve", "Approve what a paused run waits for, or decide otherwise."),
@@ -64,15 +61,19 @@ class LazyCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of the real command, which typer then invokes."""
         command = self.load()
-        if "--help" in args:
-            _name_plugins(command)
+        if words := [arg.partition("=")[2] for arg in args if arg.startswith("--help=")]:
+            from .long_help import explain
+
+            explain(command, [self.name or "", *args], words[0])
+            raise typer.Exit
         return command.make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
         """Import the real command; a group gets the commands of plug-ins too.
 
         Raises:
-            SettingsError: A library that it needs is not installed, or a plug-in cannot be loaded.
+            ModuleNotFoundError: A library that it needs is not installed.
+            SettingsError: A plug-in cannot be loaded.
         """
         target = self._imported()
         if not isinstance(target, typer.Typer):
@@ -91,14 +92,7 @@ class LazyCommand(TyperCommand):
 
     def _imported(self) -> Any:
         module_name, _, attribute = self.target.partition(":")
-        try:
-            return getattr(import_module(module_name, __package__), attribute)
-        except ModuleNotFoundError as error:
-            from ..backend.core.errors import SettingsError
-
-            raise SettingsError(
-                f"The command {self.name!r} needs {error.name!r}, which is not installed.", HOW_TO_GET
-            ) from error
+        return getattr(import_module(module_name, __package__), attribute)
 
 
 class PluginCommand(LazyCommand):
@@ -128,23 +122,6 @@ def plugins(group: str = "") -> dict[str, PluginCommand]:
     names = [name.removeprefix(group) for name in plugin_names(COMMANDS) if name.startswith(group)]
     found = {one: PluginCommand(one, group + one, SUMMARIES.get(one, "From a plug-in.")) for one in names}
     return {name: command for name, command in found.items() if "." not in name}
-
-
-def _name_plugins(command: Any) -> None:
-    """Add the names of the installed plug-ins to the help of the options that select them."""
-    from ..backend.models.chat import CHAT_BACKENDS
-    from ..backend.models.generators import GENERATORS
-    from ..backend.models.scorers import SCORERS
-    from ..backend.output.exporters import EXPORTERS
-
-    agents = {"planner": CHAT_BACKENDS, "critic": CHAT_BACKENDS}
-    registries = {"generator": GENERATORS, "scorer": SCORERS, "to": EXPORTERS} | agents
-    for option in command.params:
-        names = registries[option.name].plugins if option.name in registries else []
-        if names:
-            option.help = f"{option.help} Installed plug-ins: {', '.join(names)}."
-    for one in getattr(command, "commands", {}).values():
-        _name_plugins(one)
 
 
 class LazyGroup(TyperGroup):
@@ -197,11 +174,17 @@ class LazyGroup(TyperGroup):
 
 def _explained(error: Exception) -> Exception:
     """Return what tells more about an unknown name than the error, or the error itself."""
+    from ..backend.core.errors import SettingsError
     from .removed import of_error
 
     context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
     if found := of_error(error):
         return found
+    unknown = re.match(r"No such command '([\w-]+)'\.$", str(getattr(error, "message", "")))
+    if context is not None and unknown is not None:
+        near = [name for name in context.command.list_commands(context) if unknown[1] in name]
+        if near:
+            return SettingsError(f"No such command {unknown[1]!r}.", f"Did you mean {' or '.join(near)}?")
     if context is None or option is None:
         return error
     from .settings import instead_of

@@ -6,7 +6,7 @@ model and the same adapter share it, so that it is in memory once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +19,7 @@ from ..backend.core.types.values import option, setting
 from ..backend.models.chat.llamacpp_chat import LlamaCppSettings
 from ..backend.models.chat.local.base_model import EngineSettings
 from ..backend.models.generators.encoding_cache import EncodingCacheSettings
-from ..backend.pipeline.models import TINY_WORLD, ModelOpener
+from ..backend.pipeline.models import TINY_WORLD, ModelOpener, with_role
 from ..backend.pipeline.story_check import MAX_REOPENED
 
 if TYPE_CHECKING:
@@ -251,6 +251,35 @@ class Opener:
     def __init__(self, local: LocalOptions) -> None:
         given = {name: value for name, value in local.given.items() if name != "constrained_decoding"}
         self._models = ModelOpener(given, local.constrained_decoding)
+
+    def check(
+        self,
+        planner: PlannerOptions | None,
+        critic: CriticOptions | None,
+        generator: GeneratorOptions | None,
+        others: Iterable[str | None] = (),
+        ask: bool = False,
+    ) -> None:
+        """Check names and paths of the models that a command needs, before one is loaded.
+
+        Args:
+            planner: The planner.
+            critic: The critic.
+            generator: The generator.
+            others: Specs of other chat models.
+            ask: Whether to ask model servers if they are there.
+        """
+        agents: list[tuple[str, str | None]] = [
+            (one, None) for one in (*others, generator and generator.enhancer) if one
+        ]
+        if planner is not None:
+            agents.append((with_role(planner.planner, "planner"), planner.adapter))
+            prompts_in(planner.prompts)
+        if critic is not None and critic.critic != NONE:
+            agents.append((with_role(critic.critic, "critic"), critic.adapter))
+            prompts_in(critic.prompts)
+        drawing = generator.model_dump(include={"lora", "mask"}) if generator else {}
+        self._models.check(agents, generator and generator.generator, ask, **drawing)
 
     def planner(self, options: PlannerOptions, on_part: Callable[[str], None] | None = None) -> Planner:
         """Open the planner. `on_part` is called with each part of a long plan before it is written."""

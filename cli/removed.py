@@ -8,64 +8,59 @@ from ..backend.core.errors import SettingsError
 
 LAST_RELEASE = "0.3.0"
 BENCHMARKS = ("tinyworld", "ueval", "comm", "wise", "rise", "specv")
-OF_MANY_RUNS = ("--critic-notes", "--stop-after", "--prices", "--budget", "--estimate", "--ray", "--workers")
-REMOVED: dict[str, tuple[str, ...]] = {
-    "": ("parity", "feedback", "put-back"),
-    "doctor": ("--agent",),
+_OF_MANY_RUNS = "--critic-notes --stop-after --prices --budget --estimate --ray --workers"
+_REMOVED = {
+    "": "parity feedback put-back",
+    "doctor": "--agent",
     "serve": (
-        *("check", "nginx", "--register", "--advertise", "--echo", "--models-each"),
-        *("--target-ongoing", "--upscale-seconds", "--downscale-seconds"),
+        "check nginx --register --advertise --echo --models-each --target-ongoing "
+        "--upscale-seconds --downscale-seconds"
     ),
-    "redraw": ("--attempt",),
-    "clips": ("--critic", "--critic-adapter", "--critic-frames", "--max-attempts"),
-    **dict.fromkeys(
-        ("demo", "judge"),
-        ("--critic-notes",),
-    ),
-    **dict.fromkeys(("app", "cast sheets"), ("--critic-notes", "--draw-ahead")),
-    **dict.fromkeys((f"benchmark {name}" for name in BENCHMARKS), OF_MANY_RUNS),
-    "data trajectories": (*OF_MANY_RUNS, "--guard"),
-    "benchmark": ("judge-bridge", "vistory"),
-    "benchmark collect": ("--link",),
-    "benchmark score": (
-        *("--repeats", "--order-swap", "--silence"),
-        *("--judge-dtype", "--judge-device", "--judge-quantization"),
-    ),
-    "benchmark compare": ("--page",),
-    "run": ("--critic-notes", "--draw-ahead", "--requests", "--parallel", "--approve-after"),
-    "export": ("--narration",),
-    "evaluate": ("own-critic", "scorer", "tinyworld"),
-    "evaluate ablation": ("--teacher-seeds", "--with", "--failed", "--next-step-stories"),
-    "train tinyworld-critic": ("--draw-processes",),
-    "data": ("pairs", "critic-pairs", "planner-pairs", "inspect", "guard"),
-    "data prompts": (
-        *("--variants", "--words", "--taxonomy", "--language", "--polish", "--polish-language", "--guard"),
-    ),
-    "data filter": ("--show", "--corrections", "--words", "--ray", "--workers", "--keep-labelled", "--guard"),
-    "data from-runs": ("--guard", "--keep-labelled"),
+    "redraw": "--attempt",
+    "clips": "--critic --critic-adapter --critic-frames --max-attempts",
+    "demo": "--critic-notes",
+    "judge": "--critic-notes",
+    "app": "--critic-notes --draw-ahead",
+    "cast sheets": "--critic-notes --draw-ahead",
+    "benchmark": "judge-bridge vistory",
+    "benchmark collect": "--link",
+    "benchmark score": "--repeats --order-swap --silence --judge-dtype --judge-device --judge-quantization",
+    "benchmark compare": "--page",
+    "run": "--critic-notes --draw-ahead --requests --parallel --approve-after",
+    "export": "--narration",
+    "evaluate": "own-critic scorer tinyworld",
+    "evaluate ablation": "--teacher-seeds --with --failed --next-step-stories",
+    "train tinyworld-critic": "--draw-processes",
+    "data": "pairs critic-pairs planner-pairs inspect guard",
+    "data prompts": "--variants --words --taxonomy --language --polish --polish-language --guard",
+    "data filter": "--show --corrections --words --ray --workers --keep-labelled --guard",
+    "data from-runs": "--guard --keep-labelled",
     "data planner-rows": (
-        *("--outside", "--outside-limit", "--tokenizer", "--max-length", "--think", "--ray", "--workers"),
-        *("--teacher", "--parallel", "--guard"),
+        "--outside --outside-limit --tokenizer --max-length --think --ray --workers --teacher "
+        "--parallel --guard"
     ),
-    "data sequences": ("--parallel", "--ray", "--workers", "--published-quirks", "--guard"),
-    "data pack": ("--as", "--prefix", "--guard", "--guard-report", "--source"),
-    "data planner-rl": ("--guard",),
-    "data tinyworld-planner-rl": ("--wording",),
-    "evaluate critic": ("--critic-notes", "--items"),
-    "train": ("critic-dpo", "planner-dpo", "tinyworld-base", "doctor"),
-    "train critic-sft": ("--samples", "--sample-tokens"),
-    "train planner-sft": ("--samples", "--sample-tokens"),
-    "train own-critic": ("--samples", "--sample-tokens", "--keep-labelled"),
-    "train finish": ("--trust-command",),
-    "train merge": ("--compare-rows", "--compare-data", "--compare-tokens"),
-    "train publish": ("--to", "--with-report"),
-    "train critic-grpo": ("--turns", "--stop-weight", "--thrift-weight", "--right-at"),
+    "data sequences": "--parallel --ray --workers --published-quirks --guard",
+    "data pack": "--as --prefix --guard --guard-report --source",
+    "data planner-rl": "--guard",
+    "data tinyworld-planner-rl": "--wording",
+    "evaluate critic": "--critic-notes --items",
+    "train": "critic-dpo planner-dpo tinyworld-base doctor",
+    "train critic-sft": "--samples --sample-tokens",
+    "train planner-sft": "--samples --sample-tokens",
+    "train own-critic": "--samples --sample-tokens --keep-labelled",
+    "train finish": "--trust-command",
+    "train merge": "--compare-rows --compare-data --compare-tokens",
+    "train publish": "--to --with-report",
+    "train critic-grpo": "--turns --stop-weight --thrift-weight --right-at",
     "train planner-grpo": (
-        *("--generator", "--scorer", "--cache", "--executed-weight", "--executed-steps", "--take-turns"),
-        *("--parallel-image-scores", "--draw-batch", "--parallel-draws", "--draw-seconds", "--max-draws"),
+        "--generator --scorer --cache --executed-weight --executed-steps --take-turns "
+        "--parallel-image-scores --draw-batch --parallel-draws --draw-seconds --max-draws"
     ),
+    **{f"benchmark {name}": _OF_MANY_RUNS for name in BENCHMARKS},
+    "data trajectories": f"{_OF_MANY_RUNS} --guard",
 }
 """Command (empty: the program itself): its subcommands and options that are gone."""
+REMOVED = {command: tuple(names.split()) for command, names in _REMOVED.items()}
 REMOVED_NAMES: dict[str, tuple[str, ...]] = {
     "scorer": (
         *("judge-v1", "editscore", "unifiedreward", "rationalrewards", "similarity", "lettering", "pairwise"),

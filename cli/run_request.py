@@ -19,6 +19,7 @@ from ..backend.core.machine.counters import Counts, counting
 from ..backend.core.remote.addresses import hosted_specs
 from ..backend.core.shown_text import one_line, shown_text
 from ..backend.core.types import CastMember, Plan, Request, RunSettings, Trajectory
+from ..backend.models.scorers import check_scorer, open_scorer
 from ..backend.output.exporters import export_by_name
 from ..backend.pipeline.as_published import PublishedSystem, not_as_published
 from ..backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
@@ -235,20 +236,30 @@ class _Work:
         show_changes(view, self.out, self.settings)
         if prepared.needs_planner:
             check_words(models.planner.planner, self.request.text)
-        view.wait("Loading the models")
         has_generator = prepared.needs_generator and models.generator.generator != NONE
+        judged = prepared.needs_critic and has_generator
+        helpers = models.helpers
+        others = helpers.step_rewriter, helpers.story_checker, models.cast.cast_writer
+        opener.check(
+            models.planner if prepared.needs_planner else None,
+            models.critic if judged else None,
+            models.generator if has_generator else None,
+            others,
+            ask=not (self.out / RUN).is_file(),
+        )
+        if helpers.scorer is not None:
+            check_scorer(helpers.scorer)
+        view.wait("Loading the models")
         generator = opener.generator(models.generator) if has_generator else None
         planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None
-        critic = opener.critic(models.critic) if prepared.needs_critic and has_generator else None
+        critic = opener.critic(models.critic) if judged else None
         writer = opener.cast_writer(models.cast)
-        rewriter = opener.step_rewriter(models.helpers)
-        reviewer = opener.story_review(models.helpers, models.critic)
+        rewriter = opener.step_rewriter(helpers)
+        reviewer = opener.story_review(helpers, models.critic)
         opener.finish()
         if models.published:
             warn_not_as_published(models.published, planner, critic, models.generator)
-        from ..backend.models.scorers import open_scorer
-
-        scorer = open_scorer(models.helpers.scorer) if models.helpers.scorer is not None else None
+        scorer = open_scorer(helpers.scorer) if helpers.scorer is not None else None
         plan_cast = PlanCast(cast, writer) if cast or writer else None
         self._models = Collaborators(planner, generator, critic, plan_cast, rewriter, reviewer, scorer)
         if before is not None:

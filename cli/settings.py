@@ -2,8 +2,8 @@
 
 A parameter of a command whose type is a pydantic model represents the settings of this model, each with the
 type, range, default and description of its field. A field marked `DIRECT` is an option of the command. All
-fields can be set with `--set NAME=VALUE` and in the file of `--config`; `interleave-thinker settings` lists
-them. Only given settings are passed to the model, so its `model_fields_set` tells what the user set.
+fields can be set with `--set NAME=VALUE` and in the file of `--config`; `--help=all` lists them.
+Only given settings are passed to the model, so its `model_fields_set` tells what the user set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .removed import removed, removed_name
 
 SECTIONS = {"own-critic": "critic-sft"}
 """Commands that read the recipe section of another command."""
-RECIPE = "recipe"
+RECIPE, GIVEN = "recipe", "given"
+"""Keys of a context's `meta`: settings of its recipe, and the settings that the user set, by name."""
 CONTEXT = "context"
 """Parameter of a command for typer's context, which is also added to commands without it."""
 SOURCES = ("COMMANDLINE", "DEFAULT_MAP")
@@ -156,6 +157,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
         for text in values.pop("set") or ():
             one, value = _assigned(settings, text, context.command_path)
             given[f"--set {one.name}"] = one, value
+        context.meta[GIVEN] = {one.name: value for one, value in given.values()}
         for name in {CONTEXT, "config"} - set(own):
             values.pop(name, None)
         return command(**values, **settings.validated(given))
@@ -198,7 +200,7 @@ def instead_of(context: Any, option: str) -> SettingsError | None:
         return None
     return SettingsError(
         f"{option} is not an option.",
-        f"Use --set {form}. All names: interleave-thinker settings {context.command_path.partition(' ')[2]}",
+        f"Use --set {form}. All names: {context.command_path} --help=all",
     )
 
 
@@ -206,7 +208,7 @@ def unknown(recipe: str, section: str, key: str, settings: Settings | None = Non
     """Return the error for a key of a recipe that is not a setting of the section's command."""
     return removed(f"train {section}", f"--{key.replace('_', '-')}") or SettingsError(
         f"Recipe {recipe!r}: {section} does not have a setting {key!r}.",
-        f"{settings.hint(key) if settings else ''}See `interleave-thinker settings` for all names.",
+        f"{settings.hint(key) if settings else ''}All names: --help=all",
     )
 
 
@@ -249,7 +251,7 @@ def place_of(command: Any, key: str) -> Setting | str | None:
 SET = typer.Option(
     "--set",
     metavar="NAME=VALUE",
-    help="Set one of the other settings, which `interleave-thinker settings COMMAND` lists. Repeatable.",
+    help="Set one of the other settings: --help=all lists them, --help=WORD searches. Repeatable.",
 )
 CONFIG = typer.Option(
     metavar="FILE",
@@ -272,7 +274,7 @@ def _assigned(settings: Settings, text: str, command: str) -> tuple[Setting, Any
         fault = "is not NAME=VALUE" if not equals else f"is not a setting of `{path}`"
         raise SettingsError(
             f"--set {text if not equals else name!r} {fault}.",
-            f"{settings.hint(name)}All names: interleave-thinker settings {path}",
+            f"{settings.hint(name)}All names: {command} --help=all",
         )
     kind, optional = _plain_type(found.info)
     return found, None if optional and kind is not str and value.lower() == "none" else value

@@ -50,7 +50,6 @@ SkipBad = Annotated[
         "--skip-bad", help="Skip what cannot be used instead of stopping. It is counted and listed."
     ),
 ]
-SkipBadRuns = SkipBad
 Model = Annotated[
     str,
     typer.Option(
@@ -86,7 +85,6 @@ Parallel = Annotated[
     int,
     typer.Option("--parallel", min=1, max=1024, help="Work done at the same time."),
 ]
-ImagesAtATime = Parallel
 
 
 def oracle_of(reasoning: str) -> Oracle | None:

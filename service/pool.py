@@ -282,6 +282,8 @@ class Drawer:
         taken = GENERATORS.option_names(model.generator)
         if device != "auto" and "device" in taken:
             options["device"] = device
+        elif device not in ("auto", "cpu"):
+            raise SettingsError(f"The model {model.name!r} does not run on {device!r}.", "Use --devices cpu.")
         if "mask_later" in taken:
             options.setdefault("mask_later", True)
         with boundary(GeneratorError, f"Cannot load the model {model.name!r}"):

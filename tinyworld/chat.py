@@ -57,6 +57,16 @@ class TinyWorldChat(TransformersChat):
             return super().reply_together(messages, settings, on_token)
 
 
+def check(argument: str, *, adapter: str | None = None) -> None:
+    """Check the name and the folders, before torch is imported. Errors are those of `open`."""
+    if argument not in ROLES:
+        raise SettingsError(
+            f"The tiny world has no agent named {argument!r}.",
+            f"Use tinyworld:{' or tinyworld:'.join(ROLES)}.",
+        )
+    transformers.check(str(checkpoint(argument)), adapter=adapter)
+
+
 def open(
     argument: str,
     *,
@@ -72,11 +82,7 @@ def open(
     Raises:
         SettingsError: If the name is unknown or the checkpoint is missing.
     """
-    if argument not in ROLES:
-        raise SettingsError(
-            f"The tiny world has no agent named {argument!r}.",
-            f"Use tinyworld:{' or tinyworld:'.join(ROLES)}.",
-        )
+    check(argument)
     exact = EngineSettings(prefix_tokens=0)
     own = exact.model_copy(update=engine.model_dump(exclude_unset=True))
     chat = transformers.open(

@@ -18,7 +18,7 @@ from ..backend.core.machine.environment import one_thread
 from ..backend.core.pictures import Picture
 from ..backend.core.seams.generator import Generator
 from ..backend.models.checkpoints.checkpoint import READING
-from ..backend.models.generators.pipelines.folder import content_digest
+from ..backend.models.generators.pipelines.folder import content_digest, read_index
 from . import checkpoint
 
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ def load_pipeline(folder: Path) -> TinyWorldPipeline:
         finally:
             if shown:
                 logging.enable_progress_bar()
+
+
+def check(argument: str) -> None:
+    """Check that the folder exists, before torch is imported."""
+    read_index(Path(argument).expanduser() if argument else checkpoint("generator"))
 
 
 def open(argument: str) -> TinyWorldGenerator:

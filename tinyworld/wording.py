@@ -51,10 +51,6 @@ class Clause:
         subject = "nothing" if self.content == EMPTY else f"a {name_of(self.content)}"
         return f"{subject} must be at the {CELLS[self.cell]}"
 
-    def holds(self, scene: Scene) -> bool:
-        """Whether the clause is true for a scene."""
-        return self.content == (scene.backdrop if self.cell is None else scene.cells[self.cell])
-
 
 def clauses_of(scene: Scene, cells: Iterable[int], backdrop: bool = False) -> list[Clause]:
     """Return clauses that state the content of these cells and, optionally, the backdrop."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from .shown_text import shown_text
 
@@ -71,6 +71,10 @@ class ChatError(InterleaveError):
     """A chat backend failed to reply (no checkpoint, out of memory, server unreachable...)."""
 
 
+class ModelMissing(ChatError, SettingsError):
+    """The folder or file of a model, named by the user, does not exist."""
+
+
 class ServerError(ChatError):
     """A chat server is unreachable, busy or refuses the request.
 
@@ -100,6 +104,10 @@ class NotScorable(ScorerError):
 
 class JournalError(InterleaveError):
     """A run folder cannot be read or written: foreign, damaged, too new, or a path outside of it."""
+
+
+class RunMissing(JournalError, SettingsError):
+    """A folder, named by the user, does not contain a run."""
 
 
 class PictureError(InterleaveError):
@@ -167,8 +175,13 @@ class FieldFault(NamedTuple):
         return f", field {self.place!r}: {self.reason}." if self.loc else f": {self.reason}."
 
 
-def first_fault(error: ValidationError) -> FieldFault:
-    """Return the first error of a validation. Its text can be appended to the name of a file."""
+def first_fault(error: ValidationError, model: Any = None) -> FieldFault:
+    """Return the first error of a validation. Its text can be appended to the name of a file.
+
+    Args:
+        error: The error.
+        model: The pydantic model that was validated. The reason of an unknown key then names the known ones.
+    """
     first = error.errors(include_url=False)[0]
     kind, context = first["type"], first.get("ctx", {})
     if kind == "value_error":
@@ -176,9 +189,21 @@ def first_fault(error: ValidationError) -> FieldFault:
         reason = str(context["error"])
     elif kind in REASONS:
         reason = REASONS[kind].format(**context)
+        for part in first["loc"][:-1] if kind == "extra_forbidden" else ():
+            if isinstance(part, str) and model is not None:
+                model = _model_in(model.model_fields[part].annotation)
+        if kind == "extra_forbidden" and model is not None:
+            reason = f"it is not a known key (known: {', '.join(model.model_fields)})"
     else:
         reason = first["msg"].replace("Input should be ", "it must be ")
     return FieldFault(first["loc"], reason, first["input"], kind)
+
+
+def _model_in(annotation: Any) -> Any:
+    """Return the pydantic model in an annotation such as `tuple[Step, ...] | None`, or None."""
+    if hasattr(annotation, "model_fields"):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 OUT_OF_MEMORY_PHRASES = (

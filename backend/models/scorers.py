@@ -18,6 +18,11 @@ BOOLEANS = {"true": True, "false": False}
 __all__ = ["REGISTRY", "SCORERS", "Scorer", "open_scorer"]
 
 
+def check_scorer(spec: str) -> None:
+    """Check the name of a scorer without loading its model. Raises SettingsError as `open_scorer`."""
+    SCORERS.load(re.split(r"[:\[]", spec)[0])
+
+
 def open_scorer(spec: str, **options: object) -> Scorer:
     """Open a scorer by name, built in or from an installed plug-in.
 

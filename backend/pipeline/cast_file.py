@@ -61,7 +61,7 @@ def read_cast(path: str | Path) -> tuple[CastMember, ...]:
         cast = _CastFile.model_validate({"cast": content} if isinstance(content, list) else content).cast
     except ValidationError as error:
         raise SettingsError(
-            f"Cast {str(path)!r}{first_fault(error)}",
+            f"Cast {str(path)!r}{first_fault(error, _CastFile)}",
             "A member has a name, a kind (character, prop or place), traits and images.",
         ) from error
     try:

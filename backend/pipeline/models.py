@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from ..core.errors import SettingsError
@@ -52,6 +52,34 @@ class ModelOpener:
     def unused(self) -> list[str]:
         """Names of the options that no model opened so far accepts."""
         return sorted(self._options.keys() - self._used)
+
+    def check(
+        self,
+        agents: Iterable[tuple[str, str | None]],
+        generator: str | None,
+        ask: bool = False,
+        **options: object,
+    ) -> None:
+        """Check names and paths of models before a library for models is imported.
+
+        Args:
+            agents: Specs of agents, each with the folder of its adapter.
+            generator: Spec of the generator, if there is one.
+            ask: Whether to ask model servers if they are there.
+            **options: Options of the generator.
+
+        Raises:
+            InterleaveError: As the methods that open them.
+        """
+        accepted: set[str] = set()
+        if generator is not None:
+            GENERATORS.check(generator, **self._options, **options)
+            accepted |= GENERATORS.option_names(generator)
+        for spec, adapter in agents:
+            CHAT_BACKENDS.check(spec, **self._options, adapter=adapter, ask=ask)
+            accepted |= CHAT_BACKENDS.option_names(spec)
+        for name in sorted(self._options.keys() - accepted):
+            raise SettingsError(f"None of the selected models supports the setting {name!r}.", "Remove it.")
 
     def planner(
         self,

@@ -7,12 +7,14 @@ from collections.abc import Generator as EventStream
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 from ..core.errors import Cancelled, SettingsError
 from ..core.seams.chat_model import ChatModel, ReplySettings, is_chat
+from ..core.seams.generator import FunctionGenerator, Generator
 from ..core.types import CastMember, Plan, RunSettings, StepResult, Trajectory
 from ..core.types.roles import CriticLike, PlannerLike
 from ..models.chat import CHAT_BACKENDS
@@ -21,6 +23,7 @@ from ..models.scorers import Scorer, open_scorer
 from ..output.exporters import export_by_name
 from ..story.agents.plan_constraints import PlanConstraints
 from ..story.journal.journal import Journal
+from ..story.journal.run_files import RUN
 from ..story.journal.waiting import Waiting
 from ..story.loop.collaborators import Collaborators
 from ..story.loop.events import Event, Finished
@@ -31,7 +34,6 @@ from .models import TINY_WORLD, ModelOpener, with_role
 from .prepared import ImageInput, PreparedRun, read_request
 
 if TYPE_CHECKING:
-    from ..core.seams.generator import Generator
     from ..core.types.clip import ClipMaker
     from ..story.clips import ClipMade
     from .story_check import StoryCheckerLike, StoryReview
@@ -189,8 +191,9 @@ class Pipeline:
     Args:
         planner: Chat backend as `NAME:ARGUMENT` (`transformers:FOLDER`, `openai:MODEL@URL`), a `ChatModel`,
             or a planner. `tinyworld` needs no download.
-        generator: Image model as `NAME:ARGUMENT` (`diffusers:FOLDER`, `http:URL`), or a `Generator`. None
-            accepts only plans of text-only steps.
+        generator: Image model as `NAME:ARGUMENT` (`diffusers:FOLDER`, `http:URL`), a `Generator`, or a
+            function `(prompt, source, seed)` that returns a PIL image. None accepts only plans of text-only
+            steps.
         critic: Like `planner`. None generates each step once without judging it.
         settings: Settings of every run. Default: `RunSettings()`.
         constraints: Constraints of the plans: number of steps, captions, style.
@@ -211,7 +214,7 @@ class Pipeline:
     def __init__(
         self,
         planner: str | ChatModel | PlannerLike = TINY_WORLD,
-        generator: str | Generator | None = TINY_WORLD,
+        generator: str | Generator | FunctionType | None = TINY_WORLD,
         critic: str | ChatModel | CriticLike | None = TINY_WORLD,
         *,
         settings: RunSettings | None = None,
@@ -285,6 +288,16 @@ class Pipeline:
             self._constraints,
             plan,
         )
+        agents: list[str] = []
+        if prepared.needs_planner and isinstance(self._planner, str):
+            agents.append(with_role(self._planner, "planner"))
+        if prepared.needs_critic and isinstance(self._critic, str):
+            agents.append(with_role(self._critic, "critic"))
+        self._models.check(
+            [(agent, None) for agent in agents],
+            self._generator if prepared.needs_generator and isinstance(self._generator, str) else None,
+            ask=place is None or not (place / RUN).is_file(),
+        )
         generator = self._open_generator() if prepared.needs_generator else None
         collaborators = Collaborators(
             planner=self._open_planner() if prepared.needs_planner else None,
@@ -299,6 +312,8 @@ class Pipeline:
     def _open_generator(self) -> Generator | None:
         if isinstance(self._generator, str):
             self._generator = self._models.generator(self._generator)
+        elif isinstance(self._generator, FunctionType):
+            self._generator = FunctionGenerator(self._generator)
         return self._generator
 
     def _open_planner(self) -> PlannerLike:

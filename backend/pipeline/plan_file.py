@@ -215,7 +215,7 @@ def _plan(content: Any, where: str, path: Path) -> Plan:
     try:
         plan = Plan.model_validate(content, context={"pictures": picture})
     except ValidationError as error:
-        raise SettingsError(f"{where}{first_fault(error)}") from error
+        raise SettingsError(f"{where}{first_fault(error, Plan)}") from error
     return with_step_images(plan, path.parent)
 
 

@@ -151,11 +151,6 @@ def judge(
     raise typer.Exit({True: 0, False: 3, None: 1}[verdict.success])
 
 
-@prompts.callback()
-def group() -> None:
-    """Store a prompt set with a checkpoint: the one it was trained with, or the one for its training."""
-
-
 @prompts.command("import")
 def import_prompts(
     path: Annotated[

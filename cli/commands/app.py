@@ -16,9 +16,8 @@ import typer
 from ...backend.core.errors import SettingsError
 from ...backend.core.machine import libraries
 from ...backend.core.types import RunSettings
-from ...backend.models.chat import CHAT_BACKENDS
 from ...backend.models.generators import GENERATORS
-from ...backend.pipeline.models import TINY_WORLD, with_role
+from ...backend.pipeline.models import TINY_WORLD
 from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...tinyworld import DEMO_REQUEST, DEMO_SEED
 from ...tinyworld.vocabulary import unknown_words
@@ -136,13 +135,8 @@ class OfferedModels:
         self._named: dict[Role, Any] = {"planner": planning, "critic": judging, "generator": drawing}
         self._local = local
         self._last: tuple[Chosen, Opened] | None = None
-        # Wrong names and options are errors of the command, and not of the first story.
-        accepted = CHAT_BACKENDS.option_names(with_role(planning.planner, "planner"))
-        accepted |= GENERATORS.option_names(drawing.generator) | {"constrained_decoding"}
-        if judging.critic != NONE:
-            accepted |= CHAT_BACKENDS.option_names(with_role(judging.critic, "critic"))
-        for name in sorted(local.given.keys() - accepted):
-            raise SettingsError(f"None of the selected models supports the setting {name!r}.", "Remove it.")
+        # Wrong names, paths and options are errors of the command, and not of the first story.
+        Opener(local).check(planning, judging, drawing)
         agents = [] if only_named else _found_agents()
         others = [] if only_named else [TINY_WORLD]
         self._specs: dict[Role, list[str]] = {

@@ -30,11 +30,6 @@ app = typer.Typer(
 CastFile = Annotated[Path, typer.Argument(help="The cast file, such as cast.yaml.")]
 
 
-@app.callback()
-def group() -> None:
-    """Generate reference images for the members of a cast, and keep them."""
-
-
 @app.command("sheets")
 @with_settings
 def sheets(

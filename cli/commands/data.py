@@ -12,7 +12,7 @@ from ...backend.core.shown_text import shown_text
 from ...training.from_runs.settings import RunsData
 from ...training.rows.labels import LabelSettings
 from ..settings import with_settings
-from ..shared_options import Download, Images, Runs, Score, SkipBad, SkipBadRuns, checkpoint_of, oracle_of
+from ..shared_options import Download, Images, Runs, Score, SkipBad, checkpoint_of, oracle_of
 
 if TYPE_CHECKING:
     from ...backend.core.prompts.prompt_set import PromptSet
@@ -26,11 +26,6 @@ Critic = Annotated[
     str | None,
     typer.Option("--model", "--init", help="Checkpoint of the critic to train, for its prompt set."),
 ]
-
-
-@app.callback()
-def data() -> None:
-    """Make training data from runs, feedback and labelled pairs."""
 
 
 def say(line: str) -> None:
@@ -81,7 +76,7 @@ def from_runs(
     model: Critic = None,
     download: Download = False,
     scorer: Score = None,
-    skip_bad: SkipBadRuns = False,
+    skip_bad: SkipBad = False,
     settings: RunsData,
 ) -> None:
     """Make rows for critic-sft and critic-grpo from runs and feedback (accept, reject, better prompt)."""

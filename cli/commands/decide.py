@@ -13,6 +13,8 @@ from ...backend.pipeline.prepared import read_text
 from ...backend.story.journal.waiting import Waiting
 from ..shared_options import RunFolder
 
+PROMPT = "Prompt (empty: the step's own)"
+
 
 def redraw(
     *,
@@ -58,10 +60,6 @@ def approve(
     typer.echo(f"{decision} Run the same command again to continue.")
 
 
-def _ask_prompt() -> str:
-    return typer.prompt("Prompt (empty: the step's own)", default="", show_default=False)
-
-
 def is_interactive() -> bool:
     """Return whether the command reads from and writes to a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
@@ -97,7 +95,7 @@ def ask(run: Path, waiting: Waiting) -> bool:
             if answer not in choices:
                 continue
             if answer == "r":
-                decision = approve(run, redraw=_ask_prompt())
+                decision = approve(run, redraw=typer.prompt(PROMPT, default="", show_default=False))
             elif answer == "u":
                 decision = approve(run, use=typer.prompt("Attempt", type=int))
             else:

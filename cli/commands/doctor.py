@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +22,7 @@ import typer
 from ...backend.core.errors import SettingsError, torchvision_repair
 from ...backend.core.machine import libraries
 from ...backend.core.prompts.trained_with import trained_with
+from ...backend.core.types.run_settings import sides_of
 from ..progress import Lines
 from ..shared_options import Json
 
@@ -62,14 +62,15 @@ def command(
         str | None,
         typer.Option(
             help="Estimate instead which precisions fit into 12 to 80 GB of VRAM with this image model: "
-            "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld or a "
-            "diffusers folder."
+            "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, flux1-kontext, sdxl, sd15, one of them in "
+            "GGUF (flux2-klein-4b-Q4_K_M.gguf; no file is needed), tinyworld or a diffusers folder."
         ),
     ] = None,
     planner: Annotated[
         str | None,
         typer.Option(
-            help="With --plan: planner, as qwen3-vl-2b, -4b, -8b or -32b, a checkpoint folder, or "
+            help="With --plan: planner, as qwen3-vl-2b, -4b, -8b or -32b, a checkpoint folder, "
+            "llamacpp:FILE.gguf (a name such as Qwen3-VL-8B-Q4_K_M.gguf is enough), or "
             f"openai:MODEL@URL (needs no VRAM here). [default: {DEFAULT_AGENT}]"
         ),
     ] = None,
@@ -245,6 +246,10 @@ def _plan(
     from ...tinyworld import checkpoint
 
     tiny = generator.partition(":")[0] == "tinyworld"
+    try:
+        area = sides_of(size, 1) if size else TINY_PAGE if tiny else (1024, 1024)
+    except ValueError as error:
+        raise SettingsError(f"--size: {error}.") from error
     agents = [
         named_agent(given or (f"tinyworld:{role}" if tiny else DEFAULT_AGENT), checkpoint)
         for role, given in (("planner", planner), ("critic", critic))
@@ -256,7 +261,7 @@ def _plan(
         named_image_model(generator, checkpoint),
         agents[0],
         agents[1],
-        _size(size) if size else TINY_PAGE if tiny else (1024, 1024),
+        area,
         reserve=reserve * GB,
     )
     if as_json:
@@ -265,15 +270,6 @@ def _plan(
     view = Lines()
     for line in _plan_lines(found):
         view.say(line)
-
-
-def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", text)
-    if match is None:
-        raise SettingsError(
-            f"--size {text!r} is not WIDTHxHEIGHT in pixels.", "Give a size such as 1024x768."
-        )
-    return int(match[1]), int(match[2])
 
 
 def _plan_lines(plan: MemoryPlan) -> Iterator[str]:
@@ -290,8 +286,14 @@ def _plan_lines(plan: MemoryPlan) -> Iterator[str]:
         "GB and 10 % of the working memory for fragmentation."
     )
     yield ""
-    yield "In bf16:"
-    for part in plan.parts["bf16 + bf16"]:
+    precision, parts = next(iter(plan.parts.items()))
+    if "GGUF" in precision:
+        yield (
+            "A GGUF file keeps its precision; a size by its name is within about 10 %. With --set "
+            "gpu_layers=0 an agent in GGUF takes its memory from RAM instead, and is slow."
+        )
+    yield f"In {precision} (agents + image model):"
+    for part in parts:
         yield f"  {part.name}: weights {part.weights / GB:.1f} GB, working memory {part.work / GB:.1f} GB"
     yield ""
     for one in plan.cards:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import JournalError, SettingsError
+from ...backend.core.files.atomic import write_text
 from ...backend.core.types import RunSettings
 from ...backend.models.generators import GENERATORS
 from ...backend.output.live.browser_requests import run_folder
@@ -15,6 +17,7 @@ from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTIN
 from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.prepared import read_request
 from ...backend.story.agents.plan_constraints import PlanConstraints
+from ...backend.story.journal.run_files import RUN
 from ...tinyworld import DEMO_REQUEST, DEMO_SEED
 from ..models import (
     NONE,
@@ -28,7 +31,7 @@ from ..models import (
 )
 from ..progress import JsonLines
 from ..run_request import ModelOptions, carry_out, last_run
-from ..settings import with_settings
+from ..settings import GIVEN, with_settings
 from ..shared_options import InputImages, Json
 from .decide import ask, is_interactive
 
@@ -40,6 +43,7 @@ NAMES: dict[PublishedSystem, str] = {"released": "the released code", "paper": "
 @with_settings
 def command(
     *,
+    context: typer.Context,
     request: Annotated[
         str | None,
         typer.Argument(help="What the story is about. Without it, the run in --out is resumed."),
@@ -105,7 +109,20 @@ def command(
     own_plan = read_plan_file(plan) if plan else None
     models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published)
     asks = None if as_json or not is_interactive() else ask
-    raise typer.Exit(carry_out(asked, out, settings, models, own_plan, as_json, before, asks).code)
+    try:
+        outcome = carry_out(asked, out, settings, models, own_plan, as_json, before, asks)
+    finally:
+        if request is not None and (out / RUN).is_file():
+            places = {
+                "image": [str(one.absolute()) for one in image or ()],
+                "plan": plan and str(plan.absolute()),
+            }
+            values = {"request": request, **places, "published": published, **context.meta[GIVEN]}
+            lines = [
+                f"{name}: {json.dumps(value)}\n" for name, value in values.items() if value not in (None, [])
+            ]
+            write_text(out / "run.yaml", "".join(lines), JournalError)
+    raise typer.Exit(outcome.code)
 
 
 @with_settings

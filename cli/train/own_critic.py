@@ -22,7 +22,7 @@ from ..shared_options import (
     Out,
     Runs,
     Score,
-    SkipBadRuns,
+    SkipBad,
     checkpoint_of,
     existing_file,
     log,
@@ -113,7 +113,7 @@ def command(
             "runs, unless --scorer names another one. Default: none."
         ),
     ] = None,
-    skip_bad: SkipBadRuns = False,
+    skip_bad: SkipBad = False,
     dry_run: DryRun = False,
     force: Force = False,
     data: RunsData,

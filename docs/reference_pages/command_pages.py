@@ -40,7 +40,7 @@ traceback of an error.
 
 A command has an option for what people change often. Everything else is a setting:
 `--set NAME=VALUE`, repeatable, or `NAME: VALUE` in the YAML file of `--config`.
-`interleave-thinker settings COMMAND` lists the settings of a command.
+`interleave-thinker COMMAND --help=all` lists them by group, `--help=WORD` searches.
 """
 OTHERS: dict[str, tuple[type[BaseModel], str]] = {
     "Step settings": (
@@ -204,13 +204,20 @@ def _setting(one: Setting) -> tuple[str, ...]:
 
 
 def _recipes() -> Iterator[str]:
+    from interleave_thinker.backend.core.errors import SettingsError
     from interleave_thinker.cli.train.command import app
-    from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names, stages_in
+    from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
+
+    def values_of(name: str, stage: str) -> dict[str, Any]:
+        try:
+            return read_recipe(name, stage)
+        except SettingsError:  # it has no section for the stage
+            return {}
 
     commands: Any = typer.main.get_command(app)
     names = sorted(recipe_names(), key=["paper-8b", "one-80gb", "one-24gb", "tiny"].index)
     for stage in STAGES:
-        columns = [read_recipe(name, stage) if stage in stages_in(name) else {} for name in names]
+        columns = [values_of(name, stage) for name in names]
         settings = settings_of(commands.commands[stage])
         rows = []
         for key in dict.fromkeys(key for column in columns for key in column if key != "devices"):

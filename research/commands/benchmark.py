@@ -67,11 +67,6 @@ class JudgeOptions(BaseModel):
     )
 
 
-@app.callback()
-def benchmarks() -> None:
-    """Run a benchmark, collect its submission, score it and compare results."""
-
-
 @with_settings
 def run(
     context: typer.Context,

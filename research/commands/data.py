@@ -13,7 +13,7 @@ from ...backend.story.agents.plan_constraints import PlanConstraints
 from ...cli.models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
 from ...cli.models import PlannerOptions as Planning
 from ...cli.settings import with_settings
-from ...cli.shared_options import SCORERS, ImagesAtATime, Parallel, SkipBadRuns
+from ...cli.shared_options import SCORERS, Parallel, SkipBad
 from ...training.from_runs.settings import FilterData
 from ..data.pack import CardData
 from ..data.planner_rows import PlannerRowsData
@@ -47,8 +47,8 @@ def filter_runs(
     scorer: Annotated[
         str | None, typer.Option(help=f"Scorer of the images: {SCORERS}. Without it, no RL rows are made.")
     ] = None,
-    skip_bad: SkipBadRuns = False,
-    parallel: ImagesAtATime = 1,
+    skip_bad: SkipBad = False,
+    parallel: Parallel = 1,
     settings: FilterData,
 ) -> None:
     """Filter trajectories into rows for critic-sft and critic-grpo.

@@ -109,7 +109,7 @@ def test_every_setting_is_set_by_name_and_described(tmp_path: Path, scripts: Scr
     out = tmp_path / "out"
     call("run", "x", "--out", out, "--image", image, *options, *scripts.story(True, True, True))
     assert load_trajectory(out).settings == chosen
-    words = " ".join(call("settings", "run").output.split())
+    words = " ".join(call("run", "--help=all").output.split())
     for name, field in RunSettings.model_fields.items():
         assert field.description and f"{name}: " in words and " ".join(field.description.split()) in words
 

@@ -110,7 +110,7 @@ def test_export_of_an_execution_record(tmp_path: Path, scripts: Scripts) -> None
 
 
 def test_export_errors(tmp_path: Path, scripts: Scripts) -> None:
-    assert call("export", tmp_path).exit_code == 1
+    assert call("export", tmp_path).exit_code == 2
     call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
     assert call("export", tmp_path / "out", "--to", "film").exit_code == 2
     assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "0.5", "--attempts").exit_code == 0
@@ -245,3 +245,50 @@ def test_a_run_makes_its_folder(tmp_path: Path, scripts: Scripts, monkeypatch: p
     assert folder.name.startswith("a-boat-") and load_trajectory(folder).request.text == "A boat!"
     again = call("run", "A boat!", *story)
     assert again.output.count(", cached") == 3, "the same request resumes it"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            "run x --planner Qwen/Qwen3-VL-8B-Instruct",
+            2,
+            "Did you mean transformers:Qwen/Qwen3-VL-8B-Instruct?",
+        ),
+        ("run x --critic model.gguf", 2, "Did you mean llamacpp:model.gguf?"),
+        ("run x --planner transformers:/no/folder", 2, "Cannot find the checkpoint folder"),
+        ("run x --planner transformers:no-one/no-model", 2, "--download"),
+        ("run x --critic llamacpp:none.gguf", 2, "does not exist"),
+        ("run x --generator diffusers:/no/folder", 2, "does not exist"),
+        ("run x --plan typo.json", 2, "'steps.0.prmpt': it is not a known key (known: number, name,"),
+        ("run x --plan list.json", 2, "Make 'steps'"),
+        ("run x --critic openai:m@http://127.0.0.1:9/v1", 1, "Cannot reach"),
+        ("approve .", 2, "does not contain a run"),
+        ("train grpo", 2, "Did you mean planner-grpo or critic-grpo?"),
+        ("train critic-sft --model tinyworld:critic --data rows.csv --out o", 2, "data import rows.csv"),
+        ("doctor --plan sdxl-Q4_K_M.gguf --planner llamacpp:Q-8B-Q4_K_M.gguf", 0, "In bf16 + GGUF"),
+        ("run --help=cross", 0, "No option or setting"),
+        ("run --help=max_draws", 0, "Maximum number of images"),
+    ],
+)
+def test_first_mistakes_are_explained(
+    arguments: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each before a model is loaded."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "typo.json").write_text('{"steps": [{"number": 1, "prmpt": "x"}]}')
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "rows.csv").write_text("before,after\n")
+    words = [*arguments.split()]
+    if words[:2] == ["run", "x"]:
+        words[1] = "Draw a sea page."
+    shown = call(*words)
+    assert (shown.exit_code, said in " ".join(shown.output.split())) == (code, True), shown.output
+
+
+def test_a_run_folder_repeats_its_run(tmp_path: Path, scripts: Scripts) -> None:
+    first = call("run", "x", "--out", tmp_path / "a", "--max-attempts", 2, *scripts.story(True, True, True))
+    assert first.exit_code == 0, first.output
+    again = call("run", "--config", tmp_path / "a" / "run.yaml", "--out", tmp_path / "b")
+    assert again.exit_code == 0, again.output
+    assert load_trajectory(tmp_path / "b").settings == load_trajectory(tmp_path / "a").settings

@@ -67,7 +67,7 @@ def test_a_dead_critic_stops_the_run(tmp_path: Path, critic: ChatServer, status:
     critic.dies_after, critic.dies_with = 1, status
     died = call(*line(tmp_path, critic))
     assert died.exit_code == 1
-    assert "Two judgements in a row failed" in died.output and "All images are saved" in died.output
+    assert "Two judgments in a row failed" in died.output and "All images are saved" in died.output
     assert (f"status {status}: it died" if status else "Cannot reach") in died.output
     kept = written(tmp_path)
     assert len(kept) == 3, "one image of the first step and two of the next"

@@ -23,12 +23,6 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("accelerate"))
 
 
-def stages_in(name: str) -> list[str]:
-    """Return the stages that a recipe has settings for: its sections, or all stages if it has none."""
-    content = _read(name)
-    return [stage for stage in STAGES if stage in content] or list(STAGES)
-
-
 def read_recipe(name: str, stage: str) -> dict[str, Any]:
     """Return the options of a stage in a built-in recipe (by name) or a file.
 
@@ -58,7 +52,8 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
         )
     values = {str(key).replace("-", "_"): value for key, value in section.items() if value is not None}
     for key, value in values.items():
-        if not isinstance(value, (str, int, float, bool)):
+        several = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, (str, int, float, bool)) for one in several):
             raise SettingsError(
                 f"Recipe {name!r}, {stage}, {key[:80]}: the value is not a text, number, true or false.",
                 "Give one value.",

@@ -13,7 +13,8 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -209,6 +210,7 @@ class Registry:
         group: Entry-point group of the plug-ins.
         attribute: Attribute taken from a module that is listed without one. `open` for implementations that
             are opened with `NAME:ARGUMENT`.
+        files: The name that opens a file with an ending; that of a folder or hub id by the ending "".
     """
 
     kind: str
@@ -216,6 +218,7 @@ class Registry:
     package: str
     group: str
     attribute: str = "open"
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def plugins(self) -> list[str]:
@@ -250,7 +253,7 @@ class Registry:
                 option.
         """
         name, argument = split_spec(spec)
-        module, opened = self._load(name)
+        module, opened = self._load(name, spec)
         accepted = self._option_names(name, module, opened)
         given = {key: value for key, value in options.items() if value is not None}
         for key in given:
@@ -262,6 +265,21 @@ class Registry:
             raise SettingsError(f"Cannot open the {self.kind} {name!r}: {error}.") from error
         return opened(argument, **given)
 
+    def check(self, spec: str, **options: object) -> None:
+        """Check a name and its argument without loading a library for models.
+
+        A module may have a function `check` for this, with the parameters of its `open`.
+
+        Raises:
+            InterleaveError: The name is unknown, or the argument does not name a model.
+        """
+        name, argument = split_spec(spec)
+        module, _ = self._load(name, spec)
+        check = getattr(module, "check", None)
+        if check is not None:
+            names = inspect.signature(check).parameters
+            check(argument, **{key: options[key] for key in options.keys() & names.keys()})
+
     def option_names(self, spec: str) -> frozenset[str]:
         """Return the names of the options that `open` of `NAME[:ARGUMENT]` accepts.
 
@@ -269,7 +287,7 @@ class Registry:
             SettingsError: The name is unknown, or its module cannot be imported.
         """
         name = split_spec(spec)[0]
-        return self._option_names(name, *self._load(name))
+        return self._option_names(name, *self._load(name, spec))
 
     def parameters(self, name: str, implementation: Any) -> list[inspect.Parameter]:
         """Return the parameters of an implementation.
@@ -291,11 +309,11 @@ class Registry:
         fields = getattr(options, "model_fields", getattr(options, "__annotations__", ()))
         return frozenset(named.union(fields))
 
-    def _load(self, name: str) -> tuple[ModuleType, Any]:
+    def _load(self, name: str, spec: str = "") -> tuple[ModuleType, Any]:
         if name not in self.built_in:
             plugin = find_plugin(self.group, name)
             if plugin is None:
-                raise SettingsError(f"Unknown {self.kind} {name!r}.", self._known(name))
+                raise SettingsError(f"Unknown {self.kind} {name!r}.", self._known(spec or name))
             return load_plugin(plugin, self.attribute)
         target, _, attribute = self.built_in[name].partition(":")
         try:
@@ -308,11 +326,18 @@ class Registry:
             ) from error
         return module, getattr(module, attribute or self.attribute)
 
-    def _known(self, name: str) -> str:
+    def _known(self, spec: str) -> str:
+        near = get_close_matches(spec, self.names, 1)
+        path = Path(spec)
+        if path.suffix and path.suffix in self.files:
+            near = [f"{self.files[path.suffix]}:{spec}"]
+        elif self.files and (len(path.parts) > 1 or path.is_dir()):
+            near = [f"{self.files['']}:{spec}"]
+        guess = f"Did you mean {near[0]}? " if near else ""
         form = " (as NAME or NAME:ARGUMENT)" if self.attribute == "open" else ""
         damaged = ", ".join(damaged_packages())
         unread = f" The plug-in metadata of {damaged} is damaged: update or reinstall it."
-        return f"Known: {', '.join(self.names)}{form}.{unread if damaged else ''}"
+        return f"{guess}Known: {', '.join(self.names)}{form}.{unread if damaged else ''}"
 
 
 def split_spec(spec: str) -> tuple[str, str]:

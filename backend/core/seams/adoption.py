@@ -34,8 +34,14 @@ def adopt(found: Any, base: type[Base]) -> Base:
     """Return an object as an instance of a base class, which must be abstract.
 
     Raises:
-        SettingsError: It lacks a member that has no default.
+        SettingsError: It is a class, or lacks a member that has no default.
     """
+    if isinstance(found, type):
+        raise SettingsError(f"{found.__name__} is a class.", f"Pass an instance: {found.__name__}().")
+    if inspect.isfunction(inspect.getattr_static(found, "identity", None)):
+        raise SettingsError(
+            f"The identity of {type(found).__name__} is a method.", "Make it a text or a property."
+        )
     if isinstance(found, base):
         return found
     if missing := sorted(name for name in vars(base)["__abstractmethods__"] if not has_member(found, name)):
@@ -44,6 +50,17 @@ def adopt(found: Any, base: type[Base]) -> Base:
             f"Write a subclass of {base.__name__}.",
         )
     return _adopting(base)(found)
+
+
+def returned(value: object, kind: type[Base], role: str, hint: str) -> Base:
+    """Return what a method of a model of your own returned, if it is of the right class.
+
+    Raises:
+        SettingsError: It is not.
+    """
+    if isinstance(value, kind):
+        return value
+    raise SettingsError(f"The {role} returned {type(value).__name__}, not {kind.__name__}.", hint)
 
 
 def has_member(found: Any, name: str) -> bool:

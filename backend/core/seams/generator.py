@@ -8,10 +8,12 @@ generator and not its type.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
@@ -222,6 +224,28 @@ class Generator(ABC):
             SettingsError: A value is not supported.
         """
         return self
+
+
+class FunctionGenerator(Generator):
+    """Generates with a function `(prompt, source, seed)`; source and result are PIL images.
+
+    Its images are cached under the function's name and code, but not under values that it reads elsewhere.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        code = function.__code__
+        digest = hashlib.blake2b(code.co_code + repr(code.co_consts).encode(), digest_size=8)
+        self._function = function
+        self._identity = f"function {function.__module__}.{function.__qualname__} {digest.hexdigest()}"
+
+    @property
+    def identity(self) -> str:
+        """Name of the function, and a digest of its code."""
+        return self._identity
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Call the function."""
+        return self._function(prompt, source and source.image, seed)
 
 
 @forwards(Generator, to="inner")

@@ -16,7 +16,13 @@ REGISTRY = {
     "llamacpp": ".chat.llamacpp_chat",
     "scripted": ".chat.scripted",
 }
-CHAT_BACKENDS = Registry("chat backend", REGISTRY, __name__.removesuffix(".chat"), registry.CHAT_BACKENDS)
+CHAT_BACKENDS = Registry(
+    "chat backend",
+    REGISTRY,
+    __name__.removesuffix(".chat"),
+    registry.CHAT_BACKENDS,
+    files={"": "transformers", ".gguf": "llamacpp"},
+)
 
 __all__ = [
     "CHAT_BACKENDS",

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from ...core.answers.grammar import GrammarName
-from ...core.errors import ChatError
+from ...core.errors import ChatError, ModelMissing
 from ...core.files.bounded_reader import opened
 from ...core.pictures import Picture
 from ...core.prompts.trained_with import TrainedWith, trained_with
@@ -156,7 +156,7 @@ def find_gguf(argument: str, projector: str | None = None) -> GgufAgent:
     """
     model = path_of(argument)
     if not model.is_file():
-        raise ChatError(f"File {argument!r} does not exist.", "Give a .gguf file: llamacpp:FILE.")
+        raise ModelMissing(f"File {argument!r} does not exist.", "Give a .gguf file: llamacpp:FILE.")
     if not is_model(model):
         raise ChatError(
             f"{argument!r} is not a GGUF model.",
@@ -170,7 +170,7 @@ def find_gguf(argument: str, projector: str | None = None) -> GgufAgent:
     if found is None:
         return GgufAgent(tuple(part.resolve() for part in parts), None)
     if not found.is_file():
-        raise ChatError(f"Projector {str(found)!r} does not exist.", "Give the mmproj file of this model.")
+        raise ModelMissing(f"Projector {str(found)!r} does not exist.", "Give the mmproj file of this model.")
     _check(found)
     return GgufAgent(tuple(part.resolve() for part in parts), found.resolve())
 
@@ -399,6 +399,12 @@ _servers: weakref.WeakValueDictionary[tuple[str, LlamaCppSettings], SharedServer
     weakref.WeakValueDictionary()
 )
 """Running servers, by the digest of their files and their settings."""
+
+
+def check(argument: str, *, mmproj: str | None = None, llama_server: str | None = None) -> None:
+    """Check that the files and the server program exist. Errors are those of `open`."""
+    find_gguf(argument, mmproj)
+    find_server(llama_server)
 
 
 def open(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -76,6 +77,7 @@ NO_ROOM = re.compile(
     r"max_(?:completion_|new_)?tokens|context|maximum[\w ]{0,20} (?:length|tokens)", re.IGNORECASE
 )
 ENDPOINT = "/chat/completions"
+CHECK_SECONDS = 10.0
 DEADLINE = 1800.0
 """Default deadline of a whole reply, in seconds: a long plan at three tokens per second."""
 
@@ -462,6 +464,30 @@ class OpenAIChat(ChatModel):
         )
         return reply
 
+    def check_server(self) -> None:
+        """Ask the server for its models, so that a wrong address or key is an error before any work.
+
+        Raises:
+            ServerError: The server cannot be reached, or rejects the key.
+        """
+        import httpx
+
+        call = RemoteCall(CHECK_SECONDS)
+        with self._server.faults(), suppress(httpx.ReadTimeout):
+            try:
+                with self._server.answer(call, "GET", "/models", CHECK_SECONDS) as response:
+                    if response.status_code == 401:
+                        self._raise_for_status(response, {})
+            except (httpx.NetworkError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
+                raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> ServerError:
+        reason = self._server.quote(f"{type(error).__name__}: {error}")
+        return ServerError(
+            f"Cannot reach {self._url} ({reason}).",
+            "Check that the server is running and the address is correct.",
+        )
+
     def _reject(self, fields: Iterable[str]) -> None:
         """Remember that the server does not support these fields."""
         self._rejected = self._rejected.union(fields)
@@ -534,11 +560,7 @@ class OpenAIChat(ChatModel):
                 raise Retryable(wrong) from error
             raise wrong from error
         except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
-            reason = self._server.quote(f"{type(error).__name__}: {error}")
-            wrong = ServerError(
-                f"Cannot reach {self._url} ({reason}).",
-                "Check that the server is running and the address is correct.",
-            )
+            wrong = self._unreachable(error)
             if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
                 raise wrong from error
             raise Retryable(wrong) from error
@@ -565,6 +587,13 @@ class OpenAIChat(ChatModel):
         if moment is not None:
             raise Retryable(error, moment, retry_after(response.headers.get("retry-after")))
         raise error
+
+
+def check(argument: str, *, ask: bool = False) -> None:
+    """Check the form of `MODEL@URL` and, with `ask`, that the server answers. Errors are those of a reply."""
+    chat = open(argument)
+    if ask:
+        chat.check_server()
 
 
 def open(

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import ChatError, InterleaveError, boundary
+from ...core.errors import ChatError, InterleaveError, ModelMissing, boundary
 from ...core.files import bounded_reader
 from ...core.files.bounded_reader import opened
 from .adapter_files import check_fields
@@ -65,6 +65,7 @@ MODEL_CARD = "model_card.json"
 MAX_LEAST_PIXELS = 1024 * 1024
 MAX_JSON = 64 * 1024 * 1024
 PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
+ALLOW_DOWNLOAD = "allow the download (command line: --download; Python: download=True)"
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -248,7 +249,7 @@ def find_checkpoint(argument: str, download: bool = False, untested: bool = Fals
     folder = path_of(argument)
     if not folder.is_dir():
         if not HUB_ID.fullmatch(argument) or folder.exists():
-            raise ChatError(
+            raise ModelMissing(
                 f"Cannot find the checkpoint folder {argument!r}.",
                 "Give an existing folder, or a hub id such as OWNER/MODEL.",
             )
@@ -307,7 +308,9 @@ def check_adapter(folder: Path) -> None:
         ChatError: The folder is missing or fails a check.
     """
     if not folder.is_dir():
-        raise ChatError(f"Cannot find the adapter folder {str(folder)!r}.")
+        raise ModelMissing(
+            f"Cannot find the adapter folder {str(folder)!r}.", "Give the folder with adapter_config.json."
+        )
     refuse_foreign(folder)
     check_files(folder, ChatError)
     if not (folder / "adapter_config.json").is_file():
@@ -408,8 +411,8 @@ def _from_hub(name: str, download: bool) -> Path:
     except (OSError, ValueError, HfHubHTTPError, HFValidationError) as error:
         if download:
             raise ChatError(f"Cannot download {name!r} ({type(error).__name__}: {error}).") from error
-        raise ChatError(
+        raise ModelMissing(
             f"{name!r} is neither a folder nor a model in the local cache.",
-            "Give an existing folder, or allow the download.",
+            f"Give an existing folder, or {ALLOW_DOWNLOAD}.",
         ) from error
     return Path(folder)

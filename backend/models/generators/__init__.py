@@ -20,6 +20,7 @@ GENERATORS = Registry(
     REGISTRY,
     __name__.removesuffix(".generators"),
     registry.GENERATORS,
+    files={"": "diffusers"},
 )
 
 __all__ = ["GENERATORS", "REGISTRY", "Generator", "open_generator"]

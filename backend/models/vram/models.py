@@ -6,6 +6,7 @@ these are insufficient, the error lists the known models, and nothing is guessed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any
 
 from ...core.errors import ChatError, SettingsError, boundary
 from ...core.machine.registry import split_spec
+from ..chat.llamacpp_chat import find_gguf
 from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
 from ..checkpoints.model_folder import tensors_of
 from .shapes import (
@@ -35,6 +37,9 @@ AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in
 """Short names of the known agents, such as qwen3-vl-8b."""
 ELSEWHERE = ("openai", "scripted", "http", "images", "gemini", "fake", "none")
 """Kinds of agents and generators that use no VRAM of the planned GPU."""
+GGUF_BITS = {2: 3.0, 3: 3.9, 4: 4.9, 5: 5.7, 6: 6.6, 8: 8.5}
+"""Mean bits of a weight in GGUF files of Qx_K_M, Qx_0 and their like, within about 10 %."""
+QUANTIZED = re.compile(r"(?:[-._]|^)(?:i?q([234568])|b?f16)(?![0-9])", re.IGNORECASE)
 MAX_NUMBER = 10**15
 """Maximum of all numbers in a shape: a thousand times the weights of the largest models."""
 
@@ -48,10 +53,17 @@ tinyworld passes it in, since memory estimates do not depend on the demonstratio
 
 @dataclass(frozen=True)
 class NamedAgent:
-    """An agent as the user named it. Equal names are one model in memory."""
+    """An agent as the user named it. Equal names are one model in memory.
+
+    Attributes:
+        name: Name of the model.
+        shape: Its shape.
+        gguf: Bytes of its GGUF file and projector; 0 for a checkpoint.
+    """
 
     name: str
     shape: AgentShape
+    gguf: float = 0.0
 
 
 def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
@@ -68,6 +80,8 @@ def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
         return None
     if kind == "tinyworld" and shipped is not None:
         return NamedAgent(spec, folder_shape(shipped(argument or "planner")))
+    if kind == "llamacpp":
+        return _gguf_agent(argument)
     name = argument if kind == "transformers" else spec
     known = AGENTS.get(name.lower(), name)
     if known in SHAPES:
@@ -78,6 +92,36 @@ def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
         hint = f"{error.hint} Known: {', '.join(AGENTS)}.".strip()
         raise SettingsError(error.message, hint) from error
     return NamedAgent(str(folder), folder_shape(folder))
+
+
+def _gguf_agent(argument: str) -> NamedAgent:
+    """Return the agent of a GGUF file, whose name contains its size, such as 8B."""
+    sizes = {name.rpartition("-")[2]: shape for name, shape in AGENTS.items()}
+    found = re.search(r"(?<![\w.])(\d+b)(?![\w])", Path(argument).name.lower().replace("_", "-"))
+    if found is None or found[1] not in sizes:
+        raise SettingsError(
+            f"The name of {argument!r} does not contain a known size: {', '.join(sizes).upper()}.",
+            "Give a name such as llamacpp:Qwen3-VL-8B-Instruct-Q4_K_M.gguf; the file need not exist.",
+        )
+    shape = agent_shape(SHAPES[sizes[found[1]]])
+    if Path(argument).is_file():
+        return NamedAgent(argument, shape, gguf=find_gguf(argument).size)
+    size = (shape.layer_weights + shape.table_weights) * gguf_bytes(argument) + shape.vision_weights * 2.0
+    return NamedAgent(f"{argument} (size by its name)", shape, gguf=size)
+
+
+def gguf_bytes(name: str) -> float:
+    """Return the mean bytes of a weight in a GGUF file by the quantization in its name.
+
+    Raises:
+        SettingsError: The name does not contain one.
+    """
+    found = QUANTIZED.search(Path(name).name)
+    if found is None:
+        raise SettingsError(
+            f"{name!r} neither exists nor names its quantization.", "Give a name such as FILE-Q4_K_M.gguf."
+        )
+    return (16.0 if found[1] is None else GGUF_BITS[int(found[1])]) / 8
 
 
 def folder_shape(folder: Path) -> AgentShape:
@@ -129,6 +173,8 @@ def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape |
     known = HUB_IDS.get(name, name.lower())
     if known in KNOWN:
         return KNOWN[known]
+    if name.lower().endswith(".gguf"):
+        return _gguf_image_model(name)
     with _planning(name):
         path = path_of(name)
     if path.is_dir():
@@ -137,6 +183,19 @@ def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape |
         f"Unknown image model {name!r}: it is neither a folder nor a known name.",
         f"Known: {', '.join(KNOWN)}, tinyworld.",
     )
+
+
+def _gguf_image_model(name: str) -> ImageShape:
+    """Return a known image model whose denoiser is a GGUF file, which need not exist."""
+    plain = re.sub(r"\W", "", Path(name).name.lower())
+    found = [shape for one, shape in KNOWN.items() if plain.startswith(one.replace("-", ""))]
+    if not found:
+        raise SettingsError(
+            f"The name of {name!r} does not begin with a known model.", f"Known: {', '.join(KNOWN)}."
+        )
+    path = Path(name)
+    size = path.stat().st_size if path.is_file() else found[-1].denoiser.weights * gguf_bytes(name)
+    return replace(found[-1], name=name, gguf=size)
 
 
 def pipeline_shape(folder: Path) -> ImageShape:

@@ -18,8 +18,8 @@ from ...core.types import Value
 from .models import NamedAgent
 from .shapes import AgentShape, ImageShape
 
-AgentPrecision = Literal["bf16", "8-bit", "4-bit"]
-ImagePrecision = Literal["bf16", "fp8"]
+AgentPrecision = Literal["bf16", "8-bit", "4-bit", "GGUF"]
+ImagePrecision = Literal["bf16", "fp8", "GGUF"]
 
 GB = 1e9
 BF16 = 2.0
@@ -47,6 +47,8 @@ Every thousand more takes 0.15 GB with an 8B model.
 """
 PLANNED_IMAGES = 4
 """Number of images reserved for a request."""
+GGUF_TOKENS, GGUF_BUFFERS = 16384, 0.5 * GB
+"""Context that llama.cpp reserves (chat/llamacpp_chat.py), and its buffers (estimated, not measured)."""
 VISION_WIDTHS = 21.1
 """Values alive at once per patch in the vision tower, as multiples of its width.
 
@@ -241,12 +243,17 @@ def plan_memory(
         reserve: Bytes reserved for other programs.
     """
     shared = planner is not None and planner == critic
-    parts = {pair: _parts(image, planner, critic, size[0] * size[1], *pair) for pair in COMBINATIONS}
-    generator, *agents = (one.name if one else "not on this GPU" for one in (image, planner, critic))
+    given = [one for one in (planner, critic) if one is not None]
+    in_gguf = bool(given) and all(one.gguf for one in given), image is not None and bool(image.gguf)
+    pairs: dict[tuple[AgentPrecision, ImagePrecision], None] = {}
+    for agents, other in COMBINATIONS:  # a file keeps its own precision
+        pairs["GGUF" if in_gguf[0] else agents, "GGUF" if in_gguf[1] else other] = None
+    parts = {pair: _parts(image, planner, critic, size[0] * size[1], *pair) for pair in pairs}
+    generator, *names = (one.name if one else "not on this GPU" for one in (image, planner, critic))
     return MemoryPlan(
         generator=generator,
-        planner=agents[0],
-        critic=agents[1],
+        planner=names[0],
+        critic=names[1],
         size=size,
         reserve=CONTEXT + reserve,
         parts={" + ".join(pair): found for pair, found in parts.items()},
@@ -263,21 +270,25 @@ def _parts(
     images: ImagePrecision,
 ) -> tuple[ModelPart, ...]:
     """Return what planning a request, judging an image against another one, and generating one needs."""
-    found = []
-    if planner is not None:
-        work = agent_work(
-            planner.shape, PLANNER_TEMPLATE + PROMPT, [MAX_PIXELS] * PLANNED_IMAGES, ANSWER, agents
-        )
-        found.append(ModelPart(name="planner", weights=agent_weights(planner.shape, agents), work=work))
-    if critic is not None:
-        work = agent_work(critic.shape, CRITIC_TEMPLATE + PROMPT, [pixels, pixels], ANSWER, agents)
-        found.append(ModelPart(name="critic", weights=agent_weights(critic.shape, agents), work=work))
+    found: list[ModelPart] = []
+    asked: tuple[tuple[Literal["planner", "critic"], NamedAgent | None, int, list[int]], ...] = (
+        ("planner", planner, PLANNER_TEMPLATE, [MAX_PIXELS] * PLANNED_IMAGES),
+        ("critic", critic, CRITIC_TEMPLATE, [pixels, pixels]),
+    )
+    for role, agent, template, shown in asked:
+        if agent is not None and agent.gguf:
+            work = GGUF_TOKENS * agent.shape.kv_bytes_per_token + GGUF_BUFFERS
+            found.append(ModelPart(name=role, weights=agent.gguf, work=work))
+        elif agent is not None:
+            work = agent_work(agent.shape, template + PROMPT, shown, ANSWER, agents)
+            found.append(ModelPart(name=role, weights=agent_weights(agent.shape, agents), work=work))
     if image is not None:
         work = image.work(pixels)
         for name, weights in image.weights.items():
             # The VAE keeps 16 bits.
             each = FP8 if images == "fp8" and name != "vae" else BF16
-            found += [ModelPart(name=name, weights=weights * each, work=work[name])] if weights else []
+            size = image.gguf if name == "denoiser" and image.gguf else weights * each
+            found += [ModelPart(name=name, weights=size, work=work[name])] if weights else []
     return tuple(found)
 
 
@@ -324,7 +335,7 @@ def _card(
 ) -> CardPlan:
     usable = card * 1024**3 * SEEN
     fits = tuple(_fit(found, shared, reserve, usable, *pair) for pair, found in parts.items())
-    smallest = parts[COMBINATIONS[-1]]
+    smallest = list(parts.values())[-1]
     lower = () if any(fit.arrangement for fit in fits) else _what_to_lower(smallest, fits[-1].bottleneck)
     return CardPlan(card=card, usable=usable, fits=fits, lower=lower)
 

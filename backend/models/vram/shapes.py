@@ -246,12 +246,13 @@ class Vae:
 
 @dataclass(frozen=True)
 class ImageShape:
-    """An image model. A part with 0 weights does not exist."""
+    """An image model. A part with 0 weights does not exist. `gguf`: bytes of a denoiser in GGUF, or 0."""
 
     name: str
     denoiser: Denoiser
     encoder: TextEncoders
     vae: Vae
+    gguf: float = 0.0
 
     def work(self, pixels: int) -> dict[PartName, float]:
         """Return the working memory in bytes of each part at this area."""

@@ -25,7 +25,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from ...core.errors import JournalError, SettingsError
+from ...core.errors import JournalError, RunMissing, SettingsError
 from ...core.files.lock import SystemLock
 from ...core.pictures import DIGEST
 from ...core.types import (
@@ -339,7 +339,7 @@ def ask_redraw(
     """
     files = RunFiles(folder)
     if not files.path(RUN).is_file():
-        raise JournalError(f"{str(folder)!r} does not contain a run.", "Give a run folder.")
+        raise RunMissing(f"{str(folder)!r} does not contain a run.", "Give a run folder.")
     planned = planned_prompt(files, step)
     drawn_with = (prompt or "").strip() or (_prompt_of(files, picture) if picture else planned)
     if len(drawn_with) > MAX_TEXT:

@@ -34,7 +34,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from ...core.errors import JournalError
+from ...core.errors import JournalError, RunMissing
 from ...core.files.atomic import is_left_over
 from ...core.files.bounded_reader import read_text
 from ...core.files.image_places import with_step_images
@@ -394,7 +394,7 @@ class Journal(CallRecords, RunStore):
         """
         record = self._found_record()
         if record is None:
-            raise JournalError(f"{str(self.folder)!r} does not contain a run.", "Give a run folder.")
+            raise RunMissing(f"{str(self.folder)!r} does not contain a run.", "Give a run folder.")
         return record
 
     def request(self) -> Request:

@@ -15,9 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from PIL import Image
+
 from ...core.errors import GeneratorError
 from ...core.machine.counters import count
 from ...core.pictures import Picture
+from ...core.seams.adoption import returned
 from ...core.seams.generator import Generator
 from ...core.types import MAX_BATCH, DrawSettings, Fault, StepSettings, step_identity
 from ...core.types.cast import followed_by
@@ -156,7 +159,12 @@ class CachedDraws:
                 f"The generator returned {len(images)} images for one call; 1 to {MAX_BATCH} can be judged.",
                 f"Set its batch size to {MAX_BATCH} or less.",
             )
-        return images
+        return [
+            Picture(one)
+            if isinstance(one, Image.Image)
+            else returned(one, Picture, "generator", "Return a PIL image from `draw`.")
+            for one in images
+        ]
 
 
 def _prompt_for(generator: Generator, wanted: WantedDraw) -> str:

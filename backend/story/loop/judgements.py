@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from ...core.errors import AnswerError, ChatError
 from ...core.machine.counters import count
+from ...core.seams.adoption import returned
 from ...core.types import Attempt, Fault, Verdict
 from ...core.types.checklist import ChecklistItem
 from ...core.types.roles import CriticLike
@@ -192,7 +193,7 @@ class MissingVerdicts:
         if self._failed >= IN_A_ROW and not reused:
             reason = error.message if error else "It returned no verdict."
             raise ChatError(
-                f"Two judgements in a row failed. Critic: {self._name}. {reason}",
+                f"Two judgments in a row failed. Critic: {self._name}. {reason}",
                 "All images are saved. Correct the cause and run again: images without a verdict are judged, "
                 "and not generated again.",
             )
@@ -213,5 +214,9 @@ def _verdicts(critic: CriticLike, original: str, attempts: Sequence[Attempt]) ->
     first = attempts[0]
     afters = [attempt.image for attempt in attempts if attempt.image is not None]
     if len(afters) == 1:
-        return [critic.judge(first.source, afters[0], original, first.prompt)]
-    return critic.judge_together(first.source, afters, original, first.prompt)
+        verdicts: Sequence[object] = [critic.judge(first.source, afters[0], original, first.prompt)]
+    else:
+        verdicts = critic.judge_together(first.source, afters, original, first.prompt)
+    return [
+        returned(one, Verdict, "critic", "Return Verdict(success=True) from `judge`.") for one in verdicts
+    ]

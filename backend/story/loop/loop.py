@@ -18,7 +18,7 @@ import time
 from collections.abc import Generator as EventStream
 
 from ...core.errors import Cancelled, SettingsError
-from ...core.seams.adoption import adopt
+from ...core.seams.adoption import adopt, returned
 from ...core.seams.generator import Generator, NoGenerator, check_text_only
 from ...core.types import Identities, Plan, Request, RunSettings, Step, StepResult, StopReason, Trajectory
 from ...core.types.roles import CriticLike, PlannerLike
@@ -145,7 +145,7 @@ class RunPlan:
         if known is not None:
             self.reused = True
             return self._stored(known)
-        plan = self._complete(planner.plan(self._request))
+        plan = self._complete(returned(planner.plan(self._request), Plan, "planner", "Return a Plan."))
         planner.offload(critic)
         self._store.keep_plan(plan, self._key)
         return plan

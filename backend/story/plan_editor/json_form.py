@@ -105,7 +105,8 @@ def read_json(text: str) -> EditedPlan:
         whole = whole.get(STEPS)
     if not isinstance(whole, list) or not whole:
         raise PlanTextError(
-            "The plan does not have any steps.", f"Make {STEPS!r} a list with at least one step."
+            "The plan does not have any steps.",
+            "Make 'steps' (in an agent's answer: 'execution_plan') a list with at least one step.",
         )
     if not isinstance(made_from, (list, tuple)) or not all(
         isinstance(one, str) and DIGEST.fullmatch(one) for one in made_from

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -280,3 +281,37 @@ def test_the_example_streams_a_story_to_a_browser() -> None:
     assert [name for name, _ in sent[0]] == [f"event: {name}" for name in names]
     assert json.loads(sent[0][-1][1]) == {"accepted": True}
     assert [name for name, _ in sent[1]] == ["event: error"]
+
+
+def gray(prompt: str, source: Image.Image | None, seed: int) -> Image.Image:
+    return Image.new("RGB", source.size if source else (32, 32), (seed % 256,) * 3)
+
+
+class Returning(OwnPlanner):
+    """A planner, generator and critic whose results are of the wrong class."""
+
+    def plan(self, request: Any) -> Any:
+        return [request]
+
+    def draw(self, prompt: str, source: Any, seed: int) -> Any:
+        return "image.png"
+
+    judge = draw
+
+
+def test_a_function_generates_and_wrong_models_are_typed_errors() -> None:
+    plan = Plan(steps=(Step(number=1, prompt="a boat"), Step(number=2, prompt="make it blue")))
+    assert [one.size for one in Pipeline(generator=gray, critic=None)("x", plan=plan).images] == [
+        (32, 32)
+    ] * 2
+    wrong: list[tuple[dict[str, Any], Plan | None, str]] = [
+        ({"generator": Returning()}, plan, "Return a PIL image"),
+        ({"generator": Returning}, plan, "Pass an instance"),
+        ({"generator": object()}, plan, "'draw' and no 'identity'"),
+        ({"generator": gray, "critic": lambda *given: True}, plan, "subclass of CriticLike"),
+        ({"generator": gray, "critic": OwnPlanner()}, plan, "no 'judge'"),
+        ({"planner": Returning(), "generator": gray}, None, "Return a Plan"),
+    ]
+    for models, given, said in wrong:
+        with pytest.raises(SettingsError, match=said):
+            Pipeline(**{"critic": None, **models})("x", plan=given)

@@ -286,7 +286,7 @@ THOUGHT = f"The hat may be there.\n{VERDICT}"
     ("kind", "written", "error"),
     [
         ("sees", WHOLE, ""),
-        ("blind", WHOLE, r"Two judgements in a row failed.*saw 0 of 2 images"),
+        ("blind", WHOLE, r"Two judgments in a row failed.*saw 0 of 2 images"),
         ("sees", THOUGHT, ""),
         ("cut", THOUGHT, "could not be parsed"),
     ],

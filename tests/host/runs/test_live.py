@@ -146,7 +146,7 @@ def test_a_failure_in_the_body_or_of_the_critic_is_shown(host: ComfyServer) -> N
     time.sleep(0.3)
     assert state_of(host)[RUN]["line"] == "Step 1, attempt 1 of 5: stopped"
     graph = pair("failing critic of a pair", replies=[verdict(False, "another")])
-    failure(host, graph, r"Two judgements in a row failed.*has 1 replies.*images are saved")
+    failure(host, graph, r"Two judgments in a row failed.*has 1 replies.*images are saved")
     assert len(made(host, "failing critic of a pair", "attempts")) == 3
     assert state_of(host)[RUN]["status"] == "failed"
 

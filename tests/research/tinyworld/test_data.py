@@ -52,7 +52,10 @@ def test_rows_describe_the_content_of_pages(tmp_path: Path) -> None:
         assert verdict.reasoning.endswith("so yes" if drawn.success else "so no")
         found = read_prompt(verdict.refined_prompt)
         assert found is not None and found[0] == drawn.edit
-        assert all(clause.holds(drawn.expected) for clause in found[1])
+        scene = drawn.expected
+        assert all(
+            one.content == (scene.backdrop if one.cell is None else scene.cells[one.cell]) for one in found[1]
+        )
         assert len(row.images) == 2 and all((tmp_path / image).is_file() for image in row.images)
     assert 0.3 < sum(verdicts) / len(verdicts) < 0.7
 

@@ -18,7 +18,7 @@ from ....core.prompts.agent_card import Role
 from ....core.prompts.trained_with import TrainedWith, trained_with
 from ....core.seams.chat_model import ChatModel, Message, OnToken, Reply, ReplySettings, scaled_down
 from ....core.types.values import read_options
-from ...checkpoints.checkpoint import find_checkpoint
+from ...checkpoints.checkpoint import check_adapter, find_checkpoint, path_of
 from ..chat_template import opens_thought, rendered
 from ..verdict_watch import verdict_tokens, yes_no_tokens
 from .base_model import BaseSettings, SharedBase, end_tokens, shared_base
@@ -251,6 +251,14 @@ class TransformersChat(ChatModel):
         for control in self._controls:
             text = text.replace(control, f"{control[0]} {control[1:]}")
         return text
+
+
+def check(argument: str, *, adapter: str | None = None, download: bool = False) -> None:
+    """Check that the folders exist, before torch is imported. Errors are those of `open`."""
+    if not download or path_of(argument).is_dir():
+        find_checkpoint(argument, untested=True)
+    if adapter is not None:
+        check_adapter(path_of(adapter))
 
 
 def open(

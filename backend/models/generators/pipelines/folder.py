@@ -14,7 +14,7 @@ from pathlib import Path
 from ....core.errors import SettingsError
 from ....core.files.bounded_reader import read_json
 from ....core.machine.libraries import is_too_old, least
-from ...checkpoints.checkpoint import add_content
+from ...checkpoints.checkpoint import ALLOW_DOWNLOAD, add_content
 from ...checkpoints.model_folder import check_files, check_weights
 
 INDEX = "model_index.json"
@@ -54,11 +54,16 @@ def find_folder(argument: str, download: bool) -> Path:
     except (OSError, ValueError) as error:
         if download:
             raise SettingsError(f"Cannot download model {argument!r} ({_first_line(error)}).") from error
-        raise SettingsError(
-            f"Model {argument!r} is neither a folder nor complete in the local model cache.",
-            "Give an existing folder, or allow the download.",
-        ) from error
+        raise not_cached(argument) from error
     return Path(found)
+
+
+def not_cached(hub_id: str) -> SettingsError:
+    """Return the error for a hub id whose model is not in the local cache."""
+    return SettingsError(
+        f"Model {hub_id!r} is neither a folder nor complete in the local model cache.",
+        f"Give an existing folder, or {ALLOW_DOWNLOAD}.",
+    )
 
 
 def check_library() -> None:
@@ -86,7 +91,7 @@ def pipeline_class(folder: Path) -> str:
     import diffusers
     from diffusers import pipelines
 
-    index = _read_index(folder)
+    index = read_index(folder)
     check_files(folder, SettingsError)
     name = index.get("_class_name")
     if not isinstance(name, str) or not isinstance(getattr(diffusers, name, None), type):
@@ -141,7 +146,7 @@ def _named(value: object) -> bool:
 
 def content_digest(folder: Path) -> str:
     """Return 16 hex digits over the index and all components: configurations, vocabularies and weights."""
-    components = sorted(key for key in _read_index(folder) if not key.startswith("_"))
+    components = sorted(key for key in read_index(folder) if not key.startswith("_"))
     digest = hashlib.blake2b(digest_size=8)
     for path in [folder / INDEX, *(file for name in components for file in _content_files(folder / name))]:
         add_content(digest, path, path.relative_to(folder).as_posix(), WHOLE_FILE_BYTES, kind=SettingsError)
@@ -161,7 +166,8 @@ def _content_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix in CONTENT_SUFFIXES and path.is_file())
 
 
-def _read_index(folder: Path) -> dict[str, object]:
+def read_index(folder: Path) -> dict[str, object]:
+    """Return the content of the index of a pipeline folder. Raises SettingsError if there is none."""
     path = folder / INDEX
     try:
         index = read_json(path, SettingsError, "Pipeline index", MAX_INDEX_BYTES, MAX_INDEX_VALUES)

@@ -16,12 +16,35 @@ from ....core.machine.environment import device_named, has_bfloat16
 from ....core.pictures import Picture
 from ....core.types.values import bounded_identity, read_options
 from ...checkpoints.checkpoint import READING
-from .folder import check_library, content_digest, find_folder, pipeline_class
+from .folder import (
+    HUB_ID,
+    INDEX,
+    check_library,
+    content_digest,
+    find_folder,
+    not_cached,
+    pipeline_class,
+    read_index,
+)
 from .generator import DiffusersGenerator, lay_over, lora_in
 from .kinds import PipelineOptions, pair_pipelines
 
 OPTIONS = PipelineOptions
 """`open` accepts the fields of this class as options."""
+
+
+def check(argument: str, *, download: bool = False, lora: str | None = None, mask: str | None = None) -> None:
+    """Check that the folder and the files exist, before diffusers is imported. Errors are those of `open`."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if HUB_ID.match(argument) and not Path(argument).is_dir():
+        if not download and not isinstance(try_to_load_from_cache(argument, INDEX), str):
+            raise not_cached(argument)
+    else:
+        read_index(find_folder(argument, download))
+    for name, path in (("LoRA file", lora), ("mask", mask)):
+        if path is not None and not Path(path).is_file():
+            raise SettingsError(f"The {name} {path!r} does not exist.", "Give an existing file.")
 
 
 def open(argument: str, **given: Any) -> DiffusersGenerator:
