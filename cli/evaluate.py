@@ -78,13 +78,13 @@ class _Rows(NamedTuple):
         Raises:
             SettingsError: A row cannot be used, or none teaches a verdict.
         """
-        from ..training.rows.labels import SFT, LabelSettings, import_labels, is_labels
+        from ..training.rows.labels import SFT, LabelSettings, LabelSource, import_labels, is_labels
         from ..training.rows.sft import RowSet, read_row_set, truth_of
 
         data, images = self.data, self.images
         if is_labels(data):
             whole = LabelSettings(held_out_share=0)
-            import_labels(data, scratch, critic.prompt_set, whole, images, self.skip_bad, _log)
+            import_labels(LabelSource(data, images), scratch, critic.prompt_set, whole, self.skip_bad, _log)
             data, images = scratch / SFT[0], None
         found = read_row_set(data, "critic", self.skip_bad, _log, images)
         rows = [row for row in found.rows if truth_of(row) is not None]

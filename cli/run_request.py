@@ -234,8 +234,6 @@ class _Work:
         cast = _read_cast(view, models.cast.cast, self.out)
         prepared = self._prepared()
         show_changes(view, self.out, self.settings)
-        if prepared.needs_planner:
-            check_words(models.planner.planner, self.request.text)
         has_generator = prepared.needs_generator and models.generator.generator != NONE
         judged = prepared.needs_critic and has_generator
         helpers = models.helpers
@@ -249,6 +247,8 @@ class _Work:
         )
         if helpers.scorer is not None:
             check_scorer(helpers.scorer)
+        if prepared.needs_planner:
+            check_words(models.planner.planner, self.request.text)
         view.wait("Loading the models")
         generator = opener.generator(models.generator) if has_generator else None
         planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None

@@ -178,8 +178,7 @@ class Board:
         settings: Settings of every story that the page does not set.
         constraints: Constraints on every plan that the page does not set.
         public: Limits of a visitor's stories. They apply if it is `public`.
-        turns: The stories of all visitors.
-        address: Address of the visitor.
+        visit: The stories of all visitors, and the address of this one.
     """
 
     def __init__(
@@ -189,11 +188,11 @@ class Board:
         settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
         constraints: PlanConstraints = PlanConstraints(),  # noqa: B008 - frozen
         public: requests.PublicSettings = requests.PublicSettings(),  # noqa: B008 - never changed
-        turns: Turns | None = None,
-        address: str = "",
+        visit: tuple[Turns, str] | None = None,
     ) -> None:
         self.runs, self.models, self.settings, self.constraints = runs, models, settings, constraints
-        self.public, self.address, self._turns = public, address, turns or Turns()
+        self.public = public
+        self._turns, self.address = visit or (Turns(), "")
         self.seen = time.monotonic()
         """When it was last asked for."""
         self._id = secrets.token_hex(4)

@@ -75,8 +75,9 @@ class Visitors:
                 self._make_room(address)
                 digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
                 models, settings, constraints, public = self._given
+                visit = self._turns, address
                 self._boards[name] = Board(
-                    self._folder / digest, models, settings, constraints, public, self._turns, address
+                    self._folder / digest, models, settings, constraints, public, visit
                 )
             board = self._boards[name]
             board.seen = time.monotonic()

@@ -59,9 +59,10 @@ def import_labels(
     settings: LabelSettings,
 ) -> None:
     """Make rows for critic-sft and critic-grpo from labelled pairs, and held-out rows that share no image."""
-    from ...training.rows.labels import as_lines, import_labels
+    from ...training.rows.labels import LabelSource, as_lines, import_labels
 
-    report = import_labels(labels, out, _prompt_set(model, download), settings, images, skip_bad, say)
+    source, prompts = LabelSource(labels, images), _prompt_set(model, download)
+    report = import_labels(source, out, prompts, settings, skip_bad, say)
     for line in as_lines(report):
         say(line)
     typer.echo(f"\ndata: {out}")

@@ -75,7 +75,7 @@ def test_of_five_decisions_at_a_time_one_is_stored(tmp_path: Path, command: list
 def test_only_a_run_can_wait(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused = call("approve", tmp_path / "empty")
-    assert refused.exit_code == 1 and "does not contain a run" in refused.stderr
+    assert refused.exit_code == 2 and "does not contain a run" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_file_lists_several_models_and_options_override_it(tmp_path: Path) -> 
         "32}, devices: [cpu]}\n"
     )
     with serving(tmp_path, "--config", str(config), "--queue", "9") as (_, (url,)):
-        names = [one["name"] for one in httpx.get(f"{url}/models").json()]
+        names = [one["id"] for one in httpx.get(f"{url}/v1/models").json()["data"]]
         assert names == ["klein", "other"]
 
 

@@ -29,7 +29,7 @@ VERBATIM = re.compile(
 UNTRANSLATED = {"CLIP", "VAE", "URL", "PDF", "GIF", "WebP", "Markdown", "Storyboard"}
 
 PLACE = re.compile(r"\{(\w+)\}")
-SAME = ("{part} · {rest}", "{seconds} s", "{minutes} min {seconds} s", "Name", "Seed")
+SAME = ("{part} · {rest}", "{seconds} s", "{minutes} min {seconds} s", "Name", "Seed", "Animation", "Style")
 """Texts of the views that may be the same in another language."""
 
 Words = dict[tuple[str, ...], str]

@@ -183,7 +183,8 @@ def test_the_command_refuses_an_open_network_address(monkeypatch: pytest.MonkeyP
     assert absent.exit_code == 2 and ".[serve]" in absent.output
 
 
-def test_models_are_shown_without_paths_addresses_and_passwords() -> None:
+def test_models_are_shown_without_paths_addresses_and_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command.Opener, "check", lambda *models: None)
     offered = command.OfferedModels(
         PlannerOptions(planner="openai:org/qwen@http://me:secret@desk:8000/v1"),
         CriticOptions(critic="transformers:/home/me/models/my-critic/"),

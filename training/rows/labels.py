@@ -133,29 +133,35 @@ class _Row(NamedTuple):
     has_reason: bool
 
 
+class LabelSource(NamedTuple):
+    """A CSV or JSON file or the folder of EditJudge-Bench, and a second folder to look for its images in."""
+
+    path: Path
+    images: Path | None = None
+
+
 def import_labels(
-    path: Path,
+    source: LabelSource,
     out: Path,
     prompt_set: PromptSet,
     settings: LabelSettings,
-    images: Path | None = None,
     skip_bad: bool = False,
     log: Log = print,
 ) -> LabelsReport:
     """Write rows for SFT and GRPO, and held-out ones, into the folder `out`.
 
     Args:
-        path: A CSV or JSON file, or the folder of EditJudge-Bench.
+        source: The labelled pairs.
         out: Folder of the rows.
         prompt_set: Prompt set of the critic to train.
         settings: Columns and split.
-        images: Second folder in which to look for images, by the end of their paths.
         skip_bad: Whether to leave out rows that cannot be used instead of raising an error.
         log: Called with every line of progress.
 
     Raises:
         SettingsError: A column is missing, a row cannot be used, or no rows can be held out.
     """
+    path, images = source
     check_place(out, {*SFT, *RL})
     problems: list[RowProblem] = []
     with data_folder(out, {*SFT, *RL}) as folder:

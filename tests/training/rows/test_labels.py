@@ -12,7 +12,7 @@ from support.cli_calls import call
 from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.story.agents.critic import critic_message
-from interleave_thinker.training.rows.labels import LabelSettings, held_out_of, import_labels
+from interleave_thinker.training.rows.labels import LabelSettings, LabelSource, held_out_of, import_labels
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import read_rows, truth_of
 
@@ -41,7 +41,7 @@ LINES = [
 
 
 def imported(path: Path, out: Path, **settings: object) -> Path:
-    import_labels(path, out, default_prompt_set(), LabelSettings.model_validate(settings))
+    import_labels(LabelSource(path), out, default_prompt_set(), LabelSettings.model_validate(settings))
     return out
 
 
