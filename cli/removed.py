@@ -49,7 +49,7 @@ _REMOVED = {
     "train planner-sft": "--samples --sample-tokens",
     "train own-critic": "--samples --sample-tokens --keep-labelled",
     "train finish": "--trust-command",
-    "train merge": "--compare-rows --compare-data --compare-tokens",
+    "train merge": "--shard --compare-rows --compare-data --compare-tokens",
     "train publish": "--to --with-report",
     "train critic-grpo": "--turns --stop-weight --thrift-weight --right-at",
     "train planner-grpo": (

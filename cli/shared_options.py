@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,6 +14,9 @@ from ..training.from_runs.settings import EXACT
 
 if TYPE_CHECKING:
     from ..training.from_runs.attempts import Oracle
+    from ..training.trainer.model_loading import ModelTraining
+
+Some = TypeVar("Some", bound="ModelTraining")
 
 TINYWORLD = "tinyworld:"
 REFUSED = 3
@@ -56,7 +59,7 @@ Model = Annotated[
         "--model",
         "--init",
         help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, tinyworld:critic, or "
-        "for a planner tinyworld:planner.",
+        "for a planner tinyworld:planner. A training continues an adapter's folder.",
     ),
 ]
 Download = Annotated[
@@ -108,6 +111,20 @@ def checkpoint_of(model: str, download: bool) -> Path:
     return (
         folder_of(model) if model.startswith(TINYWORLD) else find_checkpoint(model, download, untested=True)
     )
+
+
+def start_of(model: str, download: bool, settings: Some) -> tuple[Path, Some]:
+    """Return the base model of a training that `--model` or its adapter names, and the training's settings.
+
+    Raises:
+        SettingsError: The name is not valid, the settings contradict each other, or a library is missing.
+        ChatError: The checkpoint or the adapter cannot be found or used.
+    """
+    from ..training.trainer.model_loading import check_options, starting_from
+
+    base, settings = starting_from(model, settings)
+    check_options(settings)
+    return checkpoint_of(base, download), settings
 
 
 def folder_of(model: str) -> Path:

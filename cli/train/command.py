@@ -18,10 +18,10 @@ from ..shared_options import (
     Model,
     Out,
     SkipBad,
-    checkpoint_of,
     existing_file,
     log,
     refused,
+    start_of,
     trained,
 )
 from .grpo import critic_grpo, planner_grpo
@@ -63,7 +63,6 @@ def _fine_tune(
 
     `asked` are the rows of the regression gate, `measured` those whose loss is measured.
     """
-    from ...backend.core.prompts.prompt_set import prompt_set_of
     from ...training.gate.gate_rows import refuse_trained
     from ...training.rows.sft import read_row_set, show_balance
     from ...training.stages.own_critic import TRAINED
@@ -77,7 +76,8 @@ def _fine_tune(
         show_balance(found.rows, log)
     name = FINAL if asked is None else TRAINED
     data = SftData(found, files.skip_bad, name, measured, files.role)
-    return trained(files.dry_run, lambda: train(folder, data, out, settings, prompt_set_of(folder), log))
+    prompts = settings.prompt_set(folder)
+    return trained(files.dry_run, lambda: train(folder, data, out, settings, prompts, log))
 
 
 @app.command("planner-sft")
@@ -102,12 +102,11 @@ def planner_sft(
 ) -> None:
     """Fine-tune a planner (SFT) on planner_sft.json."""
     from ...training.rows.sft import read_row_set
-    from ...training.trainer.model_loading import check_options
 
-    check_options(settings)
+    folder, settings = start_of(model, download, settings)
     measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
     files = SftFiles(data, images, skip_bad, "planner", dry_run)
-    _fine_tune(checkpoint_of(model, download), files, out, settings, measured=measured)
+    _fine_tune(folder, files, out, settings, measured=measured)
 
 
 @app.command("critic-sft")
@@ -136,10 +135,8 @@ def critic_sft(
     from ...training.rows.lengths import TokenLimit
     from ...training.rows.sft import read_row_set
     from ...training.stages.sft import FINAL
-    from ...training.trainer.model_loading import check_options
 
-    check_options(settings)
-    before = checkpoint_of(model, download)
+    before, settings = start_of(model, download, settings)
     files = SftFiles(data, images, skip_bad, "critic", dry_run)
     if held_out is None:
         _fine_tune(before, files, out, settings)
@@ -150,7 +147,7 @@ def critic_sft(
     made = _fine_tune(before, files, out, settings, asked)
     if dry_run or os.environ.get("RANK", "0") != "0":  # only the first process runs the gate and publishes
         return
-    result = RegressionGate(gate, settings.device, log).check(before, made, asked, out)
+    result = RegressionGate(gate, settings.device, log, settings.adapter).check(before, made, asked, out)
     try:
         enforce(result, made, force, log)
     except GateRefused as error:

@@ -26,9 +26,9 @@ from ..shared_options import (
     Model,
     Out,
     SkipBad,
-    checkpoint_of,
     existing_file,
     log,
+    start_of,
     trained,
 )
 
@@ -123,9 +123,8 @@ def critic_grpo(
     from ...training.rows.rl import other_sources, read_rl_rows
     from ...training.stages.grpo import CriticTask, train
     from ...training.stages.grpo_settings import TrainingData, check_rows_of, split_held_out
-    from ...training.trainer.model_loading import check_options
 
-    check_options(settings)
+    folder, settings = start_of(model, download, settings)
     if drawing.take_turns and settings.use_vllm:
         raise SettingsError("--take-turns cannot be combined with --use-vllm.", "Remove one of them.")
     rows = _read(read_rl_rows, data, skip_bad, images)
@@ -141,7 +140,6 @@ def critic_grpo(
         f"{len(rows)} rows, {right} about correct and {len(rows) - right} about wrong images; {len(held)} "
         "held out"
     )
-    folder = checkpoint_of(model, download)
     redraws = open_generator(generator, **rewarders.of("generator"), **services.given)
     scores = BaseJudge(folder, settings) if scorer == NAME else open_scorer(scorer, **rewarders.of("judge"))
     for warning in other_sources([*rows, *held], redraws.identity, scores.identity):
@@ -183,9 +181,8 @@ def planner_grpo(
     from ...training.rows.rl import read_planner_rl
     from ...training.stages.grpo import PlannerTask, train
     from ...training.stages.grpo_settings import TrainingData, split_planner_rows
-    from ...training.trainer.model_loading import check_options
 
-    check_options(settings)
+    folder, settings = start_of(model, download, settings)
     rows = _read(read_planner_rl, data, skip_bad, images)
     if held_out is None:
         rows, held = split_planner_rows(rows, settings)
@@ -195,7 +192,6 @@ def planner_grpo(
         held_out_requests = {row.request for row in held}
         rows = [row for row in rows if row.request not in held_out_requests]
     log(f"{len(rows)} requests; {len(held)} held out")
-    folder = checkpoint_of(model, download)
     task = PlannerTask(opened_judge(judge), reward, judging, data.parent)
     rl = TrainingData(rows, held, data.parent, skip_bad)
     trained(dry_run, lambda: train(folder, rl, out, settings, task, log))

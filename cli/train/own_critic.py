@@ -23,11 +23,11 @@ from ..shared_options import (
     Runs,
     Score,
     SkipBad,
-    checkpoint_of,
     existing_file,
     log,
     oracle_of,
     refused,
+    start_of,
     trained,
 )
 from .grpo import RewarderOptions
@@ -135,15 +135,13 @@ def command(
         OwnCriticSettings,
         train_own_critic,
     )
-    from ...training.trainer.model_loading import check_options
 
-    check_options(settings)
+    critic, settings = start_of(model, download, settings)
     reinforcement = reinforcement_of(grpo) if grpo else None
     scores = open_scorer(scorer) if scorer else reinforcement.reward.scorer if reinforcement else None
     agents = OwnCriticAgents(scores, oracle_of(data.reasoning), reinforcement)
     given = OwnCriticData(runs, old, held_out, images, skip_bad)
     stages = OwnCriticSettings(data, settings, rehearsal, gate, force)
-    critic = checkpoint_of(model, download)
     try:
         trained(dry_run, lambda: train_own_critic(critic, given, out, stages, agents, log))
     except GateRefused as error:

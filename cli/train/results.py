@@ -74,7 +74,6 @@ def merge(
         typer.Option(help="New folder for the merged checkpoint. With gguf, OUT-gguf gets the GGUF files."),
     ],
     download: Download = False,
-    shard: Annotated[str, typer.Option(help="Maximum size of a weight file, such as 4GB.")] = "4GB",
     to: Annotated[
         MergeFormat,
         typer.Option(
@@ -97,7 +96,7 @@ def merge(
             )
         if gguf != GgufSettings():
             raise SettingsError("The options of a conversion need --to gguf.", "Add it.")
-        _merged(base, adapter, out, shard)
+        _merged(base, adapter, out)
         return
     from ...backend.core.prompts.trained_with import trained_with
     from ...training.trainer.gguf import Conversion, check_answers
@@ -105,7 +104,7 @@ def merge(
     folder = out.with_name(f"{out.name}-gguf")
     conversion = Conversion.prepared(gguf, base, folder)
     record = trained_with(base) if adapter is None else trained_with(adapter).over(trained_with(base))
-    made = base if adapter is None else _merged(base, adapter, out, shard)
+    made = base if adapter is None else _merged(base, adapter, out)
     try:
         files = conversion.run(made, folder, log)
     except InterleaveError as error:
@@ -118,10 +117,10 @@ def merge(
         check_answers(made, files, record, gguf, log)
 
 
-def _merged(base: Path, adapter: Path, out: Path, shard: str) -> Path:
+def _merged(base: Path, adapter: Path, out: Path) -> Path:
     from ...training.trainer.saving import merge
 
-    made = merge(base, adapter, out, shard)
+    made = merge(base, adapter, out)
     log(f"checkpoint: {made}")
     return made
 

@@ -156,11 +156,15 @@ class GateRefused(TrainingError):
 
 @dataclass(frozen=True)
 class RegressionGate:
-    """Compares a retrained critic with its predecessor on the same rows; both answer on `device`."""
+    """Compares a retrained critic with its predecessor on the same rows; both answer on `device`.
+
+    `adapter` is the adapter of the predecessor, if the training continued one.
+    """
 
     settings: GateSettings
     device: str = "auto"
     log: Log = print
+    adapter: str | None = None
 
     def check(self, before: Path, after: Path, asked: RowSet, out: Path) -> Gate:
         """Put the rows of an `examination` to both critics, log the comparison and write it to `out`.
@@ -200,7 +204,7 @@ class RegressionGate:
             self.log(line)
 
     def _compared(self, before: Path, after: Path, asked: RowSet, path: Path, what: str) -> Gate:
-        digests = [checkpoint_digest(before), checkpoint_digest(after)]
+        digests = [checkpoint_digest(Path(one)) for one in (before, after, self.adapter) if one]
         # The items are not part of the comparison, so one from before them stays valid.
         settings = self.settings.model_dump_json(exclude={"gate_items"})
         key = digest_of([*digests, settings, *(row.line() for row in asked.rows)])
@@ -208,25 +212,21 @@ class RegressionGate:
         if gate is not None:
             return gate
         self.log(f"running both critics on {len(asked.rows)} {what}")
-        old, new = (
-            self._judged(checkpoint, asked, f"answers of the {which} critic")
-            for which, checkpoint in (("old", (before, None)), ("new", _base_and_adapter(before, after)))
-        )
+        critics = ("old", (before, self.adapter)), ("new", _base_and_adapter(before, after))
+        old, new = (self._judged(one, asked, f"answers of the {which} critic") for which, one in critics)
         gate = compare(old.measured, new.measured, self.settings, key)
         gate = gate.model_copy(update={"examples": tuple(example_lines(new))})
         _store(path, gate)
         return gate
 
-    def _judged(self, checkpoint: tuple[Path, Path | None], asked: RowSet, what: str) -> JudgedRows:
+    def _judged(self, checkpoint: tuple[Path, str | None], asked: RowSet, what: str) -> JudgedRows:
         critic, progress = self._critic(*checkpoint), TimeLeft(what, self.log)
         return JudgedRows(what, asked, answers_of(critic, asked, self.settings.gate_batch, progress))
 
-    def _critic(self, base: Path, adapter: Path | None) -> Critic:
+    def _critic(self, base: Path, adapter: str | None) -> Critic:
         """Open a critic as in use, with the gate's token limit."""
         device = None if self.device == "auto" else self.device
-        chat = open_chat(
-            f"transformers:{base}", adapter=str(adapter) if adapter else None, device=device, share=False
-        )
+        chat = open_chat(f"transformers:{base}", adapter=adapter, device=device, share=False)
         settings = Critic.defaults.model_copy(update={"max_tokens": self.settings.gate_tokens})
         return Critic(chat, settings=settings)
 
@@ -295,9 +295,9 @@ def strictness_of(gate: Gate) -> MeasuredStrictness:
     )
 
 
-def _base_and_adapter(before: Path, after: Path) -> tuple[Path, Path | None]:
+def _base_and_adapter(before: Path, after: Path) -> tuple[Path, str | None]:
     """Return the base model of a retrained critic, and its adapter if it is one of `before`."""
-    return (before, after) if (after / "adapter_config.json").is_file() else (after, None)
+    return (before, str(after)) if (after / "adapter_config.json").is_file() else (after, None)
 
 
 def _store(path: Path, gate: Gate) -> None:

@@ -37,7 +37,7 @@ class BaseJudge(Scorer):
         Raises:
             SettingsError: All weights are trained.
         """
-        if not settings.lora_r:
+        if not settings.adapts:
             raise SettingsError(
                 f"--scorer {NAME} uses the model without its adapter, but the full weights are trained here.",
                 "Set --lora-r, or use another judge, such as judge:transformers:FOLDER.",

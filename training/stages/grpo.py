@@ -30,9 +30,8 @@ from ...backend.core.files.atomic import write_text
 from ...backend.core.files.bounded_reader import read_json
 from ...backend.core.machine.libraries import require
 from ...backend.core.prompts.agent_card import Role
-from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set
 from ...backend.models.chat.chat_template import as_read, rendered
-from ...backend.models.checkpoints.checkpoint import checkpoint_digest
 from ..gate.held_out import Check, CheckLog, HeldOutCheck, PlanCheck, greedy_answers, plan_check, summarise
 from ..reward.critic_reward import CriticReward, RewardSetup
 from ..reward.plan_judges import JudgingSettings, PlanJudge, PlanJudging
@@ -349,7 +348,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
     @property
     def prompt_set(self) -> PromptSet:
         """Prompt set of the trained agent."""
-        return prompt_set_of(self.checkpoint) or default_prompt_set()
+        return self.settings.prompt_set(self.checkpoint) or default_prompt_set()
 
     def finished(self) -> Path:
         """Return the result of a training that ended earlier."""
@@ -359,10 +358,10 @@ class Reinforcement(TrainingRun, Generic[Row]):
         """Return everything that must be unchanged when the training is resumed."""
         return {
             "stage": self.task.stage,
-            "model": checkpoint_digest(self.checkpoint),
+            **self.settings.identity(self.checkpoint),
             "rows": digest_of(row.content() for row in self.data.rows),
             "held_out": digest_of(row.content() for row in self.data.held_out),
-            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE | {"adapter"}),
             **self.task.identity(),
         }
 

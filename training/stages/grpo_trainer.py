@@ -22,6 +22,7 @@ This module needs trl, so only training code imports it.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -98,7 +99,8 @@ class RewardTrainer(GRPOTrainer):
         models: list[Any] = [options["model"], self.ref_model]
         for read in models:
             if read is not None:
-                read.register_forward_pre_hook(_without_no_images, with_kwargs=True)
+                plain = read.get_base_model() if hasattr(read, "get_base_model") else read
+                plain.register_forward_pre_hook(_without_no_images, with_kwargs=True)
 
     def _tokenize_prompts(self, prompts: list) -> Any:
         """Tokenize prompts as trl does, but allow prompts with and without images in one batch.
@@ -108,6 +110,11 @@ class RewardTrainer(GRPOTrainer):
         """
         ids, images, fields = super()._tokenize_prompts(prompts)
         return ids, None if images is None else [some or [] for some in images], fields
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Save without the copy of a continued adapter that is the reference, and that every start makes."""
+        super()._save(output_dir, state_dict)
+        shutil.rmtree(Path(output_dir or str(self.args.output_dir)) / "ref", ignore_errors=True)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the measured values to the log entry and log it."""

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.core.errors import SettingsError
-from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set
 from ...backend.models.scorers import Scorer
 from ...backend.output.sft_rows import SftRow
 from ..from_runs.attempts import Oracle
@@ -275,11 +275,11 @@ class _OwnCritic:
         stage = self.agents.reinforcement
         if stage is not None and for_grpo is not None:
             self.log("critic-grpo, from the present critic:")
-            self._trained_on(self.checkpoint, for_grpo, stage)
+            self._trained_on(self.checkpoint, for_grpo, stage, self.settings.sft.adapter)
 
     def _data(self) -> tuple[PromptSet, SftData, _Rows, TrainingData | None]:
         """Return the prompt set, the rows of the fine-tuning, all rows, and those of GRPO."""
-        prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
+        prompt_set = self.settings.sft.prompt_set(self.checkpoint) or default_prompt_set()
         made = self._convert(prompt_set)
         stage = self.agents.reinforcement
         rows, sft = self._rows(made), self.settings.sft
@@ -374,7 +374,7 @@ class _OwnCritic:
 
     def _examined(self, trained: Path, rows: _Rows, folder: Path, device: str) -> Path:
         """Run the gate, report what was learned, and publish the critic if it passed."""
-        gate = RegressionGate(self.settings.gate, device, self.log)
+        gate = RegressionGate(self.settings.gate, device, self.log, self.settings.sft.adapter)
         result = gate.check(self.checkpoint, trained, rows.asked, folder)
         if rows.annotated.rows:
             learned = gate.measure_learned(self.checkpoint, trained, rows.annotated, folder)
@@ -385,16 +385,22 @@ class _OwnCritic:
         return publish(trained, self.out / FINAL, result, learned)
 
     def _reinforced(self, trained: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
-        """Train the critic that passed the gate with GRPO; adapters are merged."""
-        trained = self._merged(self.checkpoint, trained, self.out / "sft" / "merged")
+        """Train the critic that passed the gate with GRPO: its adapter further, or its merged weights."""
+        merged = self.out / "sft" / "merged"
+        # A training that began from merged weights, in an earlier version, continues with them.
+        if stage.settings.adapts and (trained / "adapter_config.json").is_file() and not merged.is_dir():
+            return self._trained_on(self.checkpoint, data, stage, str(trained))
+        trained = self._merged(self.checkpoint, trained, merged)
         made = self._trained_on(trained, data, stage)
         return self._merged(trained, made, self.out / "grpo" / "merged")
 
-    def _trained_on(self, start: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
+    def _trained_on(
+        self, start: Path, data: TrainingData, stage: ReinforcementStage, adapter: str | None = None
+    ) -> Path:
         from .grpo import CriticTask, train
 
-        task = CriticTask(stage.reward)
-        return train(start, data, self.out / "grpo", stage.settings, task, self.log)
+        settings = stage.settings.model_copy(update={"adapter": adapter} if stage.settings.adapts else {})
+        return train(start, data, self.out / "grpo", settings, CriticTask(stage.reward), self.log)
 
     def _merged(self, base: Path, made: Path, folder: Path) -> Path:
         """Return the checkpoint, merged with its base if it is an adapter."""

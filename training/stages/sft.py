@@ -27,7 +27,6 @@ from ...backend.core.errors import SettingsError, TrainingError
 from ...backend.core.prompts.agent_card import Role
 from ...backend.core.prompts.prompt_set import PromptSet
 from ...backend.core.types.values import DIRECT
-from ...backend.models.checkpoints.checkpoint import checkpoint_digest
 from ...backend.output.sft_rows import SftRow
 from ..rows.lengths import TokenLimit, fitting, shown_of
 from ..rows.sft import RowSet, as_dataset, label_counts, question_text
@@ -239,9 +238,9 @@ class _FineTuning(TrainingRun):
     def description(self) -> dict[str, Any]:
         known = {
             "stage": "sft",
-            "model": checkpoint_digest(self.checkpoint),
+            **self.settings.identity(self.checkpoint),
             "rows": digest_of(row.line() for row in self.data.rows.rows),
-            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE | {"adapter"}),
         }
         if self.data.losses.rows:
             known["measured"] = digest_of(row.line() for row in self.data.losses.rows)

@@ -188,7 +188,7 @@ def facts_of(
     return CardFacts(
         stage=stage,
         role=role,
-        base=origin_of(checkpoint),
+        base=origin_of(checkpoint, getattr(settings[0], "adapter", None)),
         rows=tuple(UsedRows(name=name, count=count, digest=known) for name, count, known in rows if count),
         settings=tuple(shown),
         made_with={**used, "libraries": libraries},
@@ -215,14 +215,14 @@ def read_facts(folder: Path) -> CardFacts | None:
         ) from error
 
 
-def origin_of(checkpoint: Path) -> Origin:
-    """Return what is known of the model in a folder, as the start of a training.
+def origin_of(checkpoint: Path, adapter: str | None = None) -> Origin:
+    """Return what is known of the model in a folder, as the start of a training that may continue an adapter.
 
     This is called when the training has ended, so damaged facts of its base are left out with a warning.
     """
     earlier = None
     try:
-        earlier = read_facts(checkpoint)
+        earlier = read_facts(Path(adapter or checkpoint))
     except TrainingError as error:
         logger.warning("The model card will not contain earlier trainings. %s", shown_text(str(error)))
     cached = next((one for one in checkpoint.parts[::-1] if one.startswith(HUB_FOLDER)), None)

@@ -21,15 +21,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import ChatError, SettingsError
 from ...backend.core.machine.libraries import TRAINERS, missing, require
+from ...backend.core.prompts.prompt_set import PromptSet, prompt_set_of
+from ...backend.core.prompts.trained_with import trained_with
 from ...backend.core.types.values import DIRECT
+from ...backend.models.chat.local.adapters import attach
 from ...backend.models.chat.local.base_model import load_processor as agents_processor
-from ...backend.models.checkpoints.checkpoint import check_checkpoint, load_whole
+from ...backend.models.checkpoints.checkpoint import (
+    HUB_ID,
+    check_adapter,
+    check_checkpoint,
+    checkpoint_digest,
+    load_whole,
+    path_of,
+    read_json,
+)
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,12 @@ class ModelTraining(BaseModel):
     )
     lora_alpha: int = Field(default=32, ge=1, description="LoRA alpha. The adapter's scale is alpha / rank.")
     lora_dropout: float = Field(default=0.0, ge=0, lt=1, description="LoRA dropout.")
+    adapter: str | None = Field(
+        default=None,
+        description="LoRA adapter to train further, such as OUT/final of an earlier stage. Its rank and "
+        "alpha stay, and by default its image size. Default: a new adapter if --lora-r is set.",
+        json_schema_extra=DIRECT,
+    )
     load_in_4bit: bool = Field(
         default=False,
         description="Load the frozen base model in 4-bit NF4 (QLoRA). Needs --lora-r.",
@@ -156,10 +173,58 @@ class ModelTraining(BaseModel):
         default=0, ge=0, description="Seed of the data order and of dropout.", json_schema_extra=DIRECT
     )
 
+    @property
+    def adapts(self) -> bool:
+        """Whether an adapter is trained, and not the weights of the model."""
+        return self.lora_r > 0 or self.adapter is not None
+
+    def identity(self, checkpoint: Path) -> dict[str, str]:
+        """Return the digests of what the training of a checkpoint starts from."""
+        adapter = {"adapter": checkpoint_digest(Path(self.adapter))} if self.adapter else {}
+        return {"model": checkpoint_digest(checkpoint), **adapter}
+
+    def prompt_set(self, checkpoint: Path) -> PromptSet | None:
+        """Return the prompt set of what the training of a checkpoint starts from."""
+        own = prompt_set_of(self.adapter) if self.adapter else None
+        return own or prompt_set_of(checkpoint)
+
+
+Some = TypeVar("Some", bound=ModelTraining)
+
+
+def starting_from(model: str, settings: Some) -> tuple[str, Some]:
+    """Return the base model of a training, and its settings with the adapter that it continues.
+
+    Args:
+        model: A model, or the folder of an adapter. Its configuration then names the base model.
+        settings: Settings of the training. An adapter's image size replaces a default.
+
+    Raises:
+        ChatError: The adapter cannot be used, or names no base model.
+    """
+    adapter = settings.adapter
+    if adapter is None and (path_of(model) / "adapter_config.json").is_file():
+        adapter = model
+        named = read_json(path_of(model) / "adapter_config.json").get("base_model_name_or_path")
+        if not isinstance(named, str) or not (HUB_ID.fullmatch(named) or Path(named).is_dir()):
+            raise ChatError(
+                f"{model!r} is a LoRA adapter, whose base model {str(named)[:200]!r} is not here.",
+                f"Name the base model: --model BASE --adapter {model}",
+            )
+        model = named
+    if adapter is None:
+        return model, settings
+    check_adapter(path_of(adapter))
+    pixels = trained_with(path_of(adapter), adapter=True).image_pixels
+    changes: dict[str, Any] = {"adapter": str(path_of(adapter))}
+    if pixels and "image_pixels" not in settings.model_fields_set:
+        changes["image_pixels"] = pixels
+    return model, settings.model_copy(update=changes)
+
 
 @dataclass(frozen=True)
 class Policy:
-    """A model ready for training, its processor (padding on the left) and the adapter's configuration."""
+    """A model ready for training, its processor (padding on the left) and a new adapter's configuration."""
 
     model: Any
     processor: Any
@@ -222,8 +287,8 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
 
     check_options(settings)
     processor = load_processor(checkpoint)
-    frozen = settings.lora_r > 0
-    options: dict[str, Any] = {"dtype": torch.bfloat16 if frozen and settings.bf16 else torch.float32}
+    half = settings.adapts and settings.bf16
+    options: dict[str, Any] = {"dtype": torch.bfloat16 if half else torch.float32}
     if settings.load_in_4bit:
         options["quantization_config"] = quantized(settings, empty_model(checkpoint))
         options["device_map"] = {"": "cpu" if on_cpu(settings) else torch.cuda.current_device()}
@@ -234,6 +299,8 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
         _unpacked(model)
     if settings.freeze_vision:
         ModelParts(model).freeze_seeing()
+    if settings.adapter:
+        return Policy(attach(model, Path(settings.adapter), dropout=settings.lora_dropout), processor, None)
     return Policy(model, processor, adapter_config(settings, model))
 
 
@@ -265,7 +332,7 @@ def _unpacked(model: Any) -> None:
 
 def check_options(settings: ModelTraining) -> None:
     """Raise SettingsError if the settings contradict each other or need a library that is not installed."""
-    if settings.load_in_4bit and not settings.lora_r:
+    if settings.load_in_4bit and not settings.adapts:
         raise SettingsError(
             "--load-in-4bit freezes the weights, but no LoRA adapter is set.", "Set --lora-r as well (QLoRA)."
         )
@@ -276,7 +343,7 @@ def check_options(settings: ModelTraining) -> None:
 def libraries_of(settings: ModelTraining) -> list[str]:
     """Return the libraries that these settings need in addition to the trainers."""
     quantizes = settings.load_in_4bit or settings.optim == "adamw_8bit"
-    return (["peft"] if settings.lora_r else []) + (["bitsandbytes"] if quantizes else [])
+    return (["peft"] if settings.adapts else []) + (["bitsandbytes"] if quantizes else [])
 
 
 def quantized(settings: ModelTraining, model: Any) -> Any:

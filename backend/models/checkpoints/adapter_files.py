@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -167,18 +167,32 @@ class AdapterWeights:
         return (*self.ranks, *self.whole)
 
 
-def weights_for(model: Any, folder: Path, config: AdapterConfig) -> AdapterWeights:
+def weights_for(
+    model: Any, folder: Path, config: AdapterConfig, own: Callable[[str], Any] | None = None
+) -> AdapterWeights:
     """Assign every weight of an adapter folder to a module of `model`.
+
+    peft repeats the base's embeddings and output layer if one of them is adapted. Such copies are ignored.
 
     Args:
         model: Base model.
         folder: Adapter folder that `check_adapter` has accepted.
         config: Configuration of the adapter.
+        own: Returns a weight of the base by name, for a model without weights (device meta).
 
     Raises:
         ChatError: A weight matches no module, several modules or one of another size, or a weight is missing.
     """
-    return _Reading(model, folder, config).read()
+    return _Reading(model, folder, config, own).read()
+
+
+def own_module(path: str, modules: Container[str], aliases: Mapping[str, str]) -> list[str]:
+    """Return the modules that a name means, which another tool or an older version may have written."""
+    if path in modules:
+        return [path]
+    starts = ((prefix, part) for prefix, part in aliases.items() if path.startswith(prefix))
+    found = {f"{part}{path[len(prefix) :]}" for prefix, part in starts}
+    return [name for name in found if name in modules]
 
 
 def plain_module(module: Any) -> Any:
@@ -191,14 +205,18 @@ def plain_module(module: Any) -> Any:
 class _Reading:
     """Assigns the weights of one adapter."""
 
-    def __init__(self, model: Any, folder: Path, config: AdapterConfig) -> None:
+    def __init__(
+        self, model: Any, folder: Path, config: AdapterConfig, own: Callable[[str], Any] | None
+    ) -> None:
         self.where = f"The adapter {str(folder)!r}"
         self.file = folder / FILE
         self.config = config
         self.modules = {
             name: plain_module(one) for name, one in model.named_modules() if ".base_layer" not in f".{name}"
         }
-        self.aliases = dict(_aliases(model))
+        self.aliases = dict(aliases_of(model))
+        self.own = own or self._own
+        self.repeated: dict[str, str] = {}
         self.found: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {}
         self.paths: dict[str, str] = {}
         self.whole: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {}
@@ -210,6 +228,7 @@ class _Reading:
         with safe_open(self.file, framework="np") as weights:
             for key in weights.keys():  # noqa: SIM118 - not a dict
                 self._assign(key, tuple(weights.get_slice(key).get_shape()))
+        self._check_repeated()
         if not self.found:
             raise ChatError(f"{self.where} does not contain LoRA weights for this base model.", OTHER_MODEL)
         if len(self.adapter_names) > 1:
@@ -249,7 +268,7 @@ class _Reading:
             self.adapter_names.add(adapter)
             name = f"{path}.{rest}"
         holder, _, leaf = name.rpartition(".")
-        module = self._module(holder, key)
+        module = self._module(holder.removesuffix(".base_layer"), key)
         # The configuration names the full module, which may contain the module of this weight.
         for end in self.config.whole_modules:
             before, marked, inside = f".{module}.".rpartition(f".{end}.")
@@ -258,10 +277,28 @@ class _Reading:
                 weight = f"{inside}{leaf}" if inside else leaf
                 self._put(self.whole.setdefault(whole, {}), weight, key, shape)
                 return
-        raise ChatError(
-            f"{self.where} contains the weight {key[:200]!r}, which its configuration does not list.",
-            "Only LoRA weights and the modules listed in modules_to_save are supported.",
-        )
+        self.repeated[f"{module}.{leaf}"] = key
+
+    def _own(self, name: str) -> Any:
+        module, _, leaf = name.rpartition(".")
+        return getattr(self.modules[module], leaf, None)
+
+    def _check_repeated(self) -> None:
+        """Check that weights which are neither LoRA nor listed are those of the base model."""
+        from safetensors import safe_open
+
+        for name, key in self.repeated.items():
+            own = self.own(name)
+            with safe_open(self.file, framework="pt") as weights:
+                given = weights.get_tensor(key)
+            own = given[:0] if own is None else own.detach().cpu()
+            # Either may have been stored in a shorter dtype.
+            if not (given.to(own.dtype).equal(own) or own.to(given.dtype).equal(given)):
+                raise ChatError(
+                    f"{self.where} contains the weight {key[:200]!r}, which its configuration does not list "
+                    "and which is not that of the base model.",
+                    "Only LoRA weights and the modules listed in modules_to_save are supported.",
+                )
 
     def _leaf(self, key: str, matrix: str, rest: str) -> str:
         """Return the end of a weight's name as peft expects it, without the adapter's name."""
@@ -275,13 +312,7 @@ class _Reading:
         return ""
 
     def _module(self, path: str, key: str) -> str:
-        if path in self.modules:
-            return path
-        fitting = {
-            name
-            for prefix, part in self.aliases.items()
-            if path.startswith(prefix) and (name := f"{part}{path[len(prefix) :]}") in self.modules
-        }
+        fitting = own_module(path, self.modules, self.aliases)
         if len(fitting) != 1:
             raise ChatError(
                 f"{self.where} contains weights for the module {path[:200]!r} ({key[:200]!r}), which this "
@@ -289,7 +320,7 @@ class _Reading:
                 f"{'has several times' if fitting else 'does not have'}.",
                 OTHER_MODEL,
             )
-        return fitting.pop()
+        return fitting[0]
 
     def _put(
         self, weights: dict[str, tuple[str, tuple[int, ...]]], name: str, key: str, shape: tuple[int, ...]
@@ -382,7 +413,7 @@ class _Reading:
                 )
 
 
-def _aliases(model: Any) -> Iterator[tuple[str, str]]:
+def aliases_of(model: Any) -> Iterator[tuple[str, str]]:
     """Yield the prefixes of module names in other layouts, each with its equivalent in this model."""
     names = {id(one): name for name, one in model.named_modules()}
     language = names[id(model.get_decoder())]

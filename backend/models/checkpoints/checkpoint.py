@@ -17,7 +17,7 @@ import os
 import re
 import shlex
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -212,13 +212,17 @@ def load_whole(folder: Path, **options: Any) -> Any:
             str(folder), use_safetensors=True, output_loading_info=True, **LOCAL, **options
         )
         model, loading = loaded
-    missing = sorted(loading.get("missing_keys") or ())
+    check_missing(folder, loading.get("missing_keys") or ())
+    return model
+
+
+def check_missing(folder: Path, missing: Collection[str]) -> None:
+    """Raise ChatError if weights are missing in a checkpoint."""
     if missing:
         raise ChatError(
-            f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}.",
+            f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {min(missing)!r}.",
             "Download the folder again, or export it again from the program that made it.",
         )
-    return model
 
 
 @contextmanager

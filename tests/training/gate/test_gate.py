@@ -227,7 +227,7 @@ def test_the_answers_of_a_critic_report_their_progress(taught: Path, tmp_path: P
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """Answers of two critics (`said`, right ones if empty) instead of models; what was asked is recorded."""
-    seen: dict[str, list[Any]] = {"rows": [], "items": [], "said": []}
+    seen: dict[str, list[Any]] = {"rows": [], "items": [], "said": [], "critics": []}
 
     def answer(critic: Any, rows: RowSet, *others: Any) -> list[Answer]:
         seen["rows"].append(rows.rows)
@@ -241,7 +241,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     monkeypatch.setattr(f"{module}.answers_of", answer)
     monkeypatch.setattr(f"{module}.checkpoint_digest", str)
     monkeypatch.setattr(RegressionGate, "_reliability", reliability)
-    monkeypatch.setattr(RegressionGate, "_critic", lambda *_: None)
+    monkeypatch.setattr(RegressionGate, "_critic", lambda gate, *one: seen["critics"].append(one))
     return seen
 
 
@@ -255,6 +255,9 @@ def test_nothing_is_asked_twice(asked: dict[str, list[Any]], tmp_path: Path) -> 
     assert found.reliability["count"].items == 60, "without items the measured ones stay"
     RegressionGate(GateSettings(), "cpu", short.quiet).check(tmp_path, tmp_path / "other", rows, tmp_path)
     assert len(asked["rows"]) == 4
+    continued = RegressionGate(GateSettings(), "cpu", short.quiet, "adapter")
+    continued.check(tmp_path, tmp_path / "other", rows, tmp_path)
+    assert asked["critics"][4:] == [(tmp_path, "adapter"), (tmp_path / "other", None)]
 
 
 def test_what_was_learned_is_measured_on_both_verdicts(asked: dict[str, list[Any]], tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.backend.models.vram.shapes import SHAPES
+from interleave_thinker.cli import shared_options
 from interleave_thinker.cli.settings import place_of
 from interleave_thinker.cli.shared_options import folder_of
 from interleave_thinker.cli.train import command as cli_train
@@ -30,7 +31,7 @@ from interleave_thinker.training.rows.sft import RowSet, check_rows, show_balanc
 from interleave_thinker.training.stages.grpo_settings import GrpoTraining, batches
 from interleave_thinker.training.stages.sft import SftData, SftTraining, train
 from interleave_thinker.training.trainer import model_loading
-from interleave_thinker.training.trainer.model_loading import check_options, load_processor
+from interleave_thinker.training.trainer.model_loading import check_options, load_processor, starting_from
 from interleave_thinker.training.trainer.resume import newest_checkpoint
 
 
@@ -52,6 +53,19 @@ def test_a_lora_opens_on_its_base_and_can_reach_the_vision_tower(base: Path, tun
     adapted = open_chat(f"transformers:{base}", device="cpu", dtype="float32", adapter=str(adapter))
     asked, settings = question(0, 255), ReplySettings(max_tokens=12)
     assert plain.reply(asked, settings).text != adapted.reply(asked, settings).text
+
+
+def test_an_adapter_is_trained_further(folder: Path, base: Path, tuned: Path, tmp_path: Path) -> None:
+    given = tuned / "final"
+    start, settings = starting_from(str(given), short.SFT)
+    assert (start, settings.adapter) == (str(base), str(given))
+    final = short.sft(folder, tmp_path, adapter=str(given), learning_rate=1e-30, max_steps=1)
+    before, after = (short.weights(one, "adapter_model.safetensors") for one in (given, final))
+    assert before.keys() == after.keys() and all(before[name].equal(after[name]) for name in before)
+    made = json.loads((final / "adapter_config.json").read_text())
+    assert (made["base_model_name_or_path"], made["r"]) == (str(base), 2)
+    with pytest.raises(TrainingError, match="different adapter"):
+        short.sft(folder, tmp_path, learning_rate=1e-30, max_steps=1)
 
 
 def test_qlora_runs_and_leaves_the_vision_tower_alone(folder: Path, tmp_path: Path) -> None:
@@ -196,7 +210,7 @@ def test_shipped_recipes_are_the_commands_own_options(name: str, stage: str) -> 
 
 def test_the_command_line_wins_over_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, SftTraining]] = []
-    monkeypatch.setattr(cli_train, "checkpoint_of", lambda model, download: model)
+    monkeypatch.setattr(shared_options, "checkpoint_of", lambda model, download: model)
     monkeypatch.setattr(model_loading, "check_options", lambda settings: None)
     monkeypatch.setattr(cli_train, "_fine_tune", lambda model, *others: seen.append((model, others[2])))
     data = tmp_path / "d.json"

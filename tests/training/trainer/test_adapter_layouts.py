@@ -88,6 +88,10 @@ APPLIED: dict[str, tuple[tuple[str, ...], Callable[[State], Layout]]] = {
     "vision tower, older layout": (ONE, lambda s: on(s, VISION).renamed("model.visual", "visual")),
     "output layer": (BOTH, lambda s: on(s, HEAD, MODULES[0], MODULES[4])),
     "embeddings": (BOTH, embedding),
+    "embeddings, with those of the base": (
+        BOTH,
+        lambda s: _repeated(embedding(s), s, f"{EMBEDDINGS}.base_layer.weight", f"{EMBEDDINGS}.weight"),
+    ),
     "output layer whole": (
         BOTH,
         lambda s: on(s, MODULES[0], MODULES[4], whole=("lm_head.weight",), modules_to_save=["lm_head"]),
@@ -139,6 +143,12 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
         lambda s: canonical(s, rank_pattern={"(.+)+Z": 2}),
         "not a plain module name",
     ),
+    "embeddings of another base": (
+        lambda s: with_weight(
+            embedding(s), f"{PREFIX}{EMBEDDINGS}.base_layer.weight", *s[f"{EMBEDDINGS}.weight"].shape
+        ),
+        "not that of the base model",
+    ),
     "bias trained": (lambda s: canonical(s, bias="lora_only"), "own weights"),
     "bias in the file": (
         lambda s: with_weight(canonical(s), f"{PREFIX}{VISION}.bias", *s[f"{VISION}.bias"].shape),
@@ -168,6 +178,11 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
         "longer than 200,000 characters",
     ),
 }
+
+
+def _repeated(layout: Layout, state: State, name: str, own: str) -> Layout:
+    layout.weights[f"{PREFIX}{name}"] = state[own].clone()
+    return layout
 
 
 def _patterned(state: State, pattern: str, *modules: str) -> Layout:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -32,9 +30,7 @@ def test_a_weight_that_becomes_infinite_is_named(tmp_path: Path) -> None:
 def test_merging_into_a_half_precision_base_is_reported(base: Path, tmp_path: Path) -> None:
     base = shutil.copytree(base, tmp_path / "base")
     adapter = build_adapter(base, tmp_path / "adapter", 1, 0.5)
-    config: Any = json.loads((base / "config.json").read_text())
-    config["dtype"] = config["text_config"]["dtype"] = "float16"
-    (base / "config.json").write_text(json.dumps(config))
+    _convert(base, "float16")
     file = adapter / "adapter_model.safetensors"
     save_file({name: value * 1e4 for name, value in load_file(file).items()}, file)
     with pytest.raises(TrainingError, match=r"to float16: .* would become infinite") as error:

@@ -53,7 +53,31 @@ def check_usable(folder: Path) -> None:
         raise ChatError("Adapters require the library peft.", "Install it: pip install peft")
 
 
-def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None) -> Any:
+def config_of(folder: Path) -> AdapterConfig:
+    """Return the configuration of an adapter that `check_usable` has accepted.
+
+    Raises:
+        ChatError: It uses a field that is not supported.
+    """
+    from peft import LoraConfig
+
+    values = read_json(folder / "adapter_config.json")
+    defaults = {field.name: field.default for field in dataclasses.fields(LoraConfig)}
+    for unknown in sorted(values.keys() - READ_HERE):
+        value = values[unknown]
+        # A note of another tool is a text or a number; a field of a later peft could be anything.
+        changes = unknown in defaults or isinstance(value, (dict, list))
+        if changes and value not in (None, False, [], {}, "", defaults.get(unknown)):
+            raise ChatError(
+                f"The adapter in {str(folder)!r} uses {unknown!r}, which is not supported.",
+                "Merge it with its own tool.",
+            )
+    return AdapterConfig(values)
+
+
+def attach(
+    model: Any, folder: Path, name: str = "default", wrapped: Any = None, dropout: float | None = None
+) -> Any:
     """Attach an adapter to a model, completely or not at all.
 
     Args:
@@ -61,6 +85,7 @@ def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None)
         folder: The adapter's folder.
         name: Name of the adapter within the model.
         wrapped: peft's model around `model`, if it has adapters already.
+        dropout: LoRA dropout if the adapter is trained further, `None` if it is only used.
 
     Returns:
         peft's model around `model`.
@@ -69,29 +94,20 @@ def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None)
         ChatError: The adapter does not fully fit this model. Nothing is attached then.
     """
     from peft import LoraConfig, PeftModel, set_peft_model_state_dict
-    from safetensors.torch import load_file
+    from safetensors import safe_open
 
     check_usable(folder)
     with boundary(ChatError, f"Adapter {str(folder)!r}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        values = read_json(folder / "adapter_config.json")
-        defaults = {field.name: field.default for field in dataclasses.fields(LoraConfig)}
-        for unknown in sorted(values.keys() - READ_HERE):
-            value = values[unknown]
-            # A note of another tool is a text or a number; a field of a later peft could be anything.
-            changes = unknown in defaults or isinstance(value, (dict, list))
-            if changes and value not in (None, False, [], {}, "", defaults.get(unknown)):
-                raise ChatError(
-                    f"The adapter in {str(folder)!r} uses {unknown!r}, which is not supported.",
-                    "Merge it with its own tool.",
-                )
-        config = AdapterConfig(values)
+        config = config_of(folder)
         weights = weights_for(model, folder, config)
         if wrapped is not None:
             _check_together(model, folder, weights)
         own = _own_config(LoraConfig, config, weights)
-        file = load_file(folder / FILE)
-        state = {wanted: file[key] for wanted, key in weights.keys.items()}
+        if dropout is not None:
+            own.inference_mode, own.lora_dropout, own.task_type = False, dropout, "CAUSAL_LM"
+        with safe_open(folder / FILE, framework="pt") as file:
+            state = {wanted: file.get_tensor(key) for wanted, key in weights.keys.items()}
         made: Any = wrapped
         if made is None:
             made = PeftModel(model, own, adapter_name=name)
@@ -130,22 +146,37 @@ def _check_together(model: Any, folder: Path, weights: AdapterWeights) -> None:
                 )
 
 
-def merged_into(model: Any, folder: Path) -> Any:
-    """Add an adapter to the weights of a model, in place, and return the model.
+def merged_layer(layer: Any, config: AdapterConfig, rank: int, alpha: float, matrices: Any) -> Any:
+    """Add an adapter to the weights of one layer, as peft computes it, and return the layer.
 
-    If the model shares its output layer with its embeddings and the adapter changes one of them, the output
-    layer gets its own weights.
-
-    Raises:
-        ChatError: The adapter does not fit the model.
+    Args:
+        layer: A linear layer or embeddings.
+        config: Configuration of the adapter.
+        rank: Rank for this layer.
+        alpha: Alpha for this layer.
+        matrices: The adapter's weights for this layer, by name, such as `lora_A.weight`.
     """
-    check_usable(folder)
-    with boundary(ChatError, f"Adapter {str(folder)!r}"):
-        config = AdapterConfig(read_json(folder / "adapter_config.json"))
-        if _changes_ends(model, weights_for(model, folder, config)):
-            _untie(model)
-        merged: Any = attach(model, folder).merge_and_unload(safe_merge=True)
-    return merged
+    from peft import LoraConfig, inject_adapter_in_model, set_peft_model_state_dict
+    from torch.nn import ModuleDict
+
+    own = LoraConfig(r=rank, lora_alpha=alpha, target_modules=["layer"], **_switches(config))  # pyright: ignore[reportArgumentType] - alpha may be a float
+    holder: Any = inject_adapter_in_model(own, ModuleDict({"layer": layer}))
+    found: Any = set_peft_model_state_dict(holder, {f"layer.{key}": one for key, one in matrices.items()})
+    if lost := [*found.unexpected_keys, *(key for key in found.missing_keys if ".default" in key)]:
+        raise ChatError(f"The adapter was not loaded completely ({lost[0]}).", "Update peft.")
+    holder["layer"].merge(safe_merge=True)
+    return holder["layer"].get_base_layer()
+
+
+def changes_ends(model: Any, weights: AdapterWeights) -> bool:
+    """Return whether an adapter changes the embeddings or the output layer, which some models share."""
+    ends = {id(plain_module(one)) for one in (model.get_input_embeddings(), model.get_output_embeddings())}
+    inside = (one for name in weights.modules for one in plain_module(model.get_submodule(name)).modules())
+    return any(id(one) in ends for one in inside)
+
+
+def _switches(config: AdapterConfig) -> dict[str, bool]:
+    return {name: config.has(name) for name in ("use_rslora", "use_dora", "lora_bias")}
 
 
 def _own_config(kind: Any, config: AdapterConfig, weights: AdapterWeights) -> Any:
@@ -159,10 +190,8 @@ def _own_config(kind: Any, config: AdapterConfig, weights: AdapterWeights) -> An
         alpha_pattern=alphas,
         target_modules=list(weights.ranks),
         modules_to_save=list(weights.whole) or None,
-        use_rslora=config.has("use_rslora"),
-        use_dora=config.has("use_dora"),
-        lora_bias=config.has("lora_bias"),
         inference_mode=True,
+        **_switches(config),
     )
 
 
@@ -174,23 +203,3 @@ def _pattern(values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         if value != common:
             others.setdefault(value, []).append(re.escape(module))
     return common, {"|".join(modules): value for value, modules in others.items()}
-
-
-def _changes_ends(model: Any, weights: AdapterWeights) -> bool:
-    """Return whether an adapter changes the embeddings or the output layer, which some models share."""
-    ends = {id(plain_module(one)) for one in (model.get_input_embeddings(), model.get_output_embeddings())}
-    inside = (one for name in weights.modules for one in plain_module(model.get_submodule(name)).modules())
-    return any(id(one) in ends for one in inside)
-
-
-def _untie(model: Any) -> None:
-    """Give the output layer its own weights, if it shares those of the embeddings."""
-    import torch
-
-    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
-    if head is None or head.weight is not embeddings.weight:
-        return
-    head.weight = torch.nn.Parameter(head.weight.detach().clone(), requires_grad=False)
-    model.config.tie_word_embeddings = False
-    model.config.get_text_config().tie_word_embeddings = False
-    model.all_tied_weights_keys = {}
