@@ -233,7 +233,7 @@ def test_the_command_line_wins_over_the_recipe(tmp_path: Path, monkeypatch: pyte
             "learning-rate: 0.25\nload_in_4bits: 1\n",
             "does not have a setting 'load_in_4bits'. Did you mean load_in_4bit",
         ),
-        ("learning_rate: [1, 2]\n", "not a text, number"),
+        ("learning_rate: {a: 1}\n", "not a text, number"),
         ("model: tinyworld:critic\nadam_beta2: 3\n", "Allowed: number, more than 0 to 1"),
         ("critic-sft:\n  lora_r: 4\ncritic-sfd:\n  lora_r: 8\n", "unknown section 'critic-sfd'"),
         ("lora_r: 4\ncritic-sft:\n  lora_r: 8\n", "Sections are planner-sft, critic-sft, "),
