@@ -33,7 +33,7 @@ from ..backend.story.loop.collaborators import Collaborators
 from ..backend.story.loop.events import Event, Finished, PlanReady
 from ..backend.story.loop.loop import GIVEN
 from ..backend.story.loop.policy import max_attempts_of
-from ..backend.story.outcomes import all_accepted, summarize
+from ..backend.story.outcomes import all_accepted, duration, spent_words, summarize, times_of
 from .models import (
     NONE,
     TINY_WORLD,
@@ -309,6 +309,7 @@ class _Work:
 
     def report(self, view: JsonLines, outcome: Outcome, counts: Counts) -> None:
         """Print the result of the run as the last JSON object."""
+        times = times_of(self.trajectory) if self.trajectory else {}
         waits = {"waiting": self.waiting.model_dump(mode="json", exclude={"choices"})} if self.waiting else {}
         view.result(
             **waits,
@@ -316,8 +317,8 @@ class _Work:
             out=str(self.out),
             page=str(outcome.page) if outcome.page else None,
             pictures=[str(path) for path in self._images],
-            prompt_tokens=counts.served_prompt_tokens,
-            cached_tokens=counts.served_prompt_tokens_cached,
+            loading_seconds=round(counts.loading_seconds, 3),
+            times={name: dict(spent) for name, spent in times.items()},
         )
 
     def show_result(self, view: Lines, outcome: Outcome, counts: Counts) -> None:
@@ -327,9 +328,11 @@ class _Work:
         view.say(f"{summarize(self.trajectory).sentence}.", "bold")
         for path in self._images:
             view.say(f"  {path}")
-        if read := counts.served_prompt_tokens:
-            cached = counts.served_prompt_tokens_cached
-            view.say(f"Model servers: {read:,} prompt tokens, {cached:,} of them cached.")
+        times = [f"{name} {spent_words(spent)}" for name, spent in times_of(self.trajectory).items()]
+        if counts.loading_seconds >= 1:
+            times.append(f"loading models {duration(counts.loading_seconds)}")
+        if times:
+            view.say(f"Time: {', '.join(times)}.", "dim")
         if outcome.page:
             view.say(f"Page: {outcome.page}")
         if self.waiting:

@@ -17,7 +17,7 @@ from ..backend.core.errors import GeneratorError, boundary
 from ..backend.core.machine.environment import one_thread
 from ..backend.core.pictures import Picture
 from ..backend.core.seams.generator import Generator
-from ..backend.models.checkpoints.checkpoint import READING
+from ..backend.models.checkpoints.checkpoint import loading
 from ..backend.models.generators.pipelines.folder import content_digest, read_index
 from . import checkpoint
 
@@ -75,7 +75,7 @@ def load_pipeline(folder: Path) -> TinyWorldPipeline:
 
     from .pipeline import TinyWorldPipeline
 
-    with READING:
+    with loading():
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:

@@ -20,6 +20,7 @@ from ..core.types import (
     Attempt,
     RunSettings,
     Several,
+    Spent,
     Step,
     StepResult,
     StopReason,
@@ -313,6 +314,28 @@ def summarize(trajectory: Trajectory) -> Summary:
         forced_verdicts=sum(one.verdict is not None and one.verdict.forced for one in attempts),
         waits=only_waits(trajectory),
     )
+
+
+def times_of(trajectory: Trajectory) -> dict[str, Spent]:
+    """Return what planner, generator and critic needed, the longest time first.
+
+    It is empty for runs of releases that did not measure the critic.
+    """
+    attempts = [attempt for result in trajectory.results for attempt in result.attempts]
+    critic = sum((attempt.judging for attempt in attempts), Spent())
+    if not critic.seconds and any(attempt.verdict for attempt in attempts):
+        return {}
+    seconds = sum(attempt.seconds for attempt in attempts) - critic.seconds
+    parts = {"planner": trajectory.planning, "generator": Spent(seconds=max(0.0, seconds)), "critic": critic}
+    ordered = sorted(parts.items(), key=lambda part: -part[1].seconds)
+    return {name: spent for name, spent in ordered if spent.seconds}
+
+
+def spent_words(spent: Spent) -> str:
+    """Return seconds and tokens as text: "20.3 s (3,120 tokens read, 480 written)"."""
+    counts = {"tokens read": spent.read, "cached": spent.cached, "written": spent.written}
+    tokens = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number)
+    return f"{duration(spent.seconds)} ({tokens})" if tokens else duration(spent.seconds)
 
 
 def _is_accepted(result: StepResult, settings: RunSettings) -> bool:

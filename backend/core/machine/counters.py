@@ -21,18 +21,20 @@ class Counts:
 
     lm_forwards: int = 0
     """Forward passes of a language model in this process that gave a token of each reply."""
-    prefix_tokens_reused: int = 0
-    """Tokens of prompts that were in the cache already, since the question before began alike."""
-    served_prompt_tokens: int = 0
-    """Tokens of the prompts that were sent to a server, as it counts them."""
-    served_prompt_tokens_cached: int = 0
-    """Those of them that were in the server's cache."""
+    prompt_tokens: int = 0
+    """Tokens of the prompts of agents, as servers count them, with those in a cache."""
+    cached_tokens: int = 0
+    """Those of them that were in a cache, since a question before began alike."""
+    reply_tokens: int = 0
+    """Tokens of replies that agents wrote."""
     tokens_held: int = 0
     """Tokens sampled under the constraint of a grammar."""
     agents_loaded: int = 0
     """Times that an agent's weights were moved from RAM or disk to its device."""
     agents_offloaded: int = 0
     """Times that an agent's weights were moved off its device."""
+    loading_seconds: float = 0.0
+    """Wall-clock seconds in which models were loaded from their files."""
     stops_at_true: int = 0
     """Replies that were stopped early at a True verdict."""
     draws: int = 0
@@ -56,7 +58,7 @@ class Counts:
     sampler_steps: int = 0
     """Denoising steps."""
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, float]:
         """Return the counts by field name."""
         return asdict(self)
 
@@ -64,7 +66,7 @@ class Counts:
 _accounts: list[Counts] = []
 
 
-def count(**amounts: int) -> None:
+def count(**amounts: float) -> None:
     """Add to all active counters.
 
     Args:

@@ -57,6 +57,28 @@ class Fault(Value):
 RequestedBy = Literal["user", "story check"]
 
 
+class Spent(SparseValue):
+    """What an agent needed: wall-clock seconds, and tokens: prompts that it read or had cached, replies.
+
+    A server that does not report its tokens counts none.
+    """
+
+    omitted = ("read", "cached", "written")
+
+    seconds: float = Field(default=0.0, ge=0.0)
+    read: int = Field(default=0, ge=0)
+    cached: int = Field(default=0, ge=0)
+    written: int = Field(default=0, ge=0)
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in Spent.model_fields})
+
+    def shared(self, by: int) -> Spent:
+        """Return the share of one of several questions that were answered together."""
+        read, cached, written = self.read // by, self.cached // by, self.written // by
+        return Spent(seconds=self.seconds / by, read=read, cached=cached, written=written)
+
+
 class Redraw(Value):
     """Marks an attempt that was requested, with its number among the requests at the step."""
 
@@ -80,7 +102,7 @@ class Enhancement(Value):
 class Attempt(SparseValue):
     """One attempt at a step. `image` is None if it failed, `verdict` is None if no critic was used."""
 
-    omitted = ("place", "redraw", "beside", "enhancement", "cast")
+    omitted = ("place", "redraw", "beside", "enhancement", "cast", "judging")
 
     prompt: Text
     seed: int
@@ -96,6 +118,7 @@ class Attempt(SparseValue):
     score: Score | None = None
     error: Fault | None = None
     seconds: float = Field(default=0.0, ge=0.0, description="Wall-clock seconds of generating and judging.")
+    judging: Spent = Field(default=Spent(), description="The part of it that the critic needed.")
     place: int = Field(
         default=0, ge=0, lt=MAX_BATCH, description="Index in the batch of images generated together."
     )
@@ -221,7 +244,7 @@ class Trajectory(SparseValue):
     `clips` lead from one image to the next (clips/making.py).
     """
 
-    omitted = ("unused", "checks", "clips")
+    omitted = ("unused", "checks", "clips", "planning")
 
     version: int = FORMAT_VERSION
     request: Request
@@ -232,3 +255,4 @@ class Trajectory(SparseValue):
     unused: Several[UnusedSetting] = ()
     checks: Several[StoryCheck] = Field(default=(), max_length=MAX_CHECKS)
     clips: Several[Clip] = Field(default=(), max_length=MAX_STEPS)
+    planning: Spent = Field(default=Spent(), description="What the planner needed in this run.")

@@ -459,8 +459,9 @@ class OpenAIChat(ChatModel):
             # Some servers ignore the field.
             self._reject(CONSTRAINT)
         count(
-            served_prompt_tokens=reply.question_tokens or 0,
-            served_prompt_tokens_cached=reply.cached_tokens or 0,
+            prompt_tokens=reply.question_tokens or 0,
+            cached_tokens=reply.cached_tokens or 0,
+            reply_tokens=reply.tokens,
         )
         return reply
 

@@ -17,6 +17,7 @@ import os
 import re
 import shlex
 import threading
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import Any
 from ...core.errors import ChatError, InterleaveError, ModelMissing, boundary
 from ...core.files import bounded_reader
 from ...core.files.bounded_reader import opened
+from ...core.machine.counters import count
 from .adapter_files import check_fields
 from .model_folder import MAX_NUMBER, check_files, check_safetensors, check_weights, numbers_of
 
@@ -55,8 +57,7 @@ FOREIGN = (
 """Checkpoints of other trainers: name, patterns of their files, and the command that converts them."""
 COPY = "then copy the base model's other files (*.json, *.jinja, *.txt) next to the weights"
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-READING = threading.RLock()
-"""Held while a model is loaded."""
+_READING = threading.RLock()
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
 AGENT_CARD = "agent.json"
 """File that the digest leaves out, see prompts/agent_card.py."""
@@ -67,6 +68,15 @@ MAX_JSON = 64 * 1024 * 1024
 PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
 ALLOW_DOWNLOAD = "allow the download (command line: --download; Python: download=True)"
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load one model at a time, and count the seconds that it takes."""
+    began = time.monotonic()
+    with _READING:
+        yield
+    count(loading_seconds=time.monotonic() - began)
 
 
 def files_digest(paths: Iterable[Path], names: bool = True) -> str:

@@ -31,9 +31,11 @@ from ...story.outcomes import (
     kept_word,
     outcome,
     probability_words,
+    spent_words,
     stop_sentence,
     story_steps,
     summarize,
+    times_of,
     tone_of,
     tone_of_attempt,
 )
@@ -211,6 +213,7 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
         steps=steps,
         findings=findings,
         stored=images.stored(),
+        times=[(words.say(name), spent_words(spent)) for name, spent in times_of(trajectory).items()],
         identities=[(words.say(name), value) for name, value in made_by(trajectory)],
         settings=[
             (name.replace("_", " "), {None: "none", True: "yes", False: "no"}.get(value, value))

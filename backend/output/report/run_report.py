@@ -23,9 +23,11 @@ from ...story.outcomes import (
     AttemptOutcome,
     outcome,
     probability_words,
+    spent_words,
     stop_sentence,
     story_steps,
     summarize,
+    times_of,
 )
 
 WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -190,6 +192,8 @@ def report(trajectory: Trajectory) -> str:
                 lines.append(f"     enhanced: {enhanced}")
         if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
             lines.append(f"   unintended change: {words}")
+    if times := times_of(trajectory):
+        lines += ["", *(f"Time of the {name}: {spent_words(spent)}" for name, spent in times.items())]
     prompt_sets = shown_prompt_sets(trajectory.identities.prompt_set)
     if {*prompt_sets.split(", ")} - {*NAMES, ""}:
         lines += ["", f"Prompt set: {prompt_sets}"]

@@ -83,8 +83,7 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
         first = attempts[0]
         more = tuple(one.image for one in attempts[1:] if one.image)
         error = first.error if first.image is None else None
-        # The seconds of an attempt include generating and judging; the sum over the records stays the same.
-        seconds = sum(one.seconds for one in attempts)
+        seconds = sum(max(0.0, one.seconds - one.judging.seconds) for one in attempts)
         journal.keep_drawn(
             DrawRecord(
                 key=key,
@@ -122,9 +121,10 @@ def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: 
     )
     items = attempt.verdict.items
     plain = attempt.verdict.model_copy(update={"items": ()})
-    journal.keep_judged(JudgementRecord(key=judge, verdict=plain))
+    spent = dict(attempt.judging)
+    journal.keep_judged(JudgementRecord(key=judge, verdict=plain, **spent))
     if items:
-        journal.keep_judged(JudgementRecord(key=checked_key(judge, items), verdict=attempt.verdict))
+        journal.keep_judged(JudgementRecord(key=checked_key(judge, items), verdict=attempt.verdict, **spent))
 
 
 def _drawn_with(step: Step, attempt: Attempt) -> StepSettings:

@@ -40,7 +40,7 @@ from ...core.files.bounded_reader import read_text
 from ...core.files.image_places import with_step_images
 from ...core.files.lock import SystemLock
 from ...core.pictures import Picture
-from ...core.types import Identities, Plan, Request, RunSettings, Step, StoryCheck, Trajectory
+from ...core.types import Identities, Plan, Request, RunSettings, Spent, Step, StoryCheck, Trajectory
 from ...core.types.clip import Clip
 from ..clips import clip_pairs, with_clips
 from .archive import run_files
@@ -293,7 +293,7 @@ class Journal(CallRecords, RunStore):
         planned = self.record().planned
         return self._read_plan() if planned and planned.key == key.digest else None
 
-    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+    def keep_plan(self, plan: Plan, key: PlanKey | None, spent: Spent | None = None) -> None:
         """Write the plan; without `key` it is the user's plan."""
         self._files.remove(TRAJECTORY)
         self._keep_pictures_of(plan)
@@ -302,12 +302,19 @@ class Journal(CallRecords, RunStore):
             self._files.write_model(plan, PLAN)
             self._files.write_model(record.model_copy(update={"planned": None}), RUN)
             return
-        planned = Planned(key=key.digest, digest=plan_digest(plan))
+        if spent is None:
+            spent = self.planning() if record.planned and record.planned.key == key.digest else Spent()
+        planned = Planned(key=key.digest, digest=plan_digest(plan), spent=spent)
         if planned != record.planned:
             # In this order a planner's plan never looks like the user's edit, whenever the process is killed.
             self._files.remove(PLAN)
             self._files.write_model(record.model_copy(update={"planned": planned}), RUN)
         self._files.write_model(plan, PLAN)
+
+    def planning(self) -> Spent:
+        """Return what the planner needed for the plan."""
+        planned = self.record().planned
+        return planned.spent if planned else Spent()
 
     def user_selected(self, step: int) -> str | None:
         """Return the digest of the image that the user picked for a step."""

@@ -39,11 +39,13 @@ from ...core.types import (
     Request,
     RunSettings,
     Several,
+    Spent,
     StoryCheck,
     Text,
     Value,
 )
 from ...core.types.roles import PartStore
+from ...core.types.values import SparseValue
 
 RUN, PLAN, TRAJECTORY = "run.json", "plan.json", "trajectory.json"
 ATTEMPTS, VERDICTS, PICTURES = "attempts", "verdicts", "pictures"
@@ -320,11 +322,14 @@ FORMAT = "interleave-thinker run"
 CHECKS = "story_checks.json"
 
 
-class Planned(Value):
+class Planned(SparseValue):
     """Identifies the plan that a planner wrote, to detect the user's edits of plan.json."""
+
+    omitted = ("spent",)
 
     key: Digest
     digest: Digest
+    spent: Spent = Spent()
 
 
 class RequestRecord(Value):

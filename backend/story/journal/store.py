@@ -27,6 +27,7 @@ from ...core.types import (
     RunSettings,
     Score,
     Several,
+    Spent,
     Step,
     StoryCheck,
     Text,
@@ -131,15 +132,14 @@ class DrawRecord(SparseValue):
         return () if self.image is None else (self.image, *self.more)
 
 
-class JudgementRecord(SparseValue):
-    """One judgement: a critic's verdict, a scorer's score, or an error; and the wall time in seconds."""
+class JudgementRecord(Spent):
+    """One judgement: a critic's verdict, a scorer's score, or an error; and what it needed."""
 
-    omitted = ("score",)
+    omitted = ("score", *Spent.omitted)
 
     key: JudgeKey
     verdict: Verdict | None = None
     error: Fault | None = None
-    seconds: float = Field(default=0.0, ge=0.0)
     score: Score | None = None
 
     @property
@@ -202,8 +202,12 @@ class RunStore:
         """Return the plan that this planner wrote for this request, if there is one."""
         return None
 
-    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
-        """Store the plan. Without `key` it is the user's plan."""
+    def keep_plan(self, plan: Plan, key: PlanKey | None, spent: Spent | None = None) -> None:
+        """Store the plan, and what the planner needed. Without `key` it is the user's plan."""
+
+    def planning(self) -> Spent:
+        """Return what the planner needed for the plan."""
+        return Spent()
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:
         """Return the cached images of a generator call."""
@@ -274,7 +278,7 @@ class InMemoryStore(RunStore):
         self._plans: dict[PlanKey | None, Plan] = {}
         self._draws: dict[DrawKey, DrawRecord] = {}
         self._judgements: dict[JudgeKey, JudgementRecord] = {}
-        self._choices, self._style = Choices(), ""
+        self._choices, self._style, self._planning = Choices(), "", Spent()
         self._checks: tuple[StoryCheck, ...] = ()
         self.trajectory: Trajectory | None = None
 
@@ -286,9 +290,13 @@ class InMemoryStore(RunStore):
         """Return the cached plan of this planner and request."""
         return self._plans.get(key)
 
-    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+    def keep_plan(self, plan: Plan, key: PlanKey | None, spent: Spent | None = None) -> None:
         """Store the plan."""
-        self._plans[key], self._style = plan, plan.style
+        self._plans[key], self._style, self._planning = plan, plan.style, spent or self._planning
+
+    def planning(self) -> Spent:
+        """Return what the planner needed."""
+        return self._planning
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:
         """Return the cached images of a generator call."""

@@ -28,6 +28,7 @@ from ...core.types import (
     Plan,
     Request,
     RunSettings,
+    Spent,
     Step,
     StepResult,
     StepSettings,
@@ -308,7 +309,7 @@ class _ExternalJournal(Journal):
         if judged.verdict is None:
             self._failed[judged.key] = judged
 
-    def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+    def keep_plan(self, plan: Plan, key: PlanKey | None, spent: Spent | None = None) -> None:
         # Called again for every attempt; the files are written once.
         if self.written_plan() != self._run.plan:
             super().keep_plan(self._run.plan, None)

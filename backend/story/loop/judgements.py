@@ -15,12 +15,13 @@ Recorded verdicts count too, but only a new one stops the run: records can alway
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ...core.errors import AnswerError, ChatError
-from ...core.machine.counters import count
+from ...core.machine.counters import count, counting
 from ...core.seams.adoption import returned
-from ...core.types import Attempt, Fault, Verdict
+from ...core.types import Attempt, Fault, Spent, Verdict
 from ...core.types.checklist import ChecklistItem
 from ...core.types.roles import CriticLike
 from ..journal.store import JudgeKey, JudgementRecord, RunStore, checked_key
@@ -30,6 +31,21 @@ IN_A_ROW = 2
 LEAST_JUDGED = 6
 """Minimum number of verdicts before forced ones can stop a run. With fewer, a majority may be chance."""
 MAX_NAME = 120
+
+
+@contextmanager
+def spending() -> Iterator[Callable[[], Spent]]:
+    """Measure what agents need inside the block, without the loading of their weights."""
+    began = time.monotonic()
+    with counting() as counts:
+
+        def spent() -> Spent:
+            seconds = max(0.0, time.monotonic() - began - counts.loading_seconds)
+            cached = min(counts.cached_tokens, counts.prompt_tokens)
+            read, written = counts.prompt_tokens - cached, counts.reply_tokens
+            return Spent(seconds=seconds, read=read, cached=cached, written=written)
+
+        yield spent
 
 
 class CachedJudgements:
@@ -67,18 +83,18 @@ class CachedJudgements:
         made: dict[JudgeKey, JudgementRecord] = {}
         together = critic.judges_together
         for some in [list(new)] if together and new else [[key] for key in new]:
-            began = time.monotonic()
             verdicts: Sequence[Verdict | None] = [None] * len(some)
             error = None
-            try:
-                verdicts = _verdicts(critic, original, [new[key] for key in some])
-            except ChatError as failure:
-                if failure.lasting:
-                    raise
-                error = Fault(where="critic", message=str(failure))
-            seconds = (time.monotonic() - began) / len(some)
+            with spending() as spent:
+                try:
+                    verdicts = _verdicts(critic, original, [new[key] for key in some])
+                except ChatError as failure:
+                    if failure.lasting:
+                        raise
+                    error = Fault(where="critic", message=str(failure))
+                share = dict(spent().shared(len(some)))
             for key, verdict in zip(some, verdicts, strict=True):
-                made[key] = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)
+                made[key] = JudgementRecord(key=key, verdict=verdict, error=error, **share)
                 self._store.keep_judged(made[key])
         return [(known[key], True) if key in known else (made[key], False) for key in keys]
 
@@ -126,16 +142,16 @@ class CachedJudgements:
             "only verdicts on images are completed"
         )
         count(items_checked=len(items))
-        began, verdict, error = time.monotonic(), None, None
-        try:
-            answers = critic.check(attempt.source, attempt.image, original, items)
-            verdict = with_items(plain.verdict, answers, attempt.prompt)
-        except ChatError as failure:
-            if failure.lasting:
-                raise
-            error = Fault(where="critic", message=str(failure))
-        seconds = plain.seconds + time.monotonic() - began
-        record = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)
+        verdict = error = None
+        with spending() as spent:
+            try:
+                answers = critic.check(attempt.source, attempt.image, original, items)
+                verdict = with_items(plain.verdict, answers, attempt.prompt)
+            except ChatError as failure:
+                if failure.lasting:
+                    raise
+                error = Fault(where="critic", message=str(failure))
+            record = JudgementRecord(key=key, verdict=verdict, error=error, **dict(spent() + plain))
         self._store.keep_judged(record)
         return record, False
 

@@ -28,7 +28,7 @@ from ..journal.waiting import Waiting
 from .cached_draws import CachedDraws
 from .collaborators import Collaborators
 from .events import Event, Finished, PlanReady, StepFinished, StepRewritten
-from .judgements import CachedJudgements, MissingVerdicts
+from .judgements import CachedJudgements, MissingVerdicts, spending
 from .policy import (
     draws_left,
     ends_run,
@@ -145,9 +145,11 @@ class RunPlan:
         if known is not None:
             self.reused = True
             return self._stored(known)
-        plan = self._complete(returned(planner.plan(self._request), Plan, "planner", "Return a Plan."))
+        with spending() as spent:
+            plan = self._complete(returned(planner.plan(self._request), Plan, "planner", "Return a Plan."))
+            needed = spent()
         planner.offload(critic)
-        self._store.keep_plan(plan, self._key)
+        self._store.keep_plan(plan, self._key, needed)
         return plan
 
     def _stored(self, stored: Plan) -> Plan:
@@ -360,6 +362,7 @@ class _Run:
             identities=self.identities,
             unused=tuple(self.context.unused),
             checks=self.store.story_checks(),
+            planning=self.store.planning(),
         )
         waiting = self.store.keep_waiting(self.waiting)
         self.store.finish(trajectory)

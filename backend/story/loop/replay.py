@@ -74,7 +74,7 @@ class _Past(RunStore):
     """The records of a journal, also of recorded failures; what is stored in it is dropped."""
 
     def __init__(self, journal: Journal) -> None:
-        self.written_plan, self.plan = journal.written_plan, journal.plan
+        self.written_plan, self.plan, self.planning = journal.written_plan, journal.plan, journal.planning
         self.drawn, self.judged = journal.draw_record, journal.judge_record
         self.user_selected, self.redraws = journal.user_selected, journal.redraws
         self.story_checks = journal.story_checks

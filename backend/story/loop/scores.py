@@ -6,13 +6,13 @@ none of several. So a step that is accepted at once costs nothing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ...core.errors import ChatError, PictureError, ScorerError
 from ...core.seams.scorer import Scorer
 from ...core.types import Attempt, Fault
 from ..journal.store import JudgeKey, JudgementRecord, RunStore, score_key
+from .judgements import spending
 
 TOGETHER = "together:"
 """Begins the names of scorers of release 0.3.0 that compared images: their scores depend on the others."""
@@ -49,17 +49,18 @@ class CachedScores:
 
     def _scored(self, key: JudgeKey, original: str, attempt: Attempt) -> JudgementRecord:
         assert attempt.image is not None, "only images are scored"
-        began, score, error = time.monotonic(), None, None
+        score = error = None
         before = attempt.source
         # The published scorer does this too: a judge takes another size for a change.
         after = attempt.image.scaled_to(before.size) if before else attempt.image
-        try:
-            score = self._scorer.score(before, after, original)
-        except (ScorerError, ChatError, PictureError) as failure:
-            if failure.lasting:
-                raise
-            error = Fault(where="scorer", message=str(failure))
-        record = JudgementRecord(key=key, score=score, error=error, seconds=time.monotonic() - began)
+        with spending() as spent:
+            try:
+                score = self._scorer.score(before, after, original)
+            except (ScorerError, ChatError, PictureError) as failure:
+                if failure.lasting:
+                    raise
+                error = Fault(where="scorer", message=str(failure))
+            record = JudgementRecord(key=key, score=score, error=error, **dict(spent()))
         self._store.keep_judged(record)
         return record
 

@@ -309,8 +309,7 @@ class StepRun:
             judged = judgements.check(critic, items, self.step.prompt, drawn, judged)
         for number, (found, reused) in zip(numbers, judged, strict=True):
             attempt = self.attempts[number]
-            seconds = attempt.seconds + found.seconds
-            update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
+            update = {"verdict": found.verdict, "error": found.error, **_spent(attempt, found)}
             self.attempts[number] = attempt.model_copy(update=update)
             yield AttemptJudged(self.step, number, self.attempts[number], reused)
             yield from self._unused_now(critic, found)
@@ -334,7 +333,12 @@ class StepRun:
         found = self.context.scores.score(self.step.prompt, [self.attempts[number] for number in numbers])
         for number, (scored, reused) in zip(numbers, found, strict=True):
             attempt = self.attempts[number]
-            update = {"score": scored.score, "seconds": attempt.seconds + scored.seconds}
+            update = {"score": scored.score, **_spent(attempt, scored)}
             self.attempts[number] = attempt.model_copy(update=update)
             error = scored.error.message if scored.error else ""
             yield AttemptScored(self.step, number, self.attempts[number], reused, error)
+
+
+def _spent(attempt: Attempt, judged: JudgementRecord) -> dict[str, object]:
+    """Return the fields of an attempt with what a judgement of it needed."""
+    return {"seconds": attempt.seconds + judged.seconds, "judging": attempt.judging + judged}

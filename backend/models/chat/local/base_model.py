@@ -24,7 +24,7 @@ from ....core.machine.counters import count
 from ....core.machine.environment import device_named
 from ....core.shown_text import shown_text
 from ....core.types import Value
-from ...checkpoints.checkpoint import LOCAL, READING, checkpoint_digest, is_tested, load_whole, read_json
+from ...checkpoints.checkpoint import LOCAL, checkpoint_digest, is_tested, load_whole, loading, read_json
 from ..chat_template import RENDERER
 from .adapters import attach, check_usable
 from .generation import forget_prefix
@@ -342,7 +342,7 @@ class SharedBase:
 
     def _load(self) -> Any:
         """Return the model: in RAM, or if it is quantized on its device."""
-        with READING:
+        with loading():
             model = load_model(self.folder, self.settings, self.family)
         if self.settings.quantization is None:
             self._is_offloaded = self.settings.device != MAIN_MEMORY

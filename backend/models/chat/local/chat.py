@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....core.errors import ChatError, boundary
+from ....core.machine.counters import count
 from ....core.pictures import Picture
 from ....core.prompts.agent_card import Role
 from ....core.prompts.trained_with import TrainedWith, trained_with
@@ -190,7 +191,9 @@ class TransformersChat(ChatModel):
         static = engine.static_cache and inputs["input_ids"].is_cuda
         if self.base.is_tested and length <= engine.prefix_tokens and not static and len(samplers) == 1:
             inputs = with_prefix(model, self.adapter, inputs, [picture.digest for picture in asked[0][1]])
-        return decode(model, inputs, samplers, room, self._ends, static)
+        replies = decode(model, inputs, samplers, room, self._ends, static)
+        count(prompt_tokens=length * len(asked), reply_tokens=sum(reply.tokens for reply in replies))
+        return replies
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:

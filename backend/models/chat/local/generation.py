@@ -282,7 +282,7 @@ def with_prefix(
     common = common_length(kept.tokens, tokens) if kept is not None and kept.adapter == adapter else 0
     cache = kept.cache if kept is not None and common else DynamicCache(config=model.config)
     _crop(cache, common)
-    count(prefix_tokens_reused=common)
+    count(cached_tokens=common)
     logits = _read(model, inputs, cache, common)
     if common and model not in _exact:
         whole = _read(model, inputs, DynamicCache(config=model.config), 0)

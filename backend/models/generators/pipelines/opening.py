@@ -15,7 +15,7 @@ from ....core.errors import GeneratorError, SettingsError, boundary
 from ....core.machine.environment import device_named, has_bfloat16
 from ....core.pictures import Picture
 from ....core.types.values import bounded_identity, read_options
-from ...checkpoints.checkpoint import READING
+from ...checkpoints.checkpoint import loading
 from .folder import (
     HUB_ID,
     INDEX,
@@ -130,7 +130,7 @@ def load_pipeline(folder: Path, name: str, dtype: str, device: str) -> Any:
     # diffusers 0.42 renamed the argument and warns about the old name.
     renamed = tuple(int(part) for part in diffusers.__version__.split(".")[:2]) >= (0, 42)
     numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
-    with READING, boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
+    with loading(), boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):
         return (
             getattr(diffusers, name)
             .from_pretrained(

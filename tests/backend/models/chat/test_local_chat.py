@@ -84,7 +84,7 @@ def test_questions_about_one_image_read_it_once(chat: Any, monkeypatch: pytest.M
     with counting() as counts:
         Critic(chat).check(page(33), page(77), "Is it light?", items)
     asked = plain_inputs(chat, question(33, 77))["input_ids"].shape[1]
-    assert counts.prefix_tokens_reused > asked, "the images and the prompt are read once"
+    assert counts.cached_tokens > asked, "the images and the prompt are read once"
 
 
 @pytest.mark.skipif(not grammar_is_installed(), reason="llguidance is not installed")
@@ -353,11 +353,11 @@ def test_attempts_of_a_step_read_only_new_tokens(checkpoint: Path) -> None:
         expected = fresh.reply(question(255, grey), WATCH)
         assert (reply.text, reply.tokens, reply.finish) == (expected.text, expected.tokens, expected.finish)
         assert reply.probability == pytest.approx(expected.probability, rel=1e-4)
-        read.append(counts.prefix_tokens_reused)
+        read.append(counts.cached_tokens)
     assert read[0] == 0 and all(tokens > 9 for tokens in read[1:]), "the first image has 9 tokens"
     with counting() as counts:
         found = chat.reply(question(30, 20), WATCH)
-    assert counts.prefix_tokens_reused < 9, "another first image"
+    assert counts.cached_tokens < 9, "another first image"
     assert found.text == fresh.reply(question(30, 20), WATCH).text
 
 
@@ -372,7 +372,7 @@ def test_a_random_model_answers_a_story_the_same(tmp_path: Path) -> None:
             message = critic_message(default_prompt_set(), pictures, "Draw a boat.", f"A boat, {number}.")
             cached, fresh = (chat.reply([message], ReplySettings(max_tokens=12)) for chat in chats)
             assert cached == fresh
-    assert counts.prefix_tokens_reused > 3 * 500
+    assert counts.cached_tokens > 3 * 500
 
 
 def test_a_library_that_answers_differently_is_noticed(
@@ -399,7 +399,7 @@ def test_a_library_that_answers_differently_is_noticed(
     assert "Prefix caching is off" in caplog.text
     with counting() as counts:
         chat.reply(question(255, 20), WATCH)
-    assert counts.prefix_tokens_reused == 0
+    assert counts.cached_tokens == 0
 
 
 def test_a_long_question_is_not_kept(checkpoint: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_long_question_is_not_kept(checkpoint: Path) -> None:
     with counting() as counts:
         for _ in range(2):
             chat.reply(question(255, 20), WATCH)
-    assert counts.prefix_tokens_reused == 0 and chat.model not in generation._questions
+    assert counts.cached_tokens == 0 and chat.model not in generation._questions
 
 
 @pytest.mark.parametrize("leave", ["offload", "release"])
@@ -430,7 +430,7 @@ def test_adapters_do_not_share_a_cache(checkpoint: Path, tmp_path: Path) -> None
     plain.reply(question(255, 20), WATCH)
     with counting() as counts:
         adapted.reply(question(255, 20), WATCH)
-    assert counts.prefix_tokens_reused == 0
+    assert counts.cached_tokens == 0
 
 
 def test_a_static_cache_gives_the_same_replies(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,7 +279,7 @@ def test_counts_are_read_and_invalid_ones_do_not_lose_the_reply(
     assert server.requests[0]["stream_options"] == {"include_usage": True}
     assert (reply.text, reply.tokens) == ("yes", 1)
     assert (reply.question_tokens, reply.cached_tokens) == (prompt, cached)
-    assert (counts.served_prompt_tokens, counts.served_prompt_tokens_cached) == (prompt or 0, cached or 0)
+    assert (counts.prompt_tokens, counts.cached_tokens) == (prompt or 0, cached or 0)
 
 
 def test_a_count_of_the_whole_reply_wins(server: ChatServer, chat: ChatModel) -> None:

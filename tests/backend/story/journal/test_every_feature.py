@@ -138,6 +138,7 @@ def timeless(trajectory: Trajectory) -> list[Any]:
     for result in written:
         for attempt in result["attempts"]:
             del attempt["seconds"]
+            attempt.pop("judging", None)
     return written
 
 

@@ -17,6 +17,7 @@ from support.killed_runs import REQUEST, SETTINGS, die_at, tell
 from support.small_agents import STORY, Counting, OneInThree, OnePlan
 
 from interleave_thinker import Plan, RunSettings, Trajectory, Verdict, load_trajectory
+from interleave_thinker.backend.core.types import Spent
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
@@ -26,10 +27,11 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and for
 
 def same_pictures(one: Trajectory, other: Trajectory) -> bool:
     """Return whether both have the same steps, attempts, verdicts and pixels; only the seconds may differ."""
+    untimed = {"seconds": 0.0, "judging": Spent()}
     plain = [
         [
             result.model_copy(
-                update={"attempts": tuple(a.model_copy(update={"seconds": 0.0}) for a in result.attempts)}
+                update={"attempts": tuple(one.model_copy(update=untimed) for one in result.attempts)}
             )
             for result in trajectory.results
         ]

@@ -321,6 +321,7 @@ def without_seconds(trajectory: Trajectory) -> Any:
     for result in written["results"]:
         for attempt in result["attempts"]:
             del attempt["seconds"]
+            attempt.pop("judging", None)
     return written
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,13 +12,24 @@ from support.small_agents import ChatError, Counting, GeneratorError, OneInThree
 
 from interleave_thinker import Attempt, AttemptJudged, Event, Finished, Picture, Plan, Step, open_generator
 from interleave_thinker.backend.core.errors import Cancelled, SettingsError
-from interleave_thinker.backend.core.types import Request, RunSettings, Score, StopReason, Trajectory, Verdict
+from interleave_thinker.backend.core.machine.counters import count
+from interleave_thinker.backend.core.types import (
+    Request,
+    RunSettings,
+    Score,
+    Spent,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+from interleave_thinker.backend.output.report.run_report import report
 from interleave_thinker.backend.story.journal.store import InMemoryStore
 from interleave_thinker.backend.story.loop import cached_draws, judgements, loop, step_run
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import AttemptDrawn, AttemptStarted, PlanReady, StepFinished
 from interleave_thinker.backend.story.loop.loop import GIVEN, run
 from interleave_thinker.backend.story.loop.policy import accepted, attempt_seed, choose, first_image
+from interleave_thinker.backend.story.outcomes import times_of
 
 REQUEST = Request(text="a house, then the sun, then a boat")
 HOUSE = Plan(steps=(Step(number=1, prompt="a house"),))
@@ -259,23 +271,57 @@ def test_closing_the_stream_keeps_finished_steps() -> None:
     assert len(generator.drawn) == 1
 
 
-def test_the_time_budget_ends_the_run_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+class TakingTime(Counting):
+    """Takes five seconds for an image."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        self._clock[0] += 5.0
+        return super().draw(prompt, source, seed)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the loop, which only its models move."""
     now = [0.0]
-
-    class TakingTime(Counting):
-        def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-            now[0] += 5.0
-            return super().draw(prompt, source, seed)
-
     for module in (loop, cached_draws, judgements, step_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    generator = TakingTime()
+    return now
+
+
+def test_the_time_budget_ends_the_run_and_is_reported(clock: list[float]) -> None:
+    generator = TakingTime(clock)
     settings = RunSettings(time_budget=2.0)
     trajectory = tell(REQUEST, OnePlan(HOUSE_AND_SUN), generator, Verdicts(False, True, True), settings)
     assert len(generator.drawn) == 1
     assert [result.stop_reason for result in trajectory.results] == [StopReason.budget]
     assert trajectory.results[0].chosen == 0
     assert trajectory.results[0].attempts[0].seconds == 5.0
+
+
+def test_planner_generator_and_critic_are_timed_apart(clock: list[float]) -> None:
+    class SlowPlan(OnePlan):
+        def plan(self, request: Request) -> Plan:
+            clock[0] += 2.0
+            count(prompt_tokens=90, reply_tokens=40)
+            return super().plan(request)
+
+    class SlowVerdicts(Verdicts):
+        def judge(self, *asked: Any) -> Verdict:
+            clock[0] += 8.0
+            count(loading_seconds=1.0, prompt_tokens=100, cached_tokens=60, reply_tokens=7)
+            return super().judge(*asked)
+
+    trajectory = tell(REQUEST, SlowPlan(HOUSE), TakingTime(clock), SlowVerdicts(False, True))
+    assert list(times_of(trajectory).items()) == [
+        ("critic", Spent(seconds=14.0, read=80, cached=120, written=14)),
+        ("generator", Spent(seconds=10.0)),
+        ("planner", Spent(seconds=2.0, read=90, written=40)),
+    ]
+    assert "Time of the critic: 14.0 s (80 tokens read, 120 cached, 14 written)" in report(trajectory)
 
 
 def test_a_story_starts_from_the_requests_first_image_or_the_first_generated_one() -> None:
