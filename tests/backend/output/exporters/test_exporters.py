@@ -186,7 +186,7 @@ def test_titles(text: str, title: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0, "0.00 s"), (12.34, "12.3 s"), (59.99, "60.0 s"), (60, "1 min 00 s"), (245, "4 min 05 s")],
+    [(0.0, "0.01 s"), (12.34, "12.3 s"), (59.99, "60.0 s"), (60, "1 min 00 s"), (245, "4 min 05 s")],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert outcomes.duration(seconds) == text
