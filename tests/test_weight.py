@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 55_000, "benchmarks": 1_593, "tests": 47_422}
-WORDS = 59_696
-MODULES, MEDIAN = 409, 152
+LINES = {"product": 54_812, "benchmarks": 1_593, "tests": 44_885}
+WORDS = 59_042
+MODULES, MEDIAN = 404, 152
 """Modules of the product, and the lines of the middle one, which may rise instead."""
 LAYOUT = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER")
 NOT_CODE = {getattr(tokenize, name) for name in LAYOUT}
