@@ -90,7 +90,7 @@ def read_values(path: Path) -> Iterator[tuple[str, Any]]:
             raise _labels(path)
         start = first_characters(file)
         if start == PARQUET:
-            hint = "See docs/how-to/training/pack-and-share.md, Convert Parquet into rows."
+            hint = "See docs/how-to/training/make-rows.md, Convert Parquet into rows."
             raise SettingsError(f"Data file {str(path)!r} is parquet, but rows are read from JSON.", hint)
         if not start.startswith(b"["):
             yield from _lines(path, file)

@@ -165,10 +165,10 @@ def test_parquet_is_rejected_with_advice(tmp_path: Path, monkeypatch: pytest.Mon
     picture = Image.new("RGB", (40, 30), "blue")
     row = {"messages": ROWS["critic-sft"]["messages"], "images": [picture]}
     datasets.Dataset.from_list([row], features=columns).to_parquet(str(file))
-    with pytest.raises(SettingsError, match=r"(?s)is parquet.*pack-and-share\.md, Convert Parquet into rows"):
+    with pytest.raises(SettingsError, match=r"(?s)is parquet.*make-rows\.md, Convert Parquet into rows"):
         check_rows(file)
     guides = Path(__file__).parents[3] / "docs" / "how-to" / "training"
-    document = (guides / "pack-and-share.md").read_text(encoding="utf-8")
+    document = (guides / "make-rows.md").read_text(encoding="utf-8")
     section = document.split("## Convert Parquet into rows\n")[1].split("\n## ")[0]
     script = "\n".join(line for line in section.splitlines() if line.startswith("    ") or not line)
     monkeypatch.chdir(tmp_path)
