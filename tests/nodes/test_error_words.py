@@ -21,7 +21,7 @@ OTHER_PROGRAMS = frozenset(
         "--to",  # within a whole command of this pack
     }
 )  # fmt: skip
-BESIDE_THE_INPUT = frozenset({"--critic", "--planner", "--set"})
+BESIDE_THE_INPUT = frozenset({"--critic", "--download", "--planner", "--set"})
 """Named after the node's input in the same sentence."""
 
 

@@ -30,6 +30,8 @@ from .progress import number
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")
 MAX_HEADER = 256 * 1024**2
+ADDED: dict[str, Any] = {"loss_type": "dapo", "mask_truncated_completions": False}
+"""Settings since 0.3.0, with what trainings of earlier releases did."""
 MAX_NAMED = 5
 """Number of settings named in a message; the others are counted."""
 LOSS = "eval_loss"
@@ -192,7 +194,7 @@ def check_run(
         raise TrainingError(
             f"Cannot read the training record {str(path)!r}.", "Give another --out, or delete this file."
         )
-    known = dict(found or {})
+    known = {name: value for name, value in ADDED.items() if name in current} | dict(found or {})
     if only_saved:
         known.pop("devices", None)
         current.pop("devices", None)

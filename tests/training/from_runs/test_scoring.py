@@ -134,5 +134,6 @@ def test_single_failures_cost_scores_and_an_outage_ends_the_command(tmp_path: Pa
     runs(tmp_path, 6, 1)
     with pytest.raises(ChatError, match="busy"):
         filtered(tmp_path, ByShade(down=5), 2)
+    (tmp_path / "data.scores.sqlite").unlink(missing_ok=True)
     made = filtered(tmp_path, ByShade(down=4), success_at=1.0, held_out_runs=0.0)
     assert made.report.unscored == 4 and made.report.files["critic_sft.json"].scorer == 2

@@ -206,7 +206,7 @@ def test_an_unavailable_judge_stops_training(tmp_path: Path, monkeypatch: pytest
     rewards, logged = rewarded(judged, answers, LISTED)
     assert rewards == [None, None, 0.0] and logged["plan/failed"] == pytest.approx(2 / 3)
     assert judged.problem() and "down" in judged.problem()
-    assert judged.tokens[1] == len(answers[0]) + len(answers[1])
+    assert judged.left_out == [True, True, False]
 
 
 def sample(match: float, copied: float = 0.0) -> PlanSample:
