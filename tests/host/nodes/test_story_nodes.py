@@ -183,7 +183,7 @@ BUILT_IN = "tiny world planner"
 @pytest.mark.parametrize(
     ("kind", "given", "said"),
     [
-        ("InterleaveLoadAgent", {"agent": "gone"}, "'gone' was not found.*interleave_agents.*hub_id"),
+        ("InterleaveLoadAgent", {"agent": "gone"}, "'gone' was not found.*interleave_agents.*press R"),
         ("InterleaveLoadAgent", {"agent": BUILT_IN, "precision": "int3"}, "'int3' not in .*auto"),
         ("InterleaveLoadAgent", {"agent": BUILT_IN, "adapter": "../x"}, "'../x' not in .*none"),
         ("InterleaveRemoteAgent", {"key_variable": "PATH"}, "not the name of an environment variable"),
