@@ -300,7 +300,9 @@ def test_a_text_encoder_with_vision_judges(host: ComfyServer, kind: str, written
 
 
 def test_cancel_stops_a_text_encoder(host: ComfyServer) -> None:
-    answers_at_once(host, started_running(host, writer("slow") | planning(FROM_CLIP), 1.5))
+    graph = writer("slow") | planning(FROM_CLIP)
+    graph["planner"]["inputs"]["request"] = "a story without a stored plan"
+    answers_at_once(host, started_running(host, graph, 1.5))
 
 
 # Errors
