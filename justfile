@@ -86,7 +86,7 @@ docs-notebook:
 # The screenshot of the first tutorial, docs/graph.jpg, in a real ComfyUI (COMFYUI_PATH).
 docs-screenshot:
     INTERLEAVE_SCREENSHOTS={{ justfile_directory() }}/.story uv run --no-sync pytest tests/host/browser/test_templates.py -k tiny_world_story
-    uv run --no-sync python -c "from PIL import Image; Image.open('.story/tiny_world_story-done.png').convert('RGB').crop((350, 110, 1785, 1055)).save('docs/graph.jpg', quality=82, optimize=True)"
+    uv run --no-sync python -c "from PIL import Image; Image.open('.story/tiny_world_story-done.png').convert('RGB').crop((80, 105, 1880, 930)).save('docs/graph.jpg', quality=82, optimize=True)"
     rm -rf .story
 
 # The graphs of skills/interleaved-story, from the examples.

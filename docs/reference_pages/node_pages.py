@@ -46,7 +46,7 @@ LARGEST = {2**53: "2^53", 2**48: "2^48"}
 NODES_INTRODUCTION = """
 Every node of the pack, in the category *InterleaveThinker* of ComfyUI's node library. A name in `code` is
 the id that workflows and API calls use; the name before it is the label in the interface. Inputs marked
-*advanced* are hidden until you open the node's advanced inputs. Sockets accept a connection, all other
+*advanced* are behind **more...** until they have another value. Sockets accept a connection, all other
 inputs are widgets.
 """
 FACTS = Path(__file__).parent / "model_families.json"
