@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 54_813, "benchmarks": 1_593, "tests": 44_889}
+LINES = {"product": 54_820, "benchmarks": 1_593, "tests": 44_902}
 WORDS = 59_040
 MODULES, MEDIAN = 404, 152
 """Modules of the product, and the lines of the middle one, which may rise instead."""

@@ -15,6 +15,7 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -226,7 +227,8 @@ class _Pairs:
         if first != place:
             return None if label == pair.ok else RowProblem(place, "ok", f"it contradicts {first}")
         sft = sft.model_copy(update={"kind": pair.kind})
-        return _Row(sft, rl, tuple(filter(None, (source, digest))), bool(pair.reason))
+        # Two white images are a group of their own, since white is never what rows share.
+        return _Row(sft, rl, tuple(filter(None, (source, digest))) or (place,), bool(pair.reason))
 
     def _kept(self, name: str) -> tuple[str, str, tuple[int, int]]:
         """Return the path of an image in the folder of the rows, its digest and its size."""
@@ -315,7 +317,7 @@ def _editjudge(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         sample, right, wrong, kinds = (row[name] for name in names)
         images = {name: f"images/{sample}/{name}.jpg" for name in ("before", "after")}
         yield f"row {number}", {**images, "prompt": right, "ok": True, "kind": "right instruction"}
-        for at, (text, kind) in enumerate(zip(wrong or (), kinds or (), strict=False)):
+        for at, (text, kind) in enumerate(zip_longest(wrong or (), kinds or (), fillvalue="")):
             yield f"row {number}, wrong {at}", {**images, "prompt": text, "ok": False, "kind": kind}
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
@@ -226,6 +226,16 @@ class Generator(ABC):
         return self
 
 
+def _parts_of(code: CodeType) -> Iterator[str]:
+    """Yield what a function does, as texts that are the same in every process."""
+    yield f"{code.co_code.hex()} {code.co_names}"
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _parts_of(value)
+        else:
+            yield repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
 class FunctionGenerator(Generator):
     """Generates with a function `(prompt, source, seed)`; source and result are PIL images.
 
@@ -233,8 +243,7 @@ class FunctionGenerator(Generator):
     """
 
     def __init__(self, function: FunctionType) -> None:
-        code = function.__code__
-        digest = hashlib.blake2b(code.co_code + repr(code.co_consts).encode(), digest_size=8)
+        digest = hashlib.blake2b("\n".join(_parts_of(function.__code__)).encode(), digest_size=8)
         self._function = function
         self._identity = f"function {function.__module__}.{function.__qualname__} {digest.hexdigest()}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from interleave_thinker import (
     open_generator,
     waiting_for,
 )
+from interleave_thinker.backend.core.seams.generator import FunctionGenerator
 from interleave_thinker.backend.core.types import CastMember
 from interleave_thinker.backend.core.types.roles import CriticLike, PlannerLike
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
@@ -315,3 +317,12 @@ def test_a_function_generates_and_wrong_models_are_typed_errors() -> None:
     for models, given, said in wrong:
         with pytest.raises(SettingsError, match=said):
             Pipeline(**{"critic": None, **models})("x", plan=given)
+
+
+def test_the_identity_of_a_function_is_that_of_its_code() -> None:
+    def identity(call: str) -> str:
+        text = f"def own(prompt, source, seed): return [one.{call} for one in (lambda: prompt)()]"
+        (code,) = [one for one in compile(text, "own", "exec").co_consts if isinstance(one, CodeType)]
+        return FunctionGenerator(FunctionType(code, {"__name__": "own"})).identity
+
+    assert identity("blur") == identity("blur") != identity("blend"), "nested code has no address in it"

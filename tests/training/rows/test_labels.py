@@ -61,6 +61,13 @@ def test_a_row_asks_as_the_critic_is_asked_and_learns_only_what_was_given(tmp_pa
     assert (report["without_reason"], report["without_score"]) == (2, 3)
 
 
+def test_a_white_image_from_text_is_held_out_or_not_like_others(tmp_path: Path) -> None:
+    path = table(tmp_path / "in", [*LINES, ",white.png,an empty page,yes,,,,,"])
+    Image.new("RGB", (16, 16), "white").save(path.parent / "white.png")
+    out = imported(path, tmp_path / "out", held_out_share=0.4)
+    assert [len(read_rows(out / f"critic_sft{name}.json")) for name in ("", "_held_out")] == [3, 2]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -122,7 +129,7 @@ def test_editjudge_bench_is_read_in_its_layout(tmp_path: Path) -> None:
             "sample_id": f"s{number}",
             "instruction_pos": "Move the shelf right.",
             "instruction_neg_list": ["Move the shelf left.", "Remove the lamp."],
-            "instruction_neg_types": ["direction", "object"],
+            "instruction_neg_types": ["direction"] if number else ["direction", "object"],
         }
         for number in range(3)
     ]
@@ -133,7 +140,7 @@ def test_editjudge_bench_is_read_in_its_layout(tmp_path: Path) -> None:
     found = read_rows(imported(tmp_path / "bench", tmp_path / "out", held_out_share=0.4) / "critic_sft.json")
     held = read_rows(tmp_path / "out" / "critic_sft_held_out.json")
     assert (len(found), len(held)) == (6, 3) and [truth_of(row) for row in held] == [True, False, False]
-    assert [row.kind for row in held] == ["right instruction", "direction", "object"]
+    assert sorted(row.kind for row in [*held, *found])[:3] == ["", "", "direction"], "a kind may be missing"
     with pytest.raises(SettingsError, match=r"benchmark\.parquet.*no such file"):
         imported(tmp_path / "out", tmp_path / "none")
 
