@@ -1,4 +1,4 @@
-"""Visitors of a public try-out: each has a board of their own, which nobody else sees and that is not kept.
+"""Visitors of a public try-out: each has a board of their own, which no other visitor sees; it is not kept.
 
 A visitor is known by a cookie with a random name that the server chose. Behind a proxy the address of a
 visitor is that of `X-Forwarded-For`, if uvicorn trusts the proxy (`FORWARDED_ALLOW_IPS`).

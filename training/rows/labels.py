@@ -1,6 +1,6 @@
 """Labelled pairs as rows of a critic: images before and after, prompts, and whether each image is right.
 
-A row asks the question of the critic to train, with its prompt set. A refined prompt that nobody gave is not
+A row asks the question of the critic to train, with its prompt set. A refined prompt that is missing is not
 learned, as in rows from runs. Rows whose images have equal pixels, directly or through other rows, stay
 together, so no image of a held-out row is trained on. A label that is neither yes nor no is an error with its
 line, since a guessed label would teach the opposite.

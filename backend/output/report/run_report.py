@@ -191,7 +191,7 @@ def report(trajectory: Trajectory) -> str:
                 enhanced = attempt.enhancement.warning or attempt.enhancement.prompt
                 lines.append(f"     enhanced: {enhanced}")
         if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
-            lines.append(f"   unintended change: {words}")
+            lines.append(f"   change: {words}")
     if times := times_of(trajectory):
         lines += ["", *(f"Time of the {name}: {spent_words(spent)}" for name, spent in times.items())]
     prompt_sets = shown_prompt_sets(trajectory.identities.prompt_set)
