@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 from types import UnionType
@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from ..backend.core.errors import SettingsError, first_fault
-from ..training.recipes.recipe import read_recipe
+from ..training.recipes.recipe import noun, read_recipe
 from .removed import removed, removed_name
 
 SECTIONS = {"own-critic": "critic-sft"}
@@ -46,11 +46,13 @@ class Setting:
         name: Name in `--set` and recipes, such as `critic.temperature`.
         path: The command's parameter that gets the model, and the names of the field in it.
         info: The field.
+        only_set: Whether the command does not give it an option of its own.
     """
 
     name: str
     path: tuple[str, ...]
     info: FieldInfo
+    only_set: bool = False
 
     @property
     def _extra(self) -> Mapping[str, Any]:
@@ -64,7 +66,11 @@ class Setting:
     @property
     def option(self) -> str | None:
         """The option, or None if the setting has none of its own."""
-        return f"--{self.parameter.replace('_', '-')}" if self._extra.get("direct") else None
+        return (
+            f"--{self.parameter.replace('_', '-')}"
+            if self._extra.get("direct") and not self.only_set
+            else None
+        )
 
     @property
     def kind(self) -> str:
@@ -94,10 +100,12 @@ class Setting:
 class Settings:
     """The settings of a command: the fields of its pydantic models, by parameter."""
 
-    def __init__(self, models: Mapping[str, type[BaseModel]]) -> None:
+    def __init__(self, models: Mapping[str, type[BaseModel]], without: Collection[str] = ()) -> None:
         self.models = models
         self.all = [
-            one for name, model in models.items() for one in _settings_in(model, (name,), _title(model))
+            replace(one, only_set=one.parameter in without)
+            for name, model in models.items()
+            for one in _settings_in(model, (name,), _title(model))
         ]
         named = {_key(one.name): one for one in self.all}
         fields: dict[str, list[Setting]] = {}
@@ -136,15 +144,19 @@ class Settings:
         return {name: _model(model, values[name], name, labels) for name, model in self.models.items()}
 
 
-def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_settings(command: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., Any]:
     """Return the command with options for its pydantic parameters, `--set` and `--config`.
+
+    Args:
+        command: The command.
+        without: Names of settings that are not options of this command, but only `--set NAME=VALUE`.
 
     Raises:
         SettingsError: When the command is called: a name or value is not valid.
     """
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters
-    settings = Settings({name: hint for name, hint in hints.items() if _is_model(hint)})
+    settings = Settings({name: hint for name, hint in hints.items() if _is_model(hint)}, without)
     direct = {one.parameter: one for one in settings.all if one.option}
 
     def spelled_out(**values: Any) -> Any:
@@ -207,7 +219,7 @@ def instead_of(context: Any, option: str) -> SettingsError | None:
 def unknown(recipe: str, section: str, key: str, settings: Settings | None = None) -> SettingsError:
     """Return the error for a key of a recipe that is not a setting of the section's command."""
     return removed(f"train {section}", f"--{key.replace('_', '-')}") or SettingsError(
-        f"Recipe {recipe!r}: {section} does not have a setting {key!r}.",
+        f"{noun(section)} {recipe!r}: {section} does not have a setting {key!r}.",
         f"{settings.hint(key) if settings else ''}All names: --help=all",
     )
 
@@ -223,7 +235,7 @@ def _apply(context: typer.Context, value: str | None) -> str | None:
         if place is None:
             raise unknown(value, section, key, settings_of(context.command))
         if isinstance(place, Setting):
-            others[f"Recipe {value!r}, {key}"] = place, one
+            others[f"{noun(section)} {value!r}, {key}"] = place, one
         else:
             defaults[place] = one
     context.default_map = {**(context.default_map or {}), **defaults}

@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 54_820, "benchmarks": 1_593, "tests": 44_902}
+LINES = {"product": 55_000, "benchmarks": 1_593, "tests": 45_000}
 WORDS = 59_040
-MODULES, MEDIAN = 404, 152
+MODULES, MEDIAN = 408, 152
 """Modules of the product, and the lines of the middle one, which may rise instead."""
 LAYOUT = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER")
 NOT_CODE = {getattr(tokenize, name) for name in LAYOUT}

@@ -237,7 +237,10 @@ def templates_page(root: Path) -> str:
     for path in sorted((root / "workflows").glob("*.json")):
         nodes = json.loads(path.read_text(encoding="utf-8"))["nodes"]
         note = next((node["widgets_values"][0] for node in nodes if node["type"] == "MarkdownNote"), "")
-        links = LINK.findall(note)
+        agents = [node["widgets_values"][0] for node in nodes if node["type"] == "InterleaveLoadAgent"]
+        built_in = agents and all(agent.startswith("tiny world") for agent in agents)
+        # Where only agents of the tiny world are loaded, the note's links are what may replace them.
+        links = [] if built_in else LINK.findall(note)
         # The first paragraph below a note's title, without its emphasis.
         summary = next((one.strip() for one in note.split("\n\n")[1:] if one.strip()), "")
         summary = re.sub(r"\*\*|(?<!\w)\*|\*(?!\w)", "", summary)

@@ -18,7 +18,7 @@ from interleave_thinker import AnswerError, Reply, ReplySettings
 from interleave_thinker.backend.core.answers.reading import read_verdict
 from interleave_thinker.backend.core.remote.api_keys import KeyMask
 from interleave_thinker.backend.models.chat.local.generation import ReplyListener
-from interleave_thinker.backend.models.chat.openai_chat import Chunk, StreamedReply
+from interleave_thinker.backend.models.chat.streamed_reply import Chunk, StreamedReply
 from interleave_thinker.backend.models.chat.verdict_watch import VerdictWatch
 
 AT = "\x01"

@@ -24,7 +24,13 @@ from interleave_thinker.backend.core.remote.call import (
     retry_after,
     too_late,
 )
-from interleave_thinker.backend.models.chat import ChatModel, Message, ReplySettings, open_chat, openai_chat
+from interleave_thinker.backend.models.chat import (
+    ChatModel,
+    Message,
+    ReplySettings,
+    open_chat,
+    streamed_reply,
+)
 
 KEY = "sk-very-secret-1234567890"
 TRUE = (
@@ -152,7 +158,7 @@ def test_an_invalid_answer_raises(raw: str, server: ChatServer, chat: ChatModel)
 
 
 def test_an_endless_body(server: ChatServer, chat: ChatModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_chat, "MAX_REPLY_BYTES", 1000)
+    monkeypatch.setattr(streamed_reply, "MAX_REPLY_BYTES", 1000)
     server.raw = json.dumps({"choices": [{"message": {"content": "x" * 5000}}]}).encode()
     with pytest.raises(ChatError, match="more than 1000 bytes"):
         chat.reply(ASK, PLAIN)
