@@ -1,7 +1,7 @@
 """A web app of your own that streams a story to the browser: `uvicorn story_events:app`.
 
 The route `/story?request=...` sends server-sent events: `plan`, `attempt` and `step` for each image, and
-`done` or `error`.
+`done` or `failed`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from threading import Lock
+from queue import SimpleQueue
 
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
@@ -19,9 +19,11 @@ from PIL.Image import Image
 
 from interleave_thinker import AttemptJudged, InterleaveError, Pipeline, PlanReady, StepFinished
 
-# The tiny world. With your models: Pipeline("openai:MODEL@URL", "diffusers:FOLDER", "openai:MODEL@URL")
-pipeline = Pipeline()
-one_story = Lock()  # A pipeline runs one story at a time: other visitors wait for it.
+# A pipeline runs one story at a time: here two visitors have a story each, and others wait.
+# The tiny world. With your models: Pipeline("openai:MODEL@URL", "http:IMAGE-SERVICE", "openai:MODEL@URL")
+pipelines: SimpleQueue[Pipeline] = SimpleQueue()
+for _ in range(2):
+    pipelines.put(Pipeline())
 app = FastAPI()
 
 
@@ -39,21 +41,23 @@ def base64_png(image: Image) -> str:
 
 def events(request: str) -> Iterator[str]:
     """Yield the events of a story. If the visitor leaves, the story stops."""
-    with one_story:
-        try:
-            with closing(pipeline.stream(request)) as stream:
-                for event in stream:
-                    match event:
-                        case PlanReady():
-                            yield message("plan", steps=[step.name for step in event.plan.steps])
-                        case AttemptJudged(step=step, record=attempt) if attempt.verdict:
-                            yield message("attempt", step=step.number, accepted=attempt.verdict.success)
-                        case StepFinished(result=result) if result.image:
-                            png = base64_png(result.image.image)
-                            yield message("step", step=result.step.number, png=png)
-                yield message("done", accepted=stream.result().accepted)
-        except InterleaveError as error:
-            yield message("error", text=str(error))
+    pipeline = pipelines.get()
+    try:
+        with closing(pipeline.stream(request)) as stream:
+            for event in stream:
+                match event:
+                    case PlanReady():
+                        yield message("plan", steps=[step.name for step in event.plan.steps])
+                    case AttemptJudged(step=step, record=attempt) if attempt.verdict:
+                        yield message("attempt", step=step.number, accepted=attempt.verdict.success)
+                    case StepFinished(result=result) if result.image:
+                        png = base64_png(result.image.image)
+                        yield message("step", step=result.step.number, png=png)
+            yield message("done", accepted=stream.result().accepted)
+    except InterleaveError as error:
+        yield message("failed", text=str(error))
+    finally:
+        pipelines.put(pipeline)
 
 
 @app.get("/story")

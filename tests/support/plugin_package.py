@@ -10,7 +10,7 @@ BLOCK = re.compile(r'^```(?P<kind>\w+) title="(?P<path>\S+)"\n(?P<text>.*?)^```$
 GROUP = re.compile(r'^\[project\.entry-points\."(.+)"\]\n((?:.+\n)+)', re.MULTILINE)
 FILES = {
     found["path"]: found["text"]
-    for page in ("runs/plugins.md", "training/scorers.md")
+    for page in ("runs/plugins.md", "training/reinforce.md")
     for found in BLOCK.finditer((ROOT / "docs" / "how-to" / page).read_text(encoding="utf-8"))
 }
 """Files of the documents' packages by name."""

@@ -275,14 +275,22 @@ def test_the_example_streams_a_story_to_a_browser() -> None:
 
     root = Path(__file__).resolve().parents[3]
     example = runpy.run_path(str(root / "docs/examples/story_events.py"))
-    example["events"].__globals__["pipeline"] = Pipeline(OwnPlanner(), "fake:32", OwnCritic())
+    pipelines = example["pipelines"]
+    while pipelines.qsize():
+        pipelines.get()
+    for _ in range(2):
+        pipelines.put(Pipeline(OwnPlanner(), "fake:32", OwnCritic()))
+    first = example["events"]("A boat.")
+    assert next(first).startswith("event: plan")  # and another visitor does not wait for its end:
     with TestClient(example["app"]) as client:
         answers = [client.get("/story", params={"request": request}) for request in ("Two boats.", "")]
     sent = [[event.split("\ndata: ") for event in answer.text.split("\n\n")[:-1]] for answer in answers]
+    first.close()
+    assert pipelines.qsize() == 2
     names = ["plan", "attempt", "attempt", "step", "attempt", "step", "done"]
     assert [name for name, _ in sent[0]] == [f"event: {name}" for name in names]
     assert json.loads(sent[0][-1][1]) == {"accepted": True}
-    assert [name for name, _ in sent[1]] == ["event: error"]
+    assert [name for name, _ in sent[1]] == ["event: failed"]
 
 
 def gray(prompt: str, source: Image.Image | None, seed: int) -> Image.Image:
