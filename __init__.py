@@ -19,11 +19,9 @@ WEB_DIRECTORY = "./web"
 """Front-end modules and help pages, served by ComfyUI."""
 
 if "folder_paths" in sys.modules:  # In ComfyUI. Elsewhere, importing the package loads nothing.
-    from .nodes.old_host import node_names, stand_ins
+    from .nodes.node_texts import check_host
 
-    NODE_CLASS_MAPPINGS = stand_ins()
-    """Used only if ComfyUI is too old for the real nodes."""
-    NODE_DISPLAY_NAME_MAPPINGS = node_names() if NODE_CLASS_MAPPINGS else None
+    check_host()
 
 
 def __getattr__(name: str) -> Any:

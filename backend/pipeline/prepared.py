@@ -18,10 +18,12 @@ from ..story.agents.plan_constraints import ConstrainedPlanner, PlanConstraints
 from ..story.agents.planner import Planner
 from ..story.journal.journal import Journal
 from ..story.journal.run_files import FOLDER, RUN, PlanParts
+from ..story.journal.waiting import waiting_for
 from ..story.loop.collaborators import Collaborators
 from ..story.loop.events import Event, PlanReady
 from ..story.loop.loop import run
 from ..story.loop.policy import max_attempts_in
+from ..story.loop.replay import load_trajectory
 
 ImageInput = str | Path | Image.Image | Picture
 
@@ -66,6 +68,21 @@ def read_picture(image: ImageInput) -> Picture:
     if not os.path.exists(image):
         raise SettingsError(f"Image {str(image)!r} does not exist.")
     return Picture.open(image)
+
+
+def plan_of(folder: Path) -> Plan:
+    """Return the plan of the run in a folder as it was planned, to be run in another folder.
+
+    Raises:
+        JournalError: The folder does not contain a run, the run has no plan yet, or a file is damaged.
+        SettingsError: The plan waits for the user's approval.
+    """
+    waiting = waiting_for(folder)
+    if waiting is not None and waiting.step is None:
+        raise SettingsError(
+            f"The plan of the run in {str(folder)!r} waits for your approval.", "Approve it first."
+        )
+    return load_trajectory(folder).plan.as_planned
 
 
 class PreparedRun:

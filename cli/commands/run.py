@@ -10,14 +10,14 @@ import typer
 
 from ...backend.core.errors import JournalError, SettingsError
 from ...backend.core.files.atomic import write_text
-from ...backend.core.types import RunSettings
+from ...backend.core.types import Plan, RunSettings
 from ...backend.models.generators import GENERATORS
 from ...backend.output.live.browser_requests import run_folder
 from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
 from ...backend.pipeline.plan_file import read_plan_file
-from ...backend.pipeline.prepared import read_request
+from ...backend.pipeline.prepared import plan_of, read_request
 from ...backend.story.agents.plan_constraints import PlanConstraints
-from ...backend.story.journal.run_files import RUN
+from ...backend.story.journal.run_files import PICTURES, PLAN, RUN
 from ...tinyworld import DEMO_REQUEST, DEMO_SEED
 from ..models import (
     NONE,
@@ -30,8 +30,8 @@ from ..models import (
     given,
 )
 from ..progress import JsonLines
-from ..run_request import ModelOptions, carry_out, last_run
-from ..settings import GIVEN, with_settings
+from ..run_request import Before, ModelOptions, carry_out, last_run
+from ..settings import GIVEN, OPTIONS, options_of_run, with_settings
 from ..shared_options import InputImages, Json
 from .decide import ask, is_interactive
 
@@ -72,6 +72,21 @@ def command(
             "Edit Plan, or a script (Fountain, outline in Markdown or text, CSV shot list).",
         ),
     ] = None,
+    story: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            callback=options_of_run,
+            is_eager=True,
+            help="Tell the story of this run folder again, in --out, with another --cast, --style, --size or "
+            "--language. Its plan and other options stay, and images that the change does not affect.",
+        ),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(help="With --from: the planner translates the captions into this language."),
+    ] = None,
     published: Annotated[
         PublishedSystem | None,
         typer.Option(
@@ -89,39 +104,50 @@ def command(
     --pause the run ends with exit code 4 when it waits for your decision (see `approve`), or asks you if it
     is on a terminal.
     """
-    before, own = None, given(settings)
-    if request is None:
+    before = own_plan = None
+    own = given(settings)
+    roles = {"planner": planning, "critic": judging, "generator": drawing}
+    named = [role for role, options in roles.items() if options.model_fields_set]
+    if story is not None:
+        before, own_plan = _told_again(context, story, out, named)
+    elif language is not None:
+        raise SettingsError("--language is for the story of another run.", "Add --from.")
+    elif request is None:
         if out is None:
             raise SettingsError("No request is given.", "Give one, or the folder of a run with --out.")
-        roles = {"planner": planning, "critic": judging, "generator": drawing}
-        before = last_run(out, [role for role, options in roles.items() if options.model_fields_set])
+        before = last_run(out, named)
         if image:
             raise SettingsError("--image needs a request.", "Give the request too, or remove --image.")
-        settings = before.record.settings.model_copy(update=own)
         constraints = before.constraints.model_copy(update=given(constraints))
-        asked = before.request
+    if before is None:
+        asked = read_request(request or "", image or [])
     else:
-        asked = read_request(request, image or [])
+        asked = before.request
+        settings = before.record.settings.model_copy(update=own)
     out = out or run_folder(STORIES, asked, settings.seed)
     if published is not None:
         planning, judging, drawing = published_models(published, planning, judging, drawing, as_json)
         settings = _published_settings(published, settings, own, as_json)
-    own_plan = read_plan_file(plan) if plan else None
-    models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published)
+    if story is not None:
+        image, plan = [out / PICTURES / f"{one.digest}.png" for one in asked.images], out / PLAN
+    elif plan is not None:
+        own_plan = read_plan_file(plan)
+    language = None if (out / RUN).is_file() else language
+    models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published, language)
     asks = None if as_json or not is_interactive() else ask
     try:
         outcome = carry_out(asked, out, settings, models, own_plan, as_json, before, asks)
     finally:
-        if request is not None and (out / RUN).is_file():
+        if (request is not None or story is not None) and (out / RUN).is_file():
             places = {
                 "image": [str(one.absolute()) for one in image or ()],
                 "plan": plan and str(plan.absolute()),
             }
-            values = {"request": request, **places, "published": published, **context.meta[GIVEN]}
+            values = {"request": asked.text, **places, "published": published, **context.meta[GIVEN]}
             lines = [
                 f"{name}: {json.dumps(value)}\n" for name, value in values.items() if value not in (None, [])
             ]
-            write_text(out / "run.yaml", "".join(lines), JournalError)
+            write_text(out / OPTIONS, "".join(lines), JournalError)
     raise typer.Exit(outcome.code)
 
 
@@ -148,6 +174,19 @@ def demo(
     if show and outcome.page:
         typer.launch(str(outcome.page))
     raise typer.Exit(outcome.code)
+
+
+def _told_again(
+    context: typer.Context, story: Path, out: Path | None, named: list[str]
+) -> tuple[Before, Plan]:
+    """Return the run whose story is told again, and its plan; that of the new run, once it has begun."""
+    if out is None or out.resolve() == story.resolve():
+        raise SettingsError("The new story needs a folder of its own.", "Add --out.")
+    sources = [context.get_parameter_source(name) for name in ("request", "image", "plan")]
+    if any(one is not None and one.name == "COMMANDLINE" for one in sources):
+        raise SettingsError("--from has a request and a plan already.", "Remove yours.")
+    plan = plan_of(out if (out / RUN).is_file() else story)
+    return last_run(story, named), plan
 
 
 def published_models(

@@ -21,7 +21,7 @@ from comfy_api.latest import io
 from ...backend.core.errors import SettingsError
 from ...backend.core.types import MAX_TEXT, Plan, Request, Text, Trajectory, Value
 from ...backend.core.types.cast import CastMember
-from ..old_host import node_texts
+from ..node_texts import node_texts
 from .images import checked_batch, to_pictures
 
 CATEGORY = "InterleaveThinker"

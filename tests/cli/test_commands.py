@@ -264,6 +264,10 @@ def test_a_run_makes_its_folder(tmp_path: Path, scripts: Scripts, monkeypatch: p
         ("run x --plan list.json", 2, "Make 'steps'"),
         ("run x --critic openai:m@http://127.0.0.1:9/v1", 1, "Cannot reach"),
         ("approve .", 2, "does not contain a run"),
+        ("run --from .", 2, "needs a folder of its own. Add --out."),
+        ("run --from . --out o", 2, "does not contain a run"),
+        ("run x --from . --out o", 2, "has a request and a plan already"),
+        ("run x --language German", 2, "Add --from."),
         ("train grpo", 2, "Did you mean planner-grpo or critic-grpo?"),
         ("train critic-sft --model tinyworld:critic --data rows.csv --out o", 2, "data import rows.csv"),
         ("doctor --plan sdxl-Q4_K_M.gguf --planner llamacpp:Q-8B-Q4_K_M.gguf", 0, "In bf16 + GGUF"),
@@ -292,3 +296,11 @@ def test_a_run_folder_repeats_its_run(tmp_path: Path, scripts: Scripts) -> None:
     again = call("run", "--config", tmp_path / "a" / "run.yaml", "--out", tmp_path / "b")
     assert again.exit_code == 0, again.output
     assert load_trajectory(tmp_path / "b").settings == load_trajectory(tmp_path / "a").settings
+    (tmp_path / "planner.json").unlink()
+    other = ["run", "--from", tmp_path / "a", "--out", tmp_path / "c"]
+    same = call(*other, "--set", "pause=never")
+    assert same.exit_code == 0 and same.output.count(", cached") == 3, same.output
+    resized = call(*other[:-1], tmp_path / "d", "--size", 32)
+    assert ", cached" not in resized.output, resized.output
+    results = load_trajectory(tmp_path / "d").results
+    assert {result.image.size for result in results if result.image} == {(32, 32)}

@@ -343,20 +343,15 @@ else:
 spec = importlib.util.spec_from_file_location("a_pack", "__init__.py", submodule_search_locations=["."])
 pack = importlib.util.module_from_spec(spec)
 sys.modules["a_pack"] = pack
-spec.loader.exec_module(pack)
-node = pack.NODE_CLASS_MAPPINGS["InterleaveCriticLoop"]
-assert pack.NODE_DISPLAY_NAME_MAPPINGS["InterleaveCriticLoop"] == "Critic Loop"
-assert node.INPUT_TYPES() == dict(required=dict())
-assert not (node.RETURN_TYPES[0] != "IMAGE")
 try:
-    getattr(node(), node.FUNCTION)(plan=1)
-except RuntimeError as error:
+    spec.loader.exec_module(pack)
+except ImportError as error:
     print(error)
 """
 
 
 @pytest.mark.parametrize("v3", [True, False])
-def test_every_node_reports_a_host_that_is_too_old(v3: bool) -> None:
+def test_a_host_that_is_too_old_is_told_when_the_pack_loads(v3: bool) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", HOST_STUB.format(v3=v3)], cwd=ROOT, capture_output=True, text=True
     )
@@ -364,9 +359,3 @@ def test_every_node_reports_a_host_that_is_too_old(v3: bool) -> None:
     assert answer.stdout.strip().startswith(
         "InterleaveThinker needs ComfyUI 0.14.0 or newer; this is 0.3.64. Update"
     )
-
-
-def test_stand_ins_exist_only_in_a_host() -> None:
-    import interleave_thinker
-
-    assert not hasattr(interleave_thinker, "NODE_CLASS_MAPPINGS")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from interleave_thinker.nodes.old_host import node_names
+from interleave_thinker.nodes.node_texts import node_names
 
 STORED = Path(__file__).with_name("node_schemas.json")
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from PIL import Image
 from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 
 from interleave_thinker.backend.core.types import RunSettings
-from interleave_thinker.nodes.old_host import node_names
+from interleave_thinker.nodes.node_texts import node_names
 
 ROOT = Path(__file__).resolve().parents[2]
 HELP = ROOT / "web" / "docs"

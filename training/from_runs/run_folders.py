@@ -19,7 +19,7 @@ from ...backend.core.files.bounded_reader import read_bytes_if_any
 from ...backend.core.types import Verdict
 from ...backend.output.feedback_log import Feedback, read_feedback
 from ...backend.story.execution_record.reader import FILE_NAME as RECORD
-from ...backend.story.journal.archive import is_story_archive, unpack_run
+from ...backend.story.journal.archive import copy_run, is_story_archive
 from ...backend.story.journal.copy import save_trajectory
 from ...backend.story.journal.run_files import RUN
 from ...backend.story.loop.replay import load_trajectory
@@ -46,7 +46,7 @@ def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
     for folder in given:
         if is_story_archive(folder):
             if folder.resolve() not in found:
-                found[folder.resolve()] = unpack_run(folder, _temporary()), folder.stem
+                found[folder.resolve()] = copy_run(folder, _temporary()), folder.stem
             continue
         runs = sorted(_below(folder, DEEPEST)) if folder.is_dir() else []
         if not runs:

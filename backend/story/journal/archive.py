@@ -10,7 +10,7 @@ against their digests as in a folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ...core.errors import JournalError
@@ -20,13 +20,16 @@ from ...core.files.zip_archive import LOCAL, LOCAL_MARK, ZipBounds, ZipReader, w
 from ...core.pictures import MAX_BYTES
 from ...core.types.clip import MAX_BYTES as MAX_MOVIE
 from .clips import CLIPS
-from .run_files import MAX_JSON, PART, PICTURES, RUN, RunFiles
+from .run_files import MAX_JSON, PART, PICTURES, RUN, TRAJECTORY, RunFiles
+from .waiting import WAITING
 
 ENDING = ".zip"
 WORKFLOW = "workflow.json"
 """The ComfyUI graph that made the story, if there was one."""
 PAGE = "index.html"
 """The story as a page, for people who have only a browser."""
+OF_ONE_STORY = (TRAJECTORY, WAITING, WORKFLOW, PAGE)
+"""Files that another story does not begin with, if it reuses the records of this one."""
 WHAT = "Story"
 JSON_FILES = re.compile(
     r"(run|plan|trajectory|choices|waiting|story_checks|workflow)\.json"
@@ -154,11 +157,7 @@ def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) 
     Raises:
         JournalError: The archive cannot be written, or it would be too large to be read again.
     """
-    names = sorted(
-        (str(file.relative_to(folder).as_posix()) for file in folder.rglob("*") if file.is_file()),
-        key=lambda name: (name != RUN, name),
-    )
-    files: list[tuple[str, Path | bytes]] = [(name, folder / name) for name in names if _most(name)]
+    files: list[tuple[str, Path | bytes]] = [(name, folder / name) for name in _names_in(folder)]
     write_zip(path, [*files, *(more or {}).items()], JournalError, WHAT)
     try:
         ArchivedFiles(path)
@@ -168,23 +167,33 @@ def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) 
     return path
 
 
-def unpack_run(path: Path, folder: Path) -> Path:
-    """Write the files of an archive as a new run folder, and return the folder.
+def copy_run(source: Path, folder: Path, left_out: Collection[str] = (PAGE,)) -> Path:
+    """Write the files of a run folder or an archive as a new run folder, and return the folder.
 
-    The page is left out: a foreign page could contain scripts, and the folder may be served by ComfyUI. If it
-    fails, nothing is left behind.
+    If it fails, nothing is left behind.
+
+    Args:
+        source: The run folder, or the archive.
+        folder: The new folder.
+        left_out: Names of files that are not copied. A foreign page could contain scripts, and the folder may
+            be served by ComfyUI.
 
     Raises:
-        JournalError: The folder exists, the archive is damaged, or the folder cannot be written.
+        JournalError: The folder exists, the source is damaged, or the folder cannot be written.
     """
-    files = ArchivedFiles(path)
+    files = run_files(source)
     if folder.exists():
         raise JournalError(f"{str(folder)!r} exists already.", "Choose another name.")
     with writing_folder(folder, JournalError, "The run's folder") as temporary:
         made = RunFiles(temporary)
-        for name in files.names():
-            if name == PAGE:
-                continue
-            content = files.read(*name.split("/"), limit=MAX_BYTES)
-            made.write(content or b"", *name.split("/"))
+        for name in files.names() if isinstance(files, ArchivedFiles) else _names_in(source):
+            if name not in left_out:
+                content = files.read(*name.split("/"), limit=MAX_BYTES)
+                made.write(content or b"", *name.split("/"))
     return folder
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return the names of the files of a run in a folder, run.json first."""
+    found = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    return sorted(filter(_most, found), key=lambda name: (name != RUN, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -267,6 +268,38 @@ def test_a_pipeline_takes_a_cast(tmp_path: Path) -> None:
         )
         assert attempt.cast is not None and attempt.cast.text.startswith("Mia: red coat.")
         assert len(attempt.beside) == 1
+
+
+def test_a_story_is_told_again_with_the_same_plan(tmp_path: Path) -> None:
+    steps = [
+        {"number": 1, "name": "Morning", "prompt": "Mia wakes up", "auxiliary_text": "Very early."},
+        {"number": 2, "prompt": "an empty street", "settings": {"source": "text"}},
+        {"number": 3, "prompt": "add rain", "settings": {"source": 1}},
+    ]
+    plan = Plan.model_validate({"steps": steps, "cast": [MIA]})
+    drawn: list[str] = []
+
+    def draw(prompt: str, source: Image.Image | None, seed: int) -> Image.Image:
+        drawn.append(prompt)
+        return Image.new("RGB", (8, 8), (len(prompt), 0, 0))
+
+    first = Pipeline(generator=draw, critic=None)("a story", tmp_path / "one", plan=plan)
+    drawn.clear()
+    pipeline = Pipeline(ScriptedChat(["Der Morgen", "Sehr früh."]), draw, None)
+    cast = [CastMember(name="Mia", traits=("blue coat",))]
+    tell = partial(pipeline.again, tmp_path / "one", tmp_path / "two", cast=cast, language="German")
+    again = tell()
+    assert [text.split(".")[0] for text in drawn] == ["Mia wakes up", "add rain"], "step 3 edits step 1"
+    step = again.steps[0].step
+    assert (step.name, step.auxiliary_text, step.prompt) == ("Der Morgen", "Sehr früh.", "Mia wakes up")
+    assert load_trajectory(tmp_path / "one") == first.trajectory
+    assert tell().trajectory == again.trajectory and len(drawn) == 2, "it is resumed"
+    with pytest.raises(JournalError, match="another request"):
+        Pipeline(critic=None)("a house", tmp_path / "two")
+    paused = RunSettings(pause="after the plan")
+    Pipeline(OwnPlanner(), draw, None, settings=paused)("two boats", tmp_path / "three")
+    with pytest.raises(SettingsError, match="waits for your approval"):
+        pipeline.again(tmp_path / "three", tmp_path / "four")
 
 
 def test_the_example_streams_a_story_to_a_browser() -> None:

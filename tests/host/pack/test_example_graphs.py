@@ -11,7 +11,7 @@ import pytest
 from support.host_home import HostHome
 
 from interleave_thinker import StopReason, Trajectory, load_trajectory
-from interleave_thinker.nodes.old_host import node_names
+from interleave_thinker.nodes.node_texts import node_names
 
 from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin
 from ..graphs.stories import Graph

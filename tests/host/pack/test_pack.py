@@ -13,7 +13,7 @@ from support.host_home import HostHome
 from support.languages import LANGUAGES
 from support.published_files import published, write_archive
 
-from interleave_thinker.nodes.old_host import node_names
+from interleave_thinker.nodes.node_texts import node_names
 from interleave_thinker.nodes.sampling.families.registry import FURTHER_CHOICES
 
 from ..graphs.attempt_pairs import pair

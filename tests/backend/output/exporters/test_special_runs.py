@@ -20,7 +20,7 @@ from interleave_thinker.backend.output.exporters.story import StoryFile
 from interleave_thinker.backend.output.report.export_options import words_in
 from interleave_thinker.backend.story import outcomes
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
-from interleave_thinker.backend.story.journal.archive import unpack_run
+from interleave_thinker.backend.story.journal.archive import copy_run
 
 PLAIN = make_trajectory()
 OLD, NEW = (Picture(Image.new("RGB", (40, 60), color)) for color in ("#aa0000", "#00aa00"))
@@ -164,7 +164,7 @@ def test_the_record_has_checks_and_cast(tmp_path: Path) -> None:
 
 def test_a_story_file_opened_elsewhere_has_its_cast(tmp_path: Path) -> None:
     path = export_by_name("zip", RUNS["cast"], tmp_path)
-    elsewhere = unpack_run(path, tmp_path / "elsewhere")
+    elsewhere = copy_run(path, tmp_path / "elsewhere")
     path.unlink()
     assert load_trajectory(elsewhere) == RUNS["cast"]
 

@@ -22,7 +22,7 @@ from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.story.execution_record.reader import read_record
 from interleave_thinker.backend.story.execution_record.trajectory import record_trajectory
 from interleave_thinker.backend.story.journal import archive as archives
-from interleave_thinker.backend.story.journal.archive import is_story_archive, unpack_run
+from interleave_thinker.backend.story.journal.archive import copy_run, is_story_archive
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
@@ -65,7 +65,7 @@ def test_a_story_file_is_unchanged_after_reading_and_writing(tmp_path: Path, sto
         assert whole.testzip() is None
         whole.extractall(tmp_path / "unzipped")
     assert load_trajectory(tmp_path / "unzipped") == story
-    assert load_trajectory(unpack_run(path, tmp_path / "unpacked")) == story
+    assert load_trajectory(copy_run(path, tmp_path / "unpacked")) == story
 
 
 def test_the_archive_contains_a_page_that_is_never_unpacked(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_archive_contains_a_page_that_is_never_unpacked(tmp_path: Path) -> N
     assert RUN.request.text in page and "data:image" in page and 'src="http' not in page, (
         "it needs no other file"
     )
-    folder = unpack_run(path, tmp_path / "run")
+    folder = copy_run(path, tmp_path / "run")
     assert not (folder / "index.html").exists(), "a foreign page could contain scripts"
 
 
@@ -94,7 +94,7 @@ def test_a_run_resumed_from_an_archive_generates_nothing_twice(tmp_path: Path) -
     generator, plan = FakeGenerator(), RUN.plan
     *_, done = run(Request(text="r"), Collaborators(None, generator), plan=plan)
     path = export_by_name("zip", done.trajectory, tmp_path)
-    folder = unpack_run(path, tmp_path / "run")
+    folder = copy_run(path, tmp_path / "run")
     events = run(Request(text="r"), Collaborators(None, generator), journal=Journal(folder), plan=plan)
     assert [event.reused for event in events if isinstance(event, AttemptDrawn)] == [True] * 3
     before = path.read_bytes()
@@ -110,7 +110,7 @@ def test_a_hostile_archive_gives_one_line_and_writes_nothing(tmp_path: Path, goo
     path.write_bytes(KINDS[kind](good))
     readers: list[Callable[[], object]] = [lambda: load_trajectory(path)]
     if not kind.startswith(UNPACKS):
-        readers.append(lambda: unpack_run(path, tmp_path / "in" / "run"))
+        readers.append(lambda: copy_run(path, tmp_path / "in" / "run"))
     for read in readers:
         with pytest.raises(InterleaveError) as caught:
             read()

@@ -12,7 +12,7 @@ from interleave_thinker import JournalError, export_by_name, load_trajectory
 from interleave_thinker.backend.core.files.video import clip_of, frames_of
 from interleave_thinker.backend.story.clips import clip_pairs, clips_of
 from interleave_thinker.backend.story.journal import clips
-from interleave_thinker.backend.story.journal.archive import unpack_run
+from interleave_thinker.backend.story.journal.archive import copy_run
 from interleave_thinker.backend.story.journal.choices import ask_redraw
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
@@ -34,7 +34,7 @@ def test_a_story_in_one_file_contains_the_clips(tmp_path: Path) -> None:
     path = export_by_name("zip", RUN, tmp_path)
     loaded = load_trajectory(path)
     assert loaded == RUN and len(list(frames_of(loaded.clips[0]))) == 5
-    assert load_trajectory(unpack_run(path, tmp_path / "unpacked")) == RUN
+    assert load_trajectory(copy_run(path, tmp_path / "unpacked")) == RUN
 
 
 def test_a_new_clip_replaces_that_of_its_pair_and_no_other(folder: Path) -> None:
