@@ -272,8 +272,9 @@ def test_visitors_are_kept_apart_within_limits(tmp_path: Path) -> None:
 
 def test_nothing_of_a_visitor_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visitors, "SWEPT_EVERY", 0.01)
-    monkeypatch.setattr(visitors, "AWAY", 0.2)
-    models = SmallModels(tmp_path / "drawn.log", seconds=0.5)
+    # Longer than a request takes on a busy machine.
+    monkeypatch.setattr(visitors, "AWAY", 3.0)
+    models = SmallModels(tmp_path / "drawn.log", seconds=3.0)
     client = visitor(app_of(tmp_path, models, listening="0.0.0.0", public=PUBLIC))
     client.start(max_attempts=2)
     client.wait_for_an_image(models)
