@@ -162,7 +162,7 @@ def plan_in(files: RunFiles) -> Plan | None:
         JournalError: The plan is damaged.
     """
     hint = "Correct the file, or delete it to plan again."
-    plan = files.read_model(Plan, PLAN, hint=hint)
+    plan = files.read_model(Plan, PLAN, hint=hint, context={"pictures": files.read_picture})
     return plan and plan.resolved
 
 

@@ -40,6 +40,7 @@ from interleave_thinker.backend.core.types.roles import CriticLike, PlannerLike
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from interleave_thinker.backend.story.agents.text_writers import CastWriter
+from interleave_thinker.backend.story.journal.choices import ask_redraw
 
 PLAN = Plan(steps=(Step(number=1, prompt="a red boat"), Step(number=2, prompt="a blue boat")))
 
@@ -263,11 +264,11 @@ def test_a_pipeline_takes_a_cast(tmp_path: Path) -> None:
     path = cast_file(tmp_path / "story", "cast: [{name: Mia, traits: [red coat], images: [images/mia.png]}]")
     plan = Plan(steps=(Step(number=1, prompt="Mia runs"),))
     for cast in (path, read_cast(path)):
-        attempt = (
-            Pipeline(generator="fake:16", critic=None)("a run", plan=plan, cast=cast).steps[0].attempts[0]
-        )
+        story = Pipeline(generator="fake:16", critic=None)("a run", tmp_path / "run", plan=plan, cast=cast)
+        attempt = story.steps[0].attempts[0]
         assert attempt.cast is not None and attempt.cast.text.startswith("Mia: red coat.")
         assert len(attempt.beside) == 1
+    assert ask_redraw(tmp_path / "run", 1).redraws[1], "the images of its cast are read with the plan"
 
 
 def test_a_story_is_told_again_with_the_same_plan(tmp_path: Path) -> None:
