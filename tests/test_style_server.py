@@ -83,7 +83,7 @@ def run(folder: Path, url: str, plan: str, *more: object) -> Any:
 
 def test_a_story_is_the_photograph_in_three_styles(serve: Serve, photograph: Path, tmp_path: Path) -> None:
     with serve() as url:
-        done = run(tmp_path, url, PLAN, "--image", photograph, "--source", "anchor")
+        done = run(tmp_path, url, PLAN, "--image", photograph, "--set", "source=anchor")
     assert done.exit_code == 0, done.output
     pixels = np.asarray(Image.open(photograph)) / 255
     results = load_trajectory(tmp_path / "story").results

@@ -44,7 +44,7 @@ GRACE = 5.0
 """Seconds that a story has to stop with the app. After them it is like a kill, which loses nothing either."""
 
 
-@partial(with_settings, without=("accept_at", "seed", "source"))
+@partial(with_settings, without=("seed",))
 def command(
     planning: PlannerOptions,
     judging: CriticOptions,

@@ -49,7 +49,7 @@ app = typer.Typer(add_completion=False)
 class ServedModel(DrawingOptions):
     """Served model. A file (--config) can describe several."""
 
-    generator: str | None = option("Image model to serve: diffusers:FOLDER, tinyworld or fake.")
+    generator: str | None = option("Image model to serve: any name that `run --generator` accepts.")
     devices: str = option(
         "Devices: GPU numbers such as 0,1, or cpu or mps. Several start a replica of the model "
         "for each, on Ray.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,7 +93,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     return ReinforcementStage(settings, setup)
 
 
-@with_settings
+@partial(with_settings, without=("seed",))
 def command(
     *,
     runs: Runs,

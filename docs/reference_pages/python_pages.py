@@ -39,7 +39,7 @@ GROUPS = {
 INTRODUCTION = """
     from interleave_thinker import Pipeline
 
-All names on this page can be imported from `interleave_thinker`. They are the public API; everything else
+All names on this page can be imported from `interleave_thinker`. They are the public API; every other Python name
 may change in any release.
 """
 KEPT_METHODS = ("__init__", "__call__", "__iter__", "__next__", "__enter__", "__exit__")

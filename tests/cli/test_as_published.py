@@ -118,7 +118,7 @@ def test_an_option_next_to_it_wins_and_the_run_says_so(tmp_path: Path, rejected:
 
 def test_a_resumed_run_gets_all_settings_of_the_published_system(tmp_path: Path, rejected: list[str]) -> None:
     out = tmp_path / "out"
-    other = ["--set", "candidates=2", "--accept-at", 0.5, "--set", "seed_rule=every step", "--seed", 3]
+    other = ["--set", "candidates=2", "--set", "accept_at=0.5", "--set", "seed_rule=every step", "--seed", 3]
     call("run", "a house", "--out", out, *rejected, *other)
     result = call("run", "--as", "paper", "--out", out, *rejected)
     assert "accept_at not set (was 0.5)" in result.output

@@ -88,7 +88,7 @@ def test_a_dead_critic_stops_the_run(tmp_path: Path, critic: ChatServer, status:
 
 def test_accept_at_without_probabilities_gives_one_warning(tmp_path: Path, critic: ChatServer) -> None:
     critic.has_logprobs = False
-    options = [*line(tmp_path, critic), "--accept-at", 0.8]
+    options = [*line(tmp_path, critic), "--set", "accept_at=0.8"]
     done = call(*options)
     warning = f"Warning: {UNUSED['accept_at']}."
     assert done.exit_code == 0 and done.stderr.count(warning) == 1 and warning not in done.stdout

@@ -54,7 +54,16 @@ def test_a_run_with_gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with gemini_service() as service:
         service.faults = [(200, BLOCKED)]
         generator = f"gemini:{MODEL}@{service.url}"
-        options = ["--generator", generator, "--set", "input_side=64", "--source", "all", "--max-attempts", 3]
+        options = [
+            "--generator",
+            generator,
+            "--set",
+            "input_side=64",
+            "--set",
+            "source=all",
+            "--max-attempts",
+            3,
+        ]
         done = call("run", "tell of a house", "--out", tmp_path / "run", *models, *options)
     assert done.exit_code == 0, done.output
     line = f"provider may charge for each image: up to {3 * STEPS} images"

@@ -58,7 +58,7 @@ def test_a_run_of_other_models_is_not_resumed_with_the_default_ones(tmp_path: Pa
 def test_changed_settings_give_one_line(tmp_path: Path, story: list[str]) -> None:
     command = ["run", "a house", "--out", tmp_path / "out", *story]
     call(*command)
-    result = call(*command, "--max-attempts", 1, "--accept-at", 0.5)
+    result = call(*command, "--max-attempts", 1, "--set", "accept_at=0.5")
     (line,) = [one for one in result.stdout.splitlines() if one.startswith("Changed since")]
     assert "max_attempts 1 (was 5), accept_at 0.5 (was not set)." in line
     events = [json.loads(one) for one in call(*command, "--json").stdout.splitlines()]
@@ -94,7 +94,7 @@ def test_a_line_gives_the_outcome(verdict: Verdict, accept_at: float | None, exp
 
 def test_an_image_that_the_critic_accepts_and_the_threshold_rejects(tmp_path: Path) -> None:
     request = "Draw a sea page with a red boat in the middle."
-    result = call("run", request, "--out", tmp_path / "out", "--accept-at", 1, "--max-attempts", 2)
+    result = call("run", request, "--out", tmp_path / "out", "--set", "accept_at=1", "--max-attempts", 2)
     assert result.exit_code == 3
     assert "attempt 1: rejected, P(success) " in result.stdout
 

@@ -238,7 +238,6 @@ class RunSettings(SparseValue):
         le=1.0,
         description="Accept an image from this success probability on, in 0..1. Empty, or 0 at a node: the "
         "critic decides, by its own strictness if set, else by its yes/no verdict.",
-        json_schema_extra=DIRECT,
     )
     keep: Literal["best", "last"] = Field(
         default="best",
@@ -253,7 +252,6 @@ class RunSettings(SparseValue):
             "image. anchor: the first image of the request. all: like previous, and the model also sees the "
             "request's other images and the earlier ones, if it takes several."
         ),
-        json_schema_extra=DIRECT,
     )
     most_images: int | None = Field(
         default=None,
