@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
@@ -19,7 +19,7 @@ from PIL.Image import Image
 
 from interleave_thinker import AttemptJudged, InterleaveError, Pipeline, PlanReady, StepFinished
 
-# A pipeline runs one story at a time: here two visitors have a story each, and others wait.
+# A pipeline runs one story at a time: here two visitors have a story each.
 # The tiny world. With your models: Pipeline("openai:MODEL@URL", "http:IMAGE-SERVICE", "openai:MODEL@URL")
 pipelines: SimpleQueue[Pipeline] = SimpleQueue()
 for _ in range(2):
@@ -41,7 +41,11 @@ def base64_png(image: Image) -> str:
 
 def events(request: str) -> Iterator[str]:
     """Yield the events of a story. If the visitor leaves, the story stops."""
-    pipeline = pipelines.get()
+    try:
+        pipeline = pipelines.get_nowait()
+    except Empty:
+        yield message("failed", text="Two stories are being generated. Try again later.")
+        return
     try:
         with closing(pipeline.stream(request)) as stream:
             for event in stream:

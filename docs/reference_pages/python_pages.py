@@ -50,7 +50,7 @@ MAX_LINE = 110
 def names_page() -> str:
     """Return the page with the public names alone."""
     rows = [(group, listed(names)) for group, names in GROUPS.items()]
-    about = "`help(NAME)` prints what a name does; the site has all of it on one page."
+    about = "`help(NAME)` prints what a name does; [Python](python.md) has all of it."
     return page("Public names", "`backend.__all__`", INTRODUCTION, table(("", "Names"), rows), about)
 
 

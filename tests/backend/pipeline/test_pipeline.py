@@ -316,6 +316,10 @@ def test_the_example_streams_a_story_to_a_browser() -> None:
         pipelines.put(Pipeline(OwnPlanner(), "fake:32", OwnCritic()))
     first = example["events"]("A boat.")
     assert next(first).startswith("event: plan")  # and another visitor does not wait for its end:
+    second = example["events"]("A house.")
+    assert next(second).startswith("event: plan")
+    assert [one.partition("\n")[0] for one in example["events"]("A sun.")] == ["event: failed"]
+    second.close()
     with TestClient(example["app"]) as client:
         answers = [client.get("/story", params={"request": request}) for request in ("Two boats.", "")]
     sent = [[event.split("\ndata: ") for event in answer.text.split("\n\n")[:-1]] for answer in answers]
