@@ -6,7 +6,6 @@ Each test runs with a tiny model of random weights, and with the model in INTERL
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import psutil
@@ -21,8 +20,6 @@ CONTEXT = 16384
 SHORT = ReplySettings(max_tokens=12)
 LONG = ReplySettings(max_tokens=8000)
 """Even the tiny model needs seconds for it, and the answer does not fit into the buffers of a connection."""
-SECONDS = 20
-"""Time limit for a reaction on a busy machine. A long reply of a real model takes minutes there."""
 
 
 @pytest.fixture(scope="module", params=["tiny", pytest.param("real", marks=pytest.mark.real)])
@@ -57,16 +54,16 @@ def test_a_model_with_a_projector_sees_images(chat: LlamaCppChat) -> None:
 
 def test_a_cancelled_reply_leaves_a_server_that_answers(chat: LlamaCppChat) -> None:
     chat.reply(asked(), SHORT)
-    starts, cancelled = chat.server.process.starts, list[float]()
+    starts, heard = chat.server.process.starts, list[str]()
 
     def cancel(text: str) -> None:
         if text:
-            cancelled.append(time.monotonic())
+            heard.append(text)
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
         chat.reply(asked(), LONG, cancel)
-    assert time.monotonic() - cancelled[0] < SECONDS
+    assert len(heard) == 1, "it hears no more of the reply"
     assert chat.reply(asked("Count to 9."), SHORT).text
     assert chat.server.process.starts == starts
 

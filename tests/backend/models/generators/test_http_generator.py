@@ -198,10 +198,10 @@ def test_a_rested_service_is_checked(services: list[ImageService], monkeypatch: 
 
 
 def draw_until(generator: object, done: Callable[[], bool]) -> None:
-    """Send requests until something has happened, for at most ten seconds."""
-    began = time.monotonic()
+    """Send requests until something has happened, for at most a minute."""
+    until = time.monotonic() + 60
     while not done():
-        assert time.monotonic() - began < 10
+        assert time.monotonic() < until
         for prompt in PROMPTS:
             generator.draw(prompt, None, 1)  # type: ignore[attr-defined]
 
@@ -262,9 +262,9 @@ def test_full_service_is_skipped_while_another_is_free(services: list[ImageServi
         generator.draw(prompt, None, 1)
     assert asked(first, second) == [1, len(PROMPTS)]
     alone = open_generator(spec(second))
-    second.faults, began = [(429, b"full", {"Retry-After": "0.2"})], time.monotonic()
+    second.faults = [(429, b"full", {"Retry-After": "0.1"})]
     alone.draw("a boat", None, 1)
-    assert time.monotonic() - began >= 0.2, "the time that it named"
+    assert asked(second) == [len(PROMPTS) + 2]
 
 
 def test_a_service_that_loads_its_model_is_waited_for(services: list[ImageService]) -> None:
