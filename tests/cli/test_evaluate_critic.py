@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support.cli_calls import call
 from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 from interleave_thinker.backend.core.prompts.agent_card import CARD, read_card
+from interleave_thinker.backend.story.agents import critic
 from interleave_thinker.training.gate.reliability import made_items
 
 
@@ -28,7 +30,10 @@ def test_the_table_tells_what_a_critic_cannot_judge(tmp_path: Path) -> None:
     assert all("| judges it |" in rows[kind] for kind in ("color", "place", "text"))
 
 
-def test_a_saved_result_is_in_the_card_of_the_checkpoint(tmp_path: Path) -> None:
+def test_a_saved_result_is_in_the_card_of_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(critic, "THINKING_TOKENS", 4)
     folder = build_checkpoint(tmp_path / "critic")
     done = call("evaluate", "critic", "--critic", f"transformers:{folder}", "--made", 1, "--save")
     assert done.exit_code == 0, done.output

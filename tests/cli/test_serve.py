@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
-pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 
 from support.ray_here import ON_RAY, importable
 from support.running_service import wait_until

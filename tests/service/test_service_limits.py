@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
@@ -15,7 +16,6 @@ from urllib.parse import urlsplit
 import pytest
 
 pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
-pytest.importorskip("fastapi", reason='a service needs: pip install ".[serve]"')
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +24,8 @@ from support.running_service import Service, running_service, wait_until
 
 from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
+from interleave_thinker.service.front import HeldMemory, Places, RequestMemory
+from interleave_thinker.service.pool import Busy
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 from interleave_thinker.service.web import request_handler
 
@@ -55,6 +57,32 @@ def raw(service: Service, sent: bytes) -> bytes:
 def still_draws(service: Service) -> None:
     assert service.client.post("/edit", content=BODY).json()["success"] is True
     wait_until(lambda: service.front.held.bytes == 0)
+
+
+def test_memory_is_held_until_its_request_ends() -> None:
+    held = HeldMemory(10)
+    one, other = RequestMemory(held), RequestMemory(held)
+    one.take(6)
+    with pytest.raises(Busy):
+        other.take(5)
+    other.take(4)
+    one.give_back()
+    one.take(9)
+    one.give_back()
+    assert held.bytes == 4, "a finished request takes nothing and gives back once"
+
+
+def test_places_that_are_free_again_are_forgotten() -> None:
+    async def ask(places: Places) -> None:
+        async with places.place("a client", lambda: Busy("full")):
+            await asyncio.sleep(0)
+
+    async def ask_together(places: Places) -> None:
+        await asyncio.gather(*(ask(places) for _ in range(3)))
+
+    places = Places(1, 60.0)
+    asyncio.run(ask_together(places))
+    assert not places.taken and not places.waiting
 
 
 def test_a_large_body_gives_413_without_being_read(service: Service) -> None:

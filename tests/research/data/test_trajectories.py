@@ -117,12 +117,12 @@ def test_failures_are_recorded_and_retried_on_request(prompts: Path, tmp_path: P
 
 
 def test_an_outage_ends_the_call_and_loses_nothing(tmp_path: Path) -> None:
-    prompts = write_prompts(tmp_path / "many.jsonl", 40)
+    prompts = write_prompts(tmp_path / "many.jsonl", 30)
     log = tmp_path / "draws.log"
     assert make(prompts, tmp_path / "runs", SmallTeachers(log), limit=4).totals.to_do == 0
     made = make(prompts, tmp_path / "runs", SmallTeachers(log, down="story"))
     assert "consecutive prompts failed" in made.stopped and "retry_failed" in made.stopped
-    assert 20 <= made.totals.failed < 30 and made.totals.whole + made.totals.given_up == 4
+    assert made.totals.failed >= 20 and made.totals.whole + made.totals.given_up == 4
     made = make(prompts, tmp_path / "runs", SmallTeachers(log), retry_failed=True)
     assert made.totals.to_do == made.totals.failed == 0
     drawn = log.read_text().split()

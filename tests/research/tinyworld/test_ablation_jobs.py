@@ -12,7 +12,15 @@ import pytest
 from support.ablation_jobs import die, fail, fill_disk, note, sleep_and_note
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
+from interleave_thinker.research.tinyworld.ablation import jobs as jobs_module
 from interleave_thinker.research.tinyworld.ablation.jobs import LabJob, run_jobs
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let jobs start as forks, which import nothing again."""
+    pytest.importorskip("torch")
+    monkeypatch.setattr(jobs_module, "get_context", lambda method: get_context("fork"))
 
 
 @pytest.mark.usefixtures("importable")
@@ -28,7 +36,7 @@ def test_jobs_wait_for_dependencies_and_run_once(tmp_path: Path) -> None:
     assert all(job.done for job in jobs)
 
 
-@pytest.mark.usefixtures("importable")
+@pytest.mark.usefixtures("forks")
 def test_a_failed_job_is_reported_and_not_finished(tmp_path: Path) -> None:
     jobs = [
         LabJob(tmp_path / "broken", fail),
@@ -40,18 +48,18 @@ def test_a_failed_job_is_reported_and_not_finished(tmp_path: Path) -> None:
     assert not any(job.done for job in jobs)
 
 
-@pytest.mark.usefixtures("importable")
+@pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize(("work", "said"), [(fill_disk, "No space left"), (die, "exit code -9")])
 def test_a_died_job_is_a_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
         run_jobs([LabJob(tmp_path / "dying", work)], 1, lambda line: None)
 
 
-@pytest.mark.usefixtures("importable")
+@pytest.mark.usefixtures("forks")
 def test_jobs_end_with_their_parent(tmp_path: Path) -> None:
     """Two trainings in one folder would damage each other."""
     folder = tmp_path / "sleeping"
-    begun = get_context("spawn").Process(target=run_jobs, args=([LabJob(folder, sleep_and_note)], 1, print))
+    begun = get_context("fork").Process(target=run_jobs, args=([LabJob(folder, sleep_and_note)], 1, print))
     begun.start()
     while not (folder / "pid").exists() or not (folder / "pid").read_text():
         assert begun.is_alive()

@@ -19,6 +19,7 @@ pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
 from interleave_thinker import Critic, Picture, SettingsError, open_chat
 from interleave_thinker.backend.core.prompts.agent_card import read_card
+from interleave_thinker.backend.story.agents import critic
 from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.cli.train.own_critic import reinforcement_of
 from interleave_thinker.training.from_runs.settings import RunsData
@@ -313,7 +314,10 @@ def test_too_few_rows_or_steps_are_no_training() -> None:
 # The commands
 
 
-def test_a_critic_that_got_worse_is_not_published(taught: Path, tmp_path: Path) -> None:
+def test_a_critic_that_got_worse_is_not_published(
+    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(critic, "THINKING_TOKENS", 4)  # it never answers yes or no
     held_out = rows_file(tmp_path / "held")
     wrong = rows_file(tmp_path / "wrong", right=False, shift=1)
     out = tmp_path / "out"

@@ -77,7 +77,7 @@ def passes(chat: Any, form: str, text: str) -> bool:
     return matcher.consume_tokens(ids) and matcher.is_accepting()
 
 
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 50), marks=pytest.mark.stress)], ids=len)
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 50), marks=pytest.mark.stress)], ids=len)
 @pytest.mark.parametrize("form", [answer_grammar, gbnf], ids=["here", "llama.cpp"])
 @pytest.mark.parametrize("name", READERS)
 def test_every_reply_that_a_grammar_allows_is_read(

@@ -219,7 +219,8 @@ def test_top_k_and_top_p_apply_in_this_order_only_above_temperature_0() -> None:
 
 GPU = "cpu:0"
 """Computes like `cpu` but compares unequal to it, so that weights are loaded and offloaded as on a GPU."""
-ASKED = [(question(255, 240), WATCH), (question(255, 20), WATCH), (question(20), PLAIN)]
+BRIEF = WATCH.model_copy(update={"max_tokens": 30})
+ASKED = [(question(255, 240), BRIEF), (question(255, 20), BRIEF), (question(20), PLAIN)]
 
 
 def opened(checkpoint: Path, **options: Any) -> Any:
