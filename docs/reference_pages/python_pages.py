@@ -39,8 +39,8 @@ GROUPS = {
 INTRODUCTION = """
     from interleave_thinker import Pipeline
 
-All names on this page can be imported from `interleave_thinker`. They are the public API; every other Python name
-may change in any release.
+All names on this page can be imported from `interleave_thinker`. They are the public API; every other Python
+name may change in any release.
 """
 KEPT_METHODS = ("__init__", "__call__", "__iter__", "__next__", "__enter__", "__exit__")
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}

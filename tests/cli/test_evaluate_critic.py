@@ -30,9 +30,7 @@ def test_the_table_tells_what_a_critic_cannot_judge(tmp_path: Path) -> None:
     assert all("| judges it |" in rows[kind] for kind in ("color", "place", "text"))
 
 
-def test_a_saved_result_is_in_the_card_of_the_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_saved_result_is_in_the_agent_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(critic, "THINKING_TOKENS", 4)
     folder = build_checkpoint(tmp_path / "critic")
     done = call("evaluate", "critic", "--critic", f"transformers:{folder}", "--made", 1, "--save")

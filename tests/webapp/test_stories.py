@@ -340,9 +340,8 @@ def test_a_story_is_deleted_but_not_while_it_is_generated(client: Client, models
 
 def test_a_late_answer_is_an_error(client: Client) -> None:
     boards = client.http.app.state.boards
-    answered = threading.Event()
-    late = routes.Route("GET", "late", routes.requests.AskPage, lambda board, asked: answered.wait(60), 0.1)
+    wait = threading.Event().wait
+    late = routes.Route("GET", "late", routes.requests.AskPage, lambda board, asked: wait(0.5), 0.1)
     client.http.app.add_api_route("/late", routes._handler(late, lambda _: boards), methods=[late.method])
     answer = client.http.get("/late")
-    answered.set()
     assert answer.status_code == 504 and "took too long" in json.loads(answer.content)["error"]

@@ -314,9 +314,7 @@ def test_too_few_rows_or_steps_are_no_training() -> None:
 # The commands
 
 
-def test_a_critic_that_got_worse_is_not_published(
-    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worse_critic_is_not_kept(taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(critic, "THINKING_TOKENS", 4)  # it never answers yes or no
     held_out = rows_file(tmp_path / "held")
     wrong = rows_file(tmp_path / "wrong", right=False, shift=1)

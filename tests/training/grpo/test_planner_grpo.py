@@ -46,7 +46,6 @@ def test_one_command_trains_a_planner(data: Path, tmp_path: Path) -> None:
     (live,) = [line for line in lines if line.startswith("step 1/1 | ")]
     for part in ("reward", "match", "consistency", "length", "exact", "spread", "copied"):
         assert f" {part} " in live, part
-    assert (out / "final" / "prompt_set").is_dir()
     assert json.loads((out / "final" / "agent.json").read_text())["role"] == "planner"
     card = (out / "final" / "README.md").read_text()
     assert "Stage: planner-grpo" in card and "Held-out check at step 1: exact" in card

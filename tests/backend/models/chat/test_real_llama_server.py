@@ -54,16 +54,14 @@ def test_a_model_with_a_projector_sees_images(chat: LlamaCppChat) -> None:
 
 def test_a_cancelled_reply_leaves_a_server_that_answers(chat: LlamaCppChat) -> None:
     chat.reply(asked(), SHORT)
-    starts, heard = chat.server.process.starts, list[str]()
+    starts = chat.server.process.starts
 
     def cancel(text: str) -> None:
         if text:
-            heard.append(text)
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
         chat.reply(asked(), LONG, cancel)
-    assert len(heard) == 1, "it hears no more of the reply"
     assert chat.reply(asked("Count to 9."), SHORT).text
     assert chat.server.process.starts == starts
 

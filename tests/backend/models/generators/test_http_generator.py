@@ -261,10 +261,6 @@ def test_full_service_is_skipped_while_another_is_free(services: list[ImageServi
     for prompt in PROMPTS:
         generator.draw(prompt, None, 1)
     assert asked(first, second) == [1, len(PROMPTS)]
-    alone = open_generator(spec(second))
-    second.faults = [(429, b"full", {"Retry-After": "0.1"})]
-    alone.draw("a boat", None, 1)
-    assert asked(second) == [len(PROMPTS) + 2]
 
 
 def test_a_service_that_loads_its_model_is_waited_for(services: list[ImageService]) -> None:
