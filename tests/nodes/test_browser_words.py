@@ -133,7 +133,13 @@ def findings_of_plans() -> Iterator[str]:
         Step(number=3, prompt="no Mia", cast=("Mia",)),
     )
     played = Plan(steps=steps, cast=tuple(CastMember(name=name) for name in ("Mia", "Tom", "Ben")))
+    shots = (
+        "CU, Mia on the left, a hat on the table",
+        "CU, Mia",
+        "CU, still Mia on the right, the table bare",
+    )
     found = [
+        *lint(Plan(steps=tuple(Step(number=n, prompt=one) for n, one in enumerate(shots, 1)))),
         *lint(drawn, "Draw two foxes in 3 steps."),
         *lint(drawn, "Explain without pictures."),
         *lint(text_only, "Draw a story."),

@@ -1,9 +1,9 @@
 """Checks a plan before anything is generated: pure functions from a plan and its request to findings.
 
 A rule that raises false alarms is worse than none, since its findings are shown to users and sent to the
-planner. So every rule looks for clear cases only, and none has words of a language: counts and images
-are read by requested.py, members of the cast by `core/types/presence.py`. tests/data/plan_faults.jsonl has
-faults that they must find, and twins without them.
+planner. So every rule looks for clear cases only. Their words are elsewhere: counts and images are read by
+requested.py, shots by continuity.py, members of the cast by `core/types/presence.py`.
+tests/data/plan_faults.jsonl has faults that they must find, and twins without them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...core.types import Plan, Request, Step, Text, Value
 from ...core.types.cast import named_in
 from ...core.types.checklist import LETTERING
 from ...core.types.presence import Manner, members_in, mentions, without_marks
+from .continuity import axis, same_shot_size
 from .requested import AskedCount, asked_count, asked_images, asks_for_images, asks_for_none
 
 MAX_SHOWN = 60
@@ -215,6 +216,8 @@ RULES: dict[str, Callable[[Checked], Found]] = {
     "identical-prompts": identical_prompts,
     "cast-left-out": cast_left_out,
     "cast-missing": cast_missing,
+    "axis": lambda checked: axis(checked.drawn),
+    "same-shot-size": lambda checked: same_shot_size(checked.drawn, checked.request),
 }
 """All rules by id, in the order of their findings."""
 COUNTED_RULES = frozenset(("step-count", "no-images"))
