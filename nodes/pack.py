@@ -21,7 +21,7 @@ from .plan.cast import CastNode
 from .plan.edit_plan import EditPlan, plan_routes
 from .plan.planner import PlannerNode
 from .story.clips import AddClips, ClipList
-from .story.export import Export, Storyboard
+from .story.export import Export, Storyboard, export_routes
 from .story.feedback import FeedbackNode
 from .story.put_back import PutBackNode
 from .story.trajectory import LoadTrajectory, SaveTrajectory
@@ -61,7 +61,7 @@ class InterleaveThinkerExtension(ComfyExtension):
         """Register the agents' folder and the routes of the browser, and log what this host lacks."""
         host.name_errors_plainly()
         host.register_folders()
-        host.register_routes([*routes(), *plan_routes(), *agent_routes()])
+        host.register_routes([*routes(), *plan_routes(), *agent_routes(), *export_routes()])
         host.report_missing()
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:

@@ -17,7 +17,8 @@ const SHOWN = [".pdf", ".png", ".gif", ".webp", ".mp4"];
 const GIF_MARK = "interleave-thinker graph ";
 const LARGEST_GIF = 256 * 1024 * 1024;
 
-function addressOf({ filename, subfolder = "" }) {
+/** The address of a file in the output folder. */
+export function addressOf({ filename, subfolder = "" }) {
   return api.apiURL(`/view?${new URLSearchParams({ filename, subfolder, type: "output" })}`);
 }
 

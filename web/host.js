@@ -14,7 +14,7 @@ const CHANGES = ["increment", "increment-wrap", "decrement", "randomize"];
 const said = new Set();
 
 /** A setting of the front end; undefined if it does not exist or cannot be read. */
-function setting(name) {
+export function setting(name) {
   return app.extensionManager?.setting?.get?.(name) ?? app.ui?.settings?.getSettingValue?.(name);
 }
 
@@ -196,16 +196,44 @@ export function holdsElements(node) {
   return Boolean(node.addDOMWidget);
 }
 
-/** Show the running node in the title of the browser tab by its name: the host shows the id of its class. */
-function nameInTitle() {
+/** Whether the user has the page in front of them. */
+export function isSeen() {
+  return document.hasFocus() && !document.hidden;
+}
+
+const MARK = "\u25cf ";
+/** How often the mark is put before a title that the front end has set: a contest must have an end. */
+const MOST_MARKS = 20;
+let marks = 0;
+
+/** Put a mark before the title of the browser tab until the user sees the page. */
+export function markTitle() {
+  if (isSeen()) return;
+  marks = MOST_MARKS;
+  keepTitle();
+}
+
+/** Show a running node in the title by its name, since the host shows the id of its class; and the mark. */
+function keepTitle() {
+  const shown = document.title.replaceAll(MARK, "");
+  const id = shown.match(/\bInterleave\w+/)?.[0];
+  const name = globalThis.LiteGraph?.registered_node_types?.[id]?.title;
+  const named = name && !name.includes(id) ? shown.replace(id, name) : shown;
+  const title = marks > 0 ? MARK + named : named;
+  // A title that stays the same would be observed again, without end.
+  if (title === document.title) return;
+  if (marks > 0) marks -= 1;
+  document.title = title;
+}
+
+function watchTitle() {
   const title = document.querySelector("title");
   if (!title) return missing("a title", "a running node is named by its id in the browser tab");
-  new MutationObserver(() => {
-    const id = document.title.match(/\bInterleave\w+/)?.[0];
-    const name = globalThis.LiteGraph?.registered_node_types?.[id]?.title;
-    // A title that stays the same would be observed again, without end.
-    if (name && !name.includes(id)) document.title = document.title.replace(id, name);
-  }).observe(title, { childList: true });
+  new MutationObserver(keepTitle).observe(title, { childList: true });
+  globalThis.addEventListener("focus", () => {
+    marks = 0;
+    keepTitle();
+  });
 }
 
 /** What the list of templates shows first, by number; the others are in a second list. */
@@ -230,7 +258,7 @@ app.registerExtension({
   name: "InterleaveThinker.Host",
   init() {
     orderTemplates();
-    nameInTitle();
+    watchTitle();
   },
   setup() {
     if (setting(LANGUAGE) === undefined) missing("a setting for the language", "everything is in English");

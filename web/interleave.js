@@ -3,12 +3,15 @@
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
+import { call } from "./calls.js";
+import { addressOf } from "./exports.js";
 import {
   changingWidgets,
   flatGraph,
   goTo,
   holdsElements,
   isOutputClass,
+  language,
   laysOutNodes,
   nodeAt,
   onSubgraphOpened,
@@ -19,6 +22,7 @@ import {
   rootGraph,
   showNoImages,
 } from "./host.js";
+import { resolved } from "./languages.js";
 import { branchOf, neededFor } from "./live/branch.js";
 import { make } from "./live/elements.js";
 import { Requests } from "./live/requests.js";
@@ -64,6 +68,7 @@ function newUse(node, path) {
     idle: () => idleLine(node),
     isPlanEditable: () => Boolean(planEditorBefore(node)),
     editPlan: () => goTo(planEditorBefore(node)),
+    write: async (to) => addressOf(await requests.takeaway(state.run, to, resolved(language()))),
   });
   return { state, view };
 }
@@ -170,7 +175,10 @@ function receive(message) {
   if (!use) return;
   bring(node);
   const wasEmpty = use.state.isEmpty;
+  const ran = use.state.running;
   use.state.take(message);
+  if (!ran && use.state.running) use.began = performance.now();
+  if (ran && !use.state.running && use.state.about.status !== "cancelled") call(use.began);
   if (message.shown.kind === "run") keepRun(node, path, message.shown.run);
   refresh(node, path, use, wasEmpty);
 }

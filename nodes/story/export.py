@@ -14,11 +14,14 @@ from ...backend.core.types import Trajectory
 from ...backend.output.exporters import EXPORTERS, export_by_name, options_of
 from ...backend.output.exporters.sheet import contact_sheet
 from ...backend.output.exporters.typesetting import font_note
-from ...backend.output.live.live_messages import waiting_in_display
+from ...backend.output.live.browser_requests import AskRun, known_run
+from ...backend.output.live.live_messages import MessagePart, waiting_in_display
 from ...backend.output.report.export_options import ENGLISH, LANGUAGES
 from ...backend.story.loop.policy import waiting_of
+from ...backend.story.loop.replay import load_trajectory
 from .. import host
 from ..inputs.images import to_batch
+from ..inputs.run_folder import PARENT
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import check_library, in_range
 from .saved_runs import incomplete_line, shown_incomplete
@@ -121,9 +124,6 @@ class Export(io.ComfyNode):
         if held := held_back(trajectory, 1):
             return held
         kind = known[format]
-        if kind in PDF:
-            for library in ("fpdf2", "fonttools"):
-                check_library(library)
         if options.get("language") == AS_THE_INTERFACE:
             options["language"] = ENGLISH
         options["metadata"] = host.graph_metadata(cls.hidden)
@@ -181,9 +181,12 @@ def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options:
         Path of the main file.
 
     Raises:
-        SettingsError: An option is not valid.
+        SettingsError: An option is not valid, or a library is missing.
         JournalError: The file cannot be written.
     """
+    if kind in PDF:
+        for library in ("fpdf2", "fonttools"):
+            check_library(library)
     known = options_of(kind)
     options = {option: value for option, value in options.items() if option in known}
     with scratch_folder(name.folder, JournalError, "Export") as made:
@@ -195,6 +198,34 @@ def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options:
             return path
         replace_folder(made, name.file(), JournalError, "Export")
         return name.file() / main.name
+
+
+class AskTakeaway(AskRun):
+    """Request to write a run as a film (MP4) or a picture book (PDF), from the live view."""
+
+    to: Literal["film", "book"]
+    language: str = ENGLISH
+
+
+class SavedFile(MessagePart):
+    """Address of a written file, for the host's /view."""
+
+    filename: str
+    subfolder: str
+    type: str
+
+
+def takeaway(asked: AskTakeaway) -> SavedFile:
+    """Write a run as a file with an unused name."""
+    trajectory = load_trajectory(known_run(host.output_folder() / PARENT, asked.run))
+    name = host.new_name(f"{PARENT}/export/{asked.to}")
+    kind = {"film": "mp4"}.get(asked.to, asked.to)
+    return SavedFile(**host.saved_file(write_export(trajectory, kind, name, {"language": asked.language})))
+
+
+def export_routes() -> list[host.Route]:
+    """Return the route of the live view's exports."""
+    return [host.Route("POST", "/interleave-thinker/takeaway", AskTakeaway, takeaway)]
 
 
 class Storyboard(io.ComfyNode):

@@ -50,6 +50,7 @@ backend/models/chat/chat_template.py process: renders a checkpoint's chat templa
 backend/models/chat/llamacpp_server.py process: llama.cpp's own server, which the owner installed and named
 backend/models/chat/supervisor.py process: ends that server with ComfyUI, however ComfyUI ends
 backend/models/checkpoints/hub.py network: a model's files, downloaded if the node has it switched on
+web/calls.js socket: connects a note of Web Audio to the loudspeaker
 """
 
 

@@ -50,6 +50,11 @@ export class Requests {
     return this.#post("/interleave-thinker/decision", { run, ...waiting, skip });
   }
 
+  /** Write a run as "film" or "book"; the answer is the host's address of the file. Throws the server's error. */
+  takeaway(run, to, language) {
+    return this.#post("/interleave-thinker/takeaway", { run, to, language });
+  }
+
   /** The URL of a small copy of an image, its longer side `size` pixels or a little more. */
   thumbnail(run, picture, size) {
     return this.api.apiURL(`/interleave-thinker/thumbnail?${new URLSearchParams({ run, picture, size })}`);

@@ -9,12 +9,14 @@ import { keepWheel, make, named, set, setText, show, textButton } from "./elemen
 import { openPictures, slidesOf } from "./lightbox.js";
 import { Notice, StoryCheckView } from "./notice.js";
 import { Room } from "./room.js";
+import { Takeaway } from "./takeaway.js";
 
 const SMALL = 256;
 
 export class RunView {
   /** `acts`: {again()} queues the story again; false, or a promise of it, if the host did not accept it. {idle()}: the line of a node
-   *  without a run. {isPlanEditable()}: whether {editPlan()} finds the node to edit the plan in, and goes there. */
+   *  without a run. {isPlanEditable()}: whether {editPlan()} finds the node to edit the plan in, and goes there.
+   *  {write(to)}, if given: see Takeaway. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
     // Absolute URLs: compared with the source of an image element, an unchanged one is left alone.
@@ -29,6 +31,7 @@ export class RunView {
     this.barFrame = make("div", "it-bar", {}, this.bar);
     named(this.barFrame, "progressbar", say("Progress of the story"));
     for (const [name, value] of [["aria-valuemin", "0"], ["aria-valuemax", "100"]]) this.barFrame.setAttribute(name, value);
+    this.takeaway = this.acts.write && new Takeaway(this.acts.write);
     this.row = make("ol", "it-cards");
     named(this.row, "list", say("Steps"));
     this.notice = new Notice(() => this.#again(), (waiting, skip) => this.#decide(waiting, skip), () => this.acts.editPlan());
@@ -54,7 +57,8 @@ export class RunView {
       this.compare.element,
     );
     named(this.detail, "group", say("Selected step"));
-    this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.check.element, this.row, this.detail);
+    const top = this.takeaway ? make("div", "it-top", {}, this.line, this.takeaway.element) : this.line;
+    this.element = make("div", "it-live", {}, top, this.barFrame, this.notice.element, this.check.element, this.row, this.detail);
     named(this.element, "region", say("Steps of the story"));
     // The wheel scrolls what can scroll here, and zooms the graph everywhere else.
     for (const scrolled of [this.row, this.detail, this.check.element])
@@ -108,6 +112,7 @@ export class RunView {
     this.#queueMissed();
     this.notice.update(state, this.queuedAfter === state.id, this.acts.isPlanEditable());
     this.check.update(state);
+    this.takeaway?.update(state);
     this.#drawCards();
     this.#drawDetail(this.#shownStep());
   }

@@ -13,14 +13,18 @@ from ..server.comfy_server import ComfyServer
 from ..server.runs import journal, journals, made, reasons, results, wait_until
 from .page import (
     FINISHED,
+    LOOP,
+    NODE,
     READY,
     REOPENED,
     STARTED,
     TALL,
     clean,
+    opened,
     opened_graph,
     ran,
     screenshot,
+    setting,
     wait_for_count,
 )
 
@@ -361,3 +365,42 @@ def test_a_story_is_found_loaded_and_deleted(page: Any, host: ComfyServer) -> No
     wait_for_count(page, STORY, 1)
     assert not journals(host, "lighthouse cat") and journals(host, "lighthouse keeper")
     assert page.faults == []
+
+
+# The first minute: template 01
+
+UNSEEN = """() => {
+  window.heard = 0;
+  document.hasFocus = () => false;
+  window.AudioContext = class extends AudioContext { constructor() { super(); window.heard += 1 } };
+}"""
+SEEN = "() => { document.hasFocus = () => true; dispatchEvent(new Event('focus')) }"
+SEED = f"seed => {{ {NODE.format(LOOP)}.widgets.find(one => one.name === 'seed').value = seed }}"
+
+
+def test_the_first_story_is_listed_calls_and_becomes_a_film_and_a_book(
+    canvas: tuple[Any, str], host: ComfyServer
+) -> None:
+    page, how = canvas
+    page.set_viewport_size({"width": 1280, "height": 720})
+    opened(page, "tiny_world_story")
+    page.evaluate(UNSEEN)
+    page.evaluate(SEED, 40 + len(how))
+    ran(page, FINISHED)
+    wait_for_count(page, ".itp-picture:not([hidden]) img[src]", 5)
+    page.wait_for_function("() => document.title.startsWith('\u25cf ')")
+    screenshot(page, f"first-story-{how}")
+    page.evaluate(SEEN)
+    assert page.evaluate("() => [heard, document.title.includes('\u25cf')]") == [1, False]
+    for name, kind in (("film", b"ftyp"), ("book", b"%PDF")):
+        page.get_by_role("button", name=name.title(), exact=True).click()
+        page.get_by_role("button", name=f"Open the {name}").wait_for()
+        *_, file = sorted((host.base / "output/interleave-thinker/export").glob(f"{name}_*"))
+        assert kind in file.read_bytes()[:16]
+    page.evaluate("() => app.extensionManager.setting.set('InterleaveThinker.Sound', false)")
+    page.evaluate(UNSEEN)
+    page.evaluate(SEED, 50 + len(how))
+    ran(page, FINISHED)
+    page.wait_for_function("() => document.title.startsWith('\u25cf ')")
+    assert page.evaluate("() => heard") == 0 and clean(page)
+    setting(host, "InterleaveThinker.Sound", True)
