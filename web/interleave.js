@@ -66,6 +66,7 @@ function newUse(node, path) {
   const view = new RunView(state, requests, {
     again: () => queueStory(path, state),
     idle: () => idleLine(node),
+    hasMasks: node.comfyClass === "InterleaveCriticLoop",
     isPlanEditable: () => Boolean(planEditorBefore(node)),
     editPlan: () => goTo(planEditorBefore(node)),
     write: async (to) => addressOf(await requests.takeaway(state.run, to, resolved(language()))),

@@ -116,13 +116,16 @@ export class AttemptView {
     this.actions = make("div", "it-actions", {}, this.use, this.again, this.better, this.up, this.down, this.note);
     this.text = make("textarea", "it-textarea", { rows: 3, maxLength: 20000, spellcheck: true });
     this.text.setAttribute("aria-label", say("Better prompt"));
+    this.caption = make("textarea", "it-textarea", { rows: 1, maxLength: 20000, spellcheck: true });
+    this.caption.setAttribute("aria-label", say("Caption"));
+    this.captionPart = make("div", "", {}, make("p", "it-label", {}, say("Caption")), this.caption);
     const draw = textButton(say("Redraw with it"), say("Generate one more attempt now with your prompt, which is also recorded as feedback for training"), () =>
       this.#redrawBetter(),
     );
     draw.classList.add("it-first");
     this.save = textButton(say("Save"), say("Record it as feedback for training"), () => this.#saveBetter());
     const leave = textButton(say("Cancel"), say("Discard the changes"), () => this.#fold());
-    this.editor = make("div", "it-editor", { hidden: true }, this.text, make("div", "it-actions", {}, draw, this.save, leave));
+    this.editor = make("div", "it-editor", { hidden: true }, this.text, this.captionPart, make("div", "it-actions", {}, draw, this.save, leave));
     this.editor.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#fold();
       event.stopPropagation();
@@ -160,6 +163,11 @@ export class AttemptView {
   #edit() {
     const word = this.state.wordOn(this.attempt);
     this.text.value = word?.better_prompt ?? (this.attempt.clipped ? "" : this.#prompt());
+    const caption = this.#caption();
+    // A long caption comes cut: an empty field keeps it.
+    this.caption.value = caption.endsWith(" …") ? "" : caption;
+    this.caption.placeholder = caption;
+    show(this.captionPart, Boolean(caption));
     show(this.editor, true);
     this.text.focus();
   }
@@ -172,6 +180,10 @@ export class AttemptView {
   /** The prompt of the attempt, as far as it was sent. */
   #prompt() {
     return this.attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join("");
+  }
+
+  #caption() {
+    return this.state.steps.get(this.attempt.step)?.text ?? "";
   }
 
   async #saveBetter() {
@@ -190,7 +202,9 @@ export class AttemptView {
     const own = text && (clipped || text !== this.#prompt().trim());
     const done = await this.#doing(() => {
       const feedback = own && image ? this.#word({ better_prompt: text }) : null;
-      return this.acts.redraw({ step, prompt: text || null, picture: text ? null : (image?.digest ?? null), feedback });
+      const said = this.caption.value.trim();
+      const caption = said && said !== this.#caption() ? said : null;
+      return this.acts.redraw({ step, prompt: text || null, picture: text ? null : (image?.digest ?? null), feedback, caption });
     });
     if (done) this.#fold();
   }

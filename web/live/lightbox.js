@@ -6,6 +6,7 @@
 import { heard, say } from "../words.js";
 import { Compare } from "./compare.js";
 import { iconButton, make, set, setText, show } from "./elements.js";
+import { Paint } from "./paint.js";
 
 class Lightbox {
   constructor() {
@@ -21,14 +22,18 @@ class Lightbox {
     this.saving = iconButton("pi-download", say("Save this image"), () => this.#save());
     this.image = make("img", "it-lightbox-image", { alt: "" });
     this.compare = new Compare(() => "", {});
-    this.stage = make("div", "it-lightbox-stage", {}, this.before, this.image, this.compare.element, this.after);
+    this.paint = new Paint((request) => this.redraw(request), () => this.dialog.close(), () => this.#paint(false));
+    this.painting = iconButton("pi-pencil", say("Paint a mask: generate only a part of this image again"), () => this.#paint(!this.paint.isOpen));
+    this.frame = make("div", "it-lightbox-frame", {}, this.image, this.paint.canvas);
+    this.stage = make("div", "it-lightbox-stage", {}, this.before, this.frame, this.compare.element, this.after);
     this.caption = make("p", "it-lightbox-caption");
     this.dialog = make(
       "dialog",
       "it-live it-lightbox",
       {},
-      make("header", "it-lightbox-head", {}, this.title, this.both, this.saving, this.own, this.closing),
+      make("header", "it-lightbox-head", {}, this.title, this.painting, this.both, this.saving, this.own, this.closing),
       this.stage,
+      this.paint.tools,
       this.caption,
     );
     this.dialog.setAttribute("aria-label", say("Image in full size"));
@@ -44,9 +49,10 @@ class Lightbox {
     });
   }
 
-  /** Show `slides[index]`, each {step, name, attempt, image, options}; `options` are the images to compare. */
-  open(slides, index, { pictures, compare = false, preferred } = {}) {
-    Object.assign(this, { slides, index, pictures });
+  /** Show `slides[index]`, each {step, name, attempt, image, options}; `options` are the images to compare. `redraw(request)`, if
+   *  given, generates the painted part of an image again. */
+  open(slides, index, { pictures, compare = false, preferred, redraw } = {}) {
+    Object.assign(this, { slides, index, pictures, redraw });
     this.compare.pictureUrl = (digest) => pictures.full(digest);
     this.opener = document.activeElement;
     if (!this.dialog.isConnected) document.body.append(this.dialog);
@@ -63,9 +69,20 @@ class Lightbox {
     this.both.setAttribute("aria-pressed", String(compares));
     if (compares) this.compare.offer(this.slides[this.index].step, options, this.preferred ?? label);
     this.compare.show(compares);
-    show(this.image, !compares);
+    show(this.frame, !compares);
+    this.#paint(false);
     for (const button of [this.before, this.after]) show(button, !compares && this.slides.length > 1);
     this.#draw();
+  }
+
+  /** Paint on the image, or stop painting. */
+  #paint(wanted) {
+    const slide = this.slides[this.index];
+    if (wanted) this.paint.open({ ...slide, prompt: slide.isClipped ? "" : slide.caption });
+    else this.paint.close();
+    this.painting.setAttribute("aria-pressed", String(wanted));
+    show(this.painting, Boolean(this.redraw) && this.compare.element.hidden);
+    show(this.caption, !wanted);
   }
 
   #go(by) {
@@ -109,7 +126,7 @@ class Lightbox {
 
   #key(event) {
     // In the comparison, the arrow keys move the line.
-    if (!this.compare.element.hidden || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!this.compare.element.hidden || this.paint.isOpen || event.altKey || event.ctrlKey || event.metaKey) return;
     const acts = {
       ArrowLeft: () => this.#go(-1),
       ArrowRight: () => this.#go(1),
@@ -155,6 +172,7 @@ export function slidesOf(state, optionsOf) {
         label,
         options,
         title: [`${step}. ${shown?.name ?? ""}`, label, outcome, kept ? say("kept") : ""].filter(Boolean).join(" · "),
+        isClipped: attempt.clipped,
         caption: attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join(""),
       };
     });

@@ -16,7 +16,7 @@ const SMALL = 256;
 export class RunView {
   /** `acts`: {again()} queues the story again; false, or a promise of it, if the host did not accept it. {idle()}: the line of a node
    *  without a run. {isPlanEditable()}: whether {editPlan()} finds the node to edit the plan in, and goes there.
-   *  {write(to)}, if given: see Takeaway. */
+   *  {write(to)}, if given: see Takeaway. `hasMasks`: whether a part of an image can be generated again. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
     // Absolute URLs: compared with the source of an image element, an unchanged one is left alone.
@@ -189,7 +189,8 @@ export class RunView {
     const slides = slidesOf(state, (one) => this.#optionsOf(one));
     const wanted = attempt ?? state.steps.get(step)?.chosen ?? slides.findLast((one) => one.step === step)?.attempt;
     const index = slides.findIndex((one) => one.step === step && one.attempt === wanted);
-    openPictures(slides, index, { pictures: this.pictures, compare: against !== undefined, preferred: against });
+    const redraw = this.acts.hasMasks && ((request) => this.#redraw(request));
+    openPictures(slides, index, { pictures: this.pictures, compare: against !== undefined, preferred: against, redraw });
   }
 
   #drawCards() {

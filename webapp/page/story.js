@@ -18,7 +18,7 @@ export class StoryPart {
     this.state = new RunState();
     // An approved plan is the one that the user sees, so changes of it are saved first.
     const requests = Object.assign(new Server(), { decide: (...given) => this.#decide(...given) });
-    this.view = new RunView(this.state, requests, { again: () => this.#again(), idle: () => "", isPlanEditable: () => false });
+    this.view = new RunView(this.state, requests, { again: () => this.#again(), idle: () => "", hasMasks: true, isPlanEditable: () => false });
     this.heading = titleField(run, titleOf(request), request);
     this.plan = new PlanPart(server, run);
     this.line = make("p", "it-quiet", { hidden: true });

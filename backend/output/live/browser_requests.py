@@ -43,6 +43,8 @@ from .live_messages import LiveMessage, MessagePart, State
 from .live_run import replayed
 
 MAX_OLD_NAME = 40
+MAX_MASK = 200_000
+"""Maximum length of a mask in base64."""
 
 
 def run_folder(parent: Path, request: Request, seed: int = 0) -> Path:
@@ -322,19 +324,22 @@ class AskRedraw(AskChange):
     """Request for one more attempt at a step.
 
     It uses `prompt`, else the prompt of the attempt with the image `picture`, else the step's own. `feedback`
-    is recorded with it.
+    is recorded with it. `mask` is a PNG in base64, white where `picture` may change.
     """
 
     step: int = Field(ge=1)
     prompt: str | None = Field(default=None, max_length=MAX_NOTE)
     picture: str | None = Field(default=None, pattern=DIGEST.pattern)
     feedback: Feedback | None = None
+    mask: str | None = Field(default=None, max_length=MAX_MASK)
+    caption: str | None = Field(default=None, max_length=MAX_NOTE)
 
     def change(self, folder: Path) -> None:
         """Record the request."""
+        mask = None if self.mask is None else Picture.from_base64(self.mask, "The mask")
         if self.feedback is not None:
             record_feedback(folder, self.feedback)
-        ask_redraw(folder, self.step, self.prompt, self.picture)
+        ask_redraw(folder, self.step, self.prompt, self.picture, mask=mask, caption=self.caption)
 
 
 class AskDecision(AskChange):

@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field
 
 from ...core.errors import JournalError, RunMissing, SettingsError
 from ...core.files.lock import SystemLock
-from ...core.pictures import DIGEST
+from ...core.pictures import DIGEST, Picture
 from ...core.types import (
     MAX_BATCH,
     MAX_STEPS,
@@ -60,17 +60,20 @@ class RedrawRequest(SparseValue):
     """One more attempt that the user or the story check requested.
 
     `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
-    valid as long as the plan has that prompt. One of the story check is about the image `about`, and is made
-    only while the step has it. `story` is a digest of the texts of the story that was checked.
+    valid as long as the plan has that prompt. One of the story check, or with a `mask`, is about the image
+    `about`, and is made only while the step has it. `story` is a digest of the texts of the story that was
+    checked. With a mask, only this area of the image is generated again. `caption` replaces that of the step.
     """
 
-    omitted = ("about", "story")
+    omitted = ("about", "story", "mask", "caption")
 
     by: RequestedBy = "user"
     planned: Text
     prompt: Annotated[Text, Field(min_length=1)]
     about: PictureDigest | None = None
     story: PictureDigest | None = None
+    mask: Picture | None = None
+    caption: Text | None = None
 
 
 class Choices(SparseValue):
@@ -127,7 +130,7 @@ def read_choices(folder: str | Path) -> Choices:
 
 def choices_in(files: RunFiles) -> Choices:
     """Return the user's choices, as `read_choices`, for files that are already open."""
-    return files.read_model(Choices, CHOICES, hint=HINT) or Choices()
+    return files.read_model(Choices, CHOICES, hint=HINT, context={"pictures": files.picture}) or Choices()
 
 
 def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, RedrawRequest]:
@@ -320,6 +323,8 @@ def ask_redraw(
     prompt: str | None = None,
     picture: str | None = None,
     known: str | None = None,
+    mask: Picture | None = None,
+    caption: str | None = None,
 ) -> Choices:
     """Request one more attempt at a step of a run, with another seed.
 
@@ -329,13 +334,16 @@ def ask_redraw(
         prompt: The prompt to use. Default: the prompt of `picture`.
         picture: Digest of an image whose prompt is used. Default: the step's own prompt.
         known: As in `change_choices`.
+        mask: White where `picture` may change; the rest of it stays.
+        caption: Replaces the caption of the step if the attempt is the result.
 
     Returns:
         The choices after the change.
 
     Raises:
         JournalError: The folder does not contain a run, its plan does not have the step, the prompt is too
-            long, or choices.json is damaged, full, or changed by other programs all the time.
+            long, the mask is empty or has no image, or choices.json is damaged, full, or changed by other
+            programs all the time.
     """
     files = RunFiles(folder)
     if not files.path(RUN).is_file():
@@ -346,22 +354,31 @@ def ask_redraw(
         raise JournalError(
             f"The prompt has {len(drawn_with)} characters; the maximum is {MAX_TEXT}.", "Shorten it."
         )
-    return add_request(files, step, RedrawRequest(planned=planned, prompt=drawn_with), known)
+    if mask:
+        if not picture or not mask.image.getbbox():
+            raise JournalError("Nothing is painted.", "Paint the area of an image that may change.")
+        files.write_picture(mask)
+    about = picture if mask else None
+    request = RedrawRequest(planned=planned, prompt=drawn_with, about=about, mask=mask, caption=caption)
+    return add_request(files, step, request, known)
 
 
 def newest_redraws(folder: str | Path) -> dict[int, int]:
-    """Return the number of the user's newest valid request at each step of a run.
+    """Return the number of the user's newest valid request at each step of a run, except those with a mask.
+
+    Whether these are valid is known only in a run, which generates the image that they are about.
 
     Raises:
         JournalError: A file of the run is damaged.
     """
     choices = read_choices(folder)
     plan = plan_in(RunFiles(folder)) if choices.redraws else None
-    asked = {
-        step.number: [number for number, one in fitting(choices, step).items() if one.by == "user"]
-        for step in (plan.steps if plan else ())
-    }
-    return {number: max(redraws) for number, redraws in asked.items() if redraws}
+    newest: dict[int, int] = {}
+    for step in plan.steps if plan else ():
+        for number, request in fitting(choices, step).items():
+            if request.by == "user" and not request.mask:
+                newest[step.number] = number
+    return newest
 
 
 class _Key(BaseModel):

@@ -258,14 +258,22 @@ class RunFiles:
             picture.kept_by(read_again)
         return picture
 
-    def _read_again(self, digest: str) -> Image:
-        picture = self._read_picture(digest)
+    def picture(self, digest: str) -> Picture:
+        """Return the image with this digest.
+
+        Raises:
+            JournalError: The file does not exist, or its pixels do not match the digest.
+        """
+        picture = self.read_picture(digest)
         if picture is None:
             raise JournalError(
                 f"Image {digest!r} is no longer in {str(self.folder / PICTURES)!r}.",
                 "Restore the run folder, or run again to generate what is missing.",
             )
-        return picture.image
+        return picture
+
+    def _read_again(self, digest: str) -> Image:
+        return (self._read_picture(digest) or self.picture(digest)).image
 
     def _read_picture(self, digest: str) -> Picture | None:
         parts = (PICTURES, f"{digest}.png")

@@ -150,21 +150,34 @@ class CachedDraws:
             self._generator.keep_enhancement(prompt, wanted.source is not None, drawn.enhancement)
 
     def _images(self, wanted: WantedDraw, generator: Generator) -> Sequence[Picture]:
-        prompt = _prompt_for(generator, wanted)
-        if wanted.settings.of_draw:
-            generator = generator.with_step_settings(wanted.settings)
+        prompt, settings = _prompt_for(generator, wanted), wanted.settings
+        # Only a mask painted on a finished image comes to a generator without masks.
+        mask = None if "mask" in generator.step_settings else settings.mask
+        if mask:
+            settings = settings.model_copy(update={"mask": None})
+        if settings.of_draw:
+            generator = generator.with_step_settings(settings)
         images = generator.draw_several(prompt, wanted.source, wanted.seed)
         if not 1 <= len(images) <= MAX_BATCH:
             raise GeneratorError(
                 f"The generator returned {len(images)} images for one call; 1 to {MAX_BATCH} can be judged.",
                 f"Set its batch size to {MAX_BATCH} or less.",
             )
-        return [
+        drawn = [
             Picture(one)
             if isinstance(one, Image.Image)
             else returned(one, Picture, "generator", "Return a PIL image from `draw`.")
             for one in images
         ]
+        return [_inside(mask.picture, one, wanted.source) for one in drawn] if mask else drawn
+
+
+def _inside(mask: Picture | None, drawn: Picture, source: Picture | None) -> Picture:
+    """Return the generated image where the mask is white, and the source elsewhere."""
+    if mask is None or source is None:
+        return drawn
+    inside, area = drawn.image.resize(source.size), mask.image.resize(source.size).convert("L")
+    return Picture(Image.composite(inside, source.image, area))
 
 
 def _prompt_for(generator: Generator, wanted: WantedDraw) -> str:

@@ -38,6 +38,7 @@ from ...core.types import (
     step_identity,
 )
 from ...core.types.roles import CriticLike
+from ..journal.choices import RedrawRequest
 from ..journal.journal import Journal
 from ..journal.store import DrawKey, DrawRecord, InMemoryStore, JudgeKey, JudgementRecord, PlanKey, RunStore
 from .collaborators import Collaborators
@@ -292,6 +293,10 @@ class _ExternalJournal(Journal):
         except BaseException:
             self.end()
             raise
+
+    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
+        # Nodes outside of the loop are given no mask.
+        return {number: one for number, one in super().redraws(step).items() if not one.mask}
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:
         return super().drawn(key) or self._failed_draws.get(key)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...core.errors import SourceMissing
+from ...core.pictures import Picture
 from ...core.seams.generator import Generator
 from ...core.types import (
     Attempt,
@@ -23,6 +24,7 @@ from ...core.types import (
     Request,
     RunSettings,
     Step,
+    StepImage,
     StepResult,
     StopReason,
     UnusedSetting,
@@ -144,13 +146,24 @@ class StepRun:
             self.context.scores is not None,
         )
         return StepResult(
-            step=step, attempts=tuple(self.attempts), chosen=chosen, stop_reason=reason, approved=approved
+            step=self._captioned(chosen),
+            attempts=tuple(self.attempts),
+            chosen=chosen,
+            stop_reason=reason,
+            approved=approved,
         )
 
     def result(self, reason: StopReason) -> StepResult:
         """Return the result of the attempts so far."""
         chosen = choose(self.attempts, self.settings, by_score=self.context.scores is not None)
         return StepResult(step=self.step, attempts=tuple(self.attempts), chosen=chosen, stop_reason=reason)
+
+    def _captioned(self, chosen: int | None) -> Step:
+        """Return the step with the caption that the user gave with the chosen attempt or one before it."""
+        redraw = None if chosen is None else self.attempts[chosen].redraw
+        upto = redraw.number if redraw else 0
+        captions = [one.caption for number, one in self._requests().items() if number <= upto and one.caption]
+        return self.step.model_copy(update={"auxiliary_text": captions[-1]}) if captions else self.step
 
     def _without_source(self, reason: str) -> Iterator[Event]:
         """Add an attempt that failed because the step's source image does not exist."""
@@ -188,7 +201,8 @@ class StepRun:
         An own attempt that is cached is not skipped, so that a resumed run has its attempts in the same
         order.
         """
-        if all(request.by != "user" for request in self.context.store.redraws(self.step).values()):
+        requests = self.context.store.redraws(self.step).values()
+        if all(request.by != "user" or request.about for request in requests):
             return False
         seed = step_seed(self.step, draws, self.settings)
         return not self.context.draws.has_drawn(self._drawn_from.wanted(prompt, seed))
@@ -212,7 +226,7 @@ class StepRun:
             turns = 1 if by_user or not self.context.critic else max_attempts_of(self.step, self.settings)
             for turn in range(turns):
                 seed = redraw_seed(self.step, self.settings, done, prompt, self.attempts, turn)
-                wanted = self._drawn_from.wanted(prompt, seed)
+                wanted = self._requested(request, prompt, seed)
                 if not self.context.draws.has_drawn(wanted):
                     pick = self.context.store.user_selected(self.step.number)
                     if len(later) > 1 or user_selected(self.attempts, pick) is not None:
@@ -234,10 +248,22 @@ class StepRun:
         return result, None
 
     def _requests(self) -> dict[int, RedrawRequest]:
-        """Return the requested attempts; one of the story check only if its image is among the attempts."""
-        images = {attempt.image.digest for attempt in self.attempts if attempt.image}
+        """Return the requested attempts; one about an image only if that is among the attempts."""
+        images = self._images()
         requests = self.context.store.redraws(self.step)
-        return {number: one for number, one in requests.items() if one.by == "user" or one.about in images}
+        return {number: one for number, one in requests.items() if one.about in (None, *images)}
+
+    def _images(self) -> dict[str, Picture]:
+        return {attempt.image.digest: attempt.image for attempt in self.attempts if attempt.image}
+
+    def _requested(self, request: RedrawRequest, prompt: str, seed: int) -> WantedDraw:
+        """Return the call for a requested attempt. With a mask, it edits the image that it is about."""
+        wanted = self._drawn_from.wanted(prompt, seed)
+        if request.mask is None or request.about is None:
+            return wanted
+        mask = StepImage(name=f"{request.mask.digest}.png", picture=request.mask)
+        settings = wanted.settings.model_copy(update={"mask": mask})
+        return wanted._replace(source=self._images()[request.about], settings=settings)
 
     def _is_accepted(self, number: int) -> bool:
         return accepted(self.attempts[number].verdict, self.settings.accept_at)
@@ -266,7 +292,7 @@ class StepRun:
 
     def _draw(self, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:
         """Make one generator call; each of its images is an attempt."""
-        prompt, source, seed, settings = wanted
+        prompt, _, seed, settings = wanted
         beside, cast = (settings.beside, settings.cast) if isinstance(settings, DrawSettings) else ((), None)
         yield AttemptStarted(self.step, len(self.attempts), prompt, seed, redraw)
         drawn, reused = self.context.draws.draw(wanted)
@@ -278,7 +304,7 @@ class StepRun:
             attempt = Attempt(
                 prompt=prompt,
                 seed=seed,
-                source=source,
+                source=self._drawn_from.source,
                 beside=beside,
                 cast=cast,
                 image=image,

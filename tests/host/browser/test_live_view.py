@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from PIL import Image, ImageChops
 
 from ..graphs.attempt_pairs import pair
 from ..graphs.examples import need_checkpoints
@@ -28,6 +29,7 @@ from .page import (
     opened,
     opened_graph,
     ran,
+    screenshot,
     setting,
     wait_for_count,
 )  # fmt: skip
@@ -116,7 +118,7 @@ def test_a_user_compares_corrects_and_resumes(page: Any, host: ComfyServer) -> N
     attempts.nth(0).locator("summary").click()
     attempts.nth(0).get_by_title(WRONG).click()
     attempts.nth(0).get_by_text("Better prompt").click()
-    attempts.nth(0).locator("textarea").fill("a red house with a door")
+    attempts.nth(0).locator("textarea").first.fill("a red house with a door")
     attempts.nth(0).get_by_text("Save").click()
     wait_for_count(page, ".it-editor:not([hidden])", 0)
     word = feedback_of(host, "by hand")[-1]
@@ -199,13 +201,15 @@ def test_a_step_is_redrawn_with_the_users_prompt(canvas: tuple[Any, str], host: 
     attempts = page.locator(".it-attempt")
     assert attempts.count() == 2
     attempts.nth(1).get_by_text("Better prompt", exact=True).click()
-    attempts.nth(1).locator("textarea").fill(OWN)
+    attempts.nth(1).locator("textarea").first.fill(OWN)
+    attempts.nth(1).get_by_label("Caption").fill("The door is green.")
     attempts.nth(1).get_by_text("Redraw with it").click()
     wait_for_count(page, ".it-attempt", 3)
     page.wait_for_selector(FINISHED)
     assert "redraw" in attempts.nth(2).inner_text() and "kept" in attempts.nth(2).inner_text()
     first, second = results(journal(host, request))
     assert first["chosen"] == 2 and first["attempts"][2]["prompt"] == OWN
+    assert first["step"]["auxiliary_text"] == page.locator(".it-caption").inner_text() == "The door is green."
     assert second["attempts"][0]["source"] == first["attempts"][2]["image"], "later steps follow it"
     added = made(host, request, "attempts").keys() - before.keys()
     assert len(added) == 2, "only this step and those that depend on it"
@@ -231,7 +235,7 @@ def test_the_running_loop_uses_the_prompt_for_its_next_attempt(page: Any, host: 
     page.evaluate(TALL)
     only = page.locator(".it-attempt").first
     only.get_by_text("Better prompt", exact=True).click()
-    only.locator("textarea").fill(OWN)
+    only.locator("textarea").first.fill(OWN)
     only.get_by_text("Redraw with it").click()
     only.get_by_text("This is the next attempt.").wait_for()
     page.wait_for_selector(FINISHED)
@@ -275,6 +279,31 @@ def test_images_open_in_full_size(canvas: tuple[Any, str]) -> None:
     assert dialog.is_visible()
     page.keyboard.press("Escape")
     assert clean(page)
+
+
+def test_only_a_painted_area_is_generated_again(canvas: tuple[Any, str], host: ComfyServer) -> None:
+    page, how = canvas
+    opened_graph(page, judged(request := f"painted in {how}"), how)
+    ran(page, FINISHED)
+    page.evaluate(TALL)
+    page.get_by_role("button", name="Step 2 in full size").click()
+    page.get_by_title("Paint a mask: generate only a part of this image again").click()
+    box = page.locator(".it-paint-canvas").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x - 20, y)
+    page.mouse.down()
+    page.mouse.move(x + 20, y, steps=3)
+    page.mouse.up()
+    screenshot(page, f"painted-{how}")
+    page.get_by_role("button", name="Redraw only here").click()
+    page.locator(".it-card-head").nth(1).click()
+    wait_for_count(page, ".it-attempt", 2)
+    page.wait_for_selector(FINISHED)
+    folder = journal(host, request)
+    attempts = results(folder)[1]["attempts"]
+    before, after = (Image.open(folder / f"pictures/{one['image']}.png") for one in attempts)
+    left, top, right, bottom = ImageChops.difference(before, after).getbbox()
+    assert 80 < left < right < 112 and 52 < top < bottom < 76 and clean(page)
 
 
 TREE = """

@@ -8,8 +8,10 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image, ImageChops
 
 from interleave_thinker import AttemptDrawn, CriticLike, Event, Plan, RunSettings, Step, load_trajectory
 from interleave_thinker.backend.core.errors import GeneratorError, JournalError
@@ -21,6 +23,7 @@ from interleave_thinker.backend.story.journal.choices import (
     MAX_REDRAWS,
     Choices,
     ask_redraw,
+    newest_redraws,
     pick,
     read_choices,
 )
@@ -117,6 +120,29 @@ def test_another_attempt_keeps_the_prompt_and_changes_the_seed(tmp_path: Path) -
     assert second.results[2].attempts[-1].prompt == "picture 3"
 
 
+def test_only_the_painted_area_changes_with_a_caption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw_anew(self: CountingGenerator, prompt: str, source: Picture | None, seed: int) -> Picture:
+        return self.painter.draw(f"{prompt} {source and source.digest}", None, seed)
+
+    monkeypatch.setattr(CountingGenerator, "draw", draw_anew)
+    first, _ = story(tmp_path)
+    base, mask = first.results[1].image, Image.new("RGB", (64, 64))
+    mask.paste("white", (0, 0, 64, 24))
+    assert base is not None
+    ask_redraw(tmp_path, 2, "a whale", base.digest, mask=Picture(mask), caption="A whale came.")
+    second, _ = story(tmp_path)
+    result = second.results[1]
+    assert result.step.auxiliary_text == "A whale came." and result.image is not None
+    assert ImageChops.difference(base.image, result.image.image).getbbox() == (0, 0, 64, 24)
+    assert (result.attempts[2].source, newest_redraws(tmp_path)) == (result.attempts[1].source, {})
+    (tmp_path / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path).results[1] == result
+    ask_redraw(tmp_path, 1, "a red sea")
+    assert len(story(tmp_path)[0].results[1].attempts) == 2, "the painted image is no longer there"
+
+
 def test_the_newest_decision_counts(tmp_path: Path) -> None:
     first, _ = story(tmp_path)
     pick(tmp_path, 2, digest(first.results[1], 0))
@@ -192,9 +218,15 @@ def test_the_time_budget_applies_to_redraws(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("step", "values"),
-    [(7, {}), (2, {"picture": "f" * 40}), (2, {"picture": "../run"}), (2, {"prompt": "x" * 100_001})],
+    [
+        (7, {}),
+        (2, {"picture": "f" * 40}),
+        (2, {"picture": "../run"}),
+        (2, {"prompt": "x" * 100_001}),
+        (2, {"mask": Picture(Image.new("RGB", (8, 8), "white"))}),
+    ],
 )
-def test_an_impossible_redraw_is_rejected(tmp_path: Path, step: int, values: dict[str, str]) -> None:
+def test_an_impossible_redraw_is_rejected(tmp_path: Path, step: int, values: dict[str, Any]) -> None:
     story(tmp_path)
     with pytest.raises(JournalError):
         ask_redraw(tmp_path, step, **values)
