@@ -62,7 +62,7 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> At
     """
     inputs = graph[closed]["inputs"]
     start, image = as_link(inputs.get("opened")), as_link(inputs.get("image"))
-    if start is None or _class(graph, start[0]) != OPEN:
+    if start is None or class_of(graph, start[0]) != OPEN:
         raise SettingsError(
             "Attempt End is not connected to an Attempt Start.",
             "Connect the first output of an Attempt Start to it.",
@@ -70,16 +70,16 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> At
     opened = start[0]
     if image is None:
         raise SettingsError("Attempt End has no image.", "Connect the image of your nodes to it.")
-    below = _downstream(graph, opened)
-    producers = below & _upstream(graph, [image[0]], barriers={opened})
+    below = downstream(graph, opened)
+    producers = below & upstream(graph, [image[0]], barriers={opened})
     _check_pairs(graph, opened, closed, image, below, producers)
     previews: set[str] = set()
-    after = _downstream(graph, closed) | {closed}
+    after = downstream(graph, closed) | {closed}
     for node in sorted(below - producers - after):
-        if not is_output(_class(graph, node)):
+        if not is_output(class_of(graph, node)):
             continue
-        branch = (_upstream(graph, [node], barriers={opened}) & below) - producers
-        if not branch & after and not any(_class(graph, one) in (OPEN, CLOSE) for one in branch):
+        branch = (upstream(graph, [node], barriers={opened}) & below) - producers
+        if not branch & after and not any(class_of(graph, one) in (OPEN, CLOSE) for one in branch):
             previews |= branch
     nodes = tuple(sorted(producers | previews))
     inner = {*nodes, opened}
@@ -99,21 +99,21 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> At
 def _check_pairs(
     graph: Graph, opened: str, closed: str, image: Link, below: set[str], producers: set[str]
 ) -> None:
-    rivals = [node for node in below if _class(graph, node) == CLOSE and node != closed]
+    rivals = [node for node in below if class_of(graph, node) == CLOSE and node != closed]
     starts = [as_link(graph[node]["inputs"].get("opened")) for node in rivals]
     if any(start is not None and start[0] == opened for start in starts):
         raise SettingsError(
             "Two Attempt End nodes are connected to one Attempt Start.",
             "Use a separate Attempt Start for each Attempt End.",
         )
-    if any(_class(graph, node) in (OPEN, CLOSE) for node in producers):
+    if any(class_of(graph, node) in (OPEN, CLOSE) for node in producers):
         raise SettingsError(
             "Another Attempt Start or Attempt End is inside this pair.",
             "Pairs cannot be nested. Put them one after the other: Attempt End, then the next Attempt Start.",
         )
-    ended = {node for node in graph if _class(graph, node) == CLOSE}
-    reached = _upstream(graph, [image[0]], barriers={opened, *ended})
-    if any(_class(graph, node) == OPEN and node != opened for node in reached):
+    ended = {node for node in graph if class_of(graph, node) == CLOSE}
+    reached = upstream(graph, [image[0]], barriers={opened, *ended})
+    if any(class_of(graph, node) == OPEN and node != opened for node in reached):
         raise SettingsError(
             "The image at Attempt End depends on two Attempt Start nodes.",
             "Use prompt, seed and source image of the connected one only.",
@@ -242,7 +242,8 @@ def as_link(value: Any) -> Link | None:
     return None
 
 
-def _class(graph: Graph, name: str) -> str:
+def class_of(graph: Graph, name: str) -> str:
+    """Return the class of a node, "" for one that is not in the graph."""
     return graph[name]["class_type"] if name in graph else ""
 
 
@@ -253,7 +254,7 @@ def _links(node: Node) -> Iterator[Link]:
             yield link
 
 
-def _upstream(graph: Graph, starts: Iterable[str], barriers: set[str]) -> set[str]:
+def upstream(graph: Graph, starts: Iterable[str], barriers: set[str]) -> set[str]:
     """Return the starts and all nodes before them, up to and including the barriers."""
     found: set[str] = set()
     waiting = list(starts)
@@ -266,7 +267,8 @@ def _upstream(graph: Graph, starts: Iterable[str], barriers: set[str]) -> set[st
     return found
 
 
-def _downstream(graph: Graph, start: str) -> set[str]:
+def downstream(graph: Graph, start: str) -> set[str]:
+    """Return all nodes behind a node."""
     users: dict[str, list[str]] = {}
     for name, node in graph.items():
         for link in _links(node):

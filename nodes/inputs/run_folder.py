@@ -11,13 +11,14 @@ from pathlib import Path
 from ...backend.core.types import Request
 from ...backend.output.live import browser_requests as run_folders
 from ...backend.story.journal.choices import CHOICES
+from ...backend.story.journal.clips import CLIPS
 from ...backend.story.journal.run_files import FOLDER
 
 PARENT = "interleave-thinker"
 RUNS = "interleave_runs"
 """Key of a node's display with the names of its runs, for a browser that has not followed them."""
 
-Stamp = tuple[int, int] | None
+Stamp = tuple[int, ...]
 
 
 def run_folder(output: Path, request: Request, seed: int = 0) -> Path:
@@ -34,7 +35,7 @@ class RunWatch:
     """Detects that the cached result of a node is out of date.
 
     The host caches a node's result as long as its inputs are equal. `edition` of a node increases by one
-    whenever a run of the node was deleted or its choices.json changed, or the latest run was not complete,
+    whenever a run of the node was deleted, its choices.json or its clips changed, or it was not complete,
     and never otherwise. It never decreases, so an incomplete result is not found again in a cache with
     several results per node. Nodes are identified by their ids, so the host must not share results between
     nodes (`not_idempotent` in the schema).
@@ -68,8 +69,5 @@ class RunWatch:
 
 
 def _stamp(folder: Path) -> Stamp:
-    try:
-        status = (folder / CHOICES).stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+    states = [path.stat() for name in (CHOICES, CLIPS) if (path := folder / name).exists()]
+    return tuple(part for state in states for part in (state.st_mtime_ns, state.st_size))

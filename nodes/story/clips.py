@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from comfy_api.latest import io
@@ -16,6 +18,8 @@ from ...backend.story.clips import clip_pairs, clips_of, missing_pairs, with_cli
 from ...backend.story.journal.journal import Journal
 from ...backend.story.journal.run_files import RUN
 from .. import host
+from ..attempt_loop.subgraph import as_id, as_link, class_of, downstream, upstream
+from ..host import running_graph
 from ..inputs.images import checked_batch, to_batch, to_pictures
 from ..inputs.run_folder import run_folder
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
@@ -25,6 +29,13 @@ from .export import held_back
 MEGAPIXEL = 1_000_000
 NO_PAIR = "A clip leads from one image to another one: the story needs at least two different images."
 LISTS = "Connect the outputs of one Clip List to the video nodes, and its TRAJECTORY to Add Clips."
+
+
+@dataclass(frozen=True)
+class OneClip:
+    """Marks a copy of Clip List or Add Clips that is for the first missing clip; `kept` are older clips."""
+
+    kept: tuple[Clip, ...]
 
 
 class ClipList(io.ComfyNode):
@@ -70,7 +81,7 @@ class ClipList(io.ComfyNode):
         trajectory: Trajectory,
         family: str,
         seconds: float,
-        only_missing: bool = True,
+        only_missing: bool | OneClip = True,
         megapixels: float = 0.0,
     ) -> io.NodeOutput:
         """List the clips."""
@@ -89,6 +100,8 @@ class ClipList(io.ComfyNode):
         if not only_missing:
             trajectory = trajectory.model_copy(update={"clips": ()})
         pairs, every = missing_pairs(trajectory), len(clip_pairs(trajectory))
+        if isinstance(only_missing, OneClip):
+            pairs = pairs[:1]
         area = round(megapixels * MEGAPIXEL) or None
         sizes = [kind.size(pair.last.size, area) for pair in pairs]
         lists: list[list[Any]] = [
@@ -115,6 +128,8 @@ class AddClips(io.ComfyNode):
             "InterleaveAddClips",
             search_aliases=["video", "movie", "combine clips", "story to video", "mp4"],
             is_input_list=True,
+            enable_expand=True,
+            hidden=[io.Hidden.unique_id, io.Hidden.dynprompt],
             inputs=[
                 TrajectorySocket.Input("trajectory"),
                 io.Float.Input("fps", default=16.0, min=MIN_FPS, max=MAX_FPS, step=0.01),
@@ -129,7 +144,9 @@ class AddClips(io.ComfyNode):
         """Return the inputs that must be computed now: none if the story has all of its clips."""
         for one in trajectory:
             check_connected("Add Clips", TRAJECTORY, trajectory=one)
-        if not missing_pairs(trajectory[0]):
+        if not missing_pairs(trajectory[0]) or (
+            not _marks(*connected.values()) and _one_by_one(cls.hidden, trajectory[0])
+        ):
             return []
         return [name for name, values in connected.items() if values[0] is None]
 
@@ -148,11 +165,15 @@ class AddClips(io.ComfyNode):
         check_connected("Add Clips", TRAJECTORY, trajectory=story)
         in_range("Add Clips", MIN_FPS, MAX_FPS, fps=max(fps))
         made: list[Clip] = []
+        marks = _marks(frames, videos)
+        kept = marks[0].kept if marks else story.clips
         if missing_pairs(story):
-            given = videos if videos[0] is not None else frames
+            if not marks and (expanded := _one_by_one(cls.hidden, story)):
+                return expanded
+            given = frames if videos[0] is None or videos[0] in marks else videos
             if given[0] is None:
                 raise SettingsError("Add Clips: neither frames nor videos are connected.", LISTS)
-            pairs = _pairs(story, len(given))
+            pairs = missing_pairs(story)[:1] if marks else _pairs(story, len(given))
             rates = fps * len(pairs) if len(fps) == 1 else fps
             if len(rates) != len(pairs):
                 raise SettingsError(f"Add Clips: {len(fps)} values of fps for {len(pairs)} clips.", LISTS)
@@ -168,11 +189,50 @@ class AddClips(io.ComfyNode):
         story = with_clips(story, made)
         host.NodeProgress().say(f"Clips added: {len(made)}, kept: {len(story.clips) - len(made)}.")
         lines = [
-            f"Step {step}: {'' if clip in made else 'kept, made with '}{clip.seconds:.1f} s, "
+            f"Step {step}: {'kept, made with ' if clip in kept else ''}{clip.seconds:.1f} s, "
             f"{clip.frames} frames, {clip.size[0]}x{clip.size[1]}"
             for step, clip in clips_of(story).items()
         ]
         return io.NodeOutput(story, "\n".join(lines))
+
+
+def _marks(*given: Sequence[Any]) -> list[OneClip]:
+    return [one for values in given for one in values if isinstance(one, OneClip)]
+
+
+def _one_by_one(hidden: io.HiddenHolder, story: Trajectory) -> io.NodeOutput | None:
+    """Return an expansion in which the video nodes of a clip wait until the clip before is stored.
+
+    `None` if there is not one Clip List before the Add Clips, or if a video node is shown or saved, since the
+    host then runs it for all clips.
+    """
+    graph, name = running_graph.graph_of(hidden.dynprompt), hidden.unique_id or ""
+    links = [as_link(graph[name]["inputs"].get(key)) for key in ("frames", "videos", "fps")]
+    before = upstream(graph, [link[0] for link in links if link], barriers=set())
+    lists = [node for node in before if class_of(graph, node) == "InterleaveClipList"]
+    body = before & downstream(graph, lists[0]) if len(lists) == 1 else set[str]()
+    beside = {one for node in body for one in downstream(graph, node)} - downstream(graph, name) - {name}
+    if not body or any(running_graph.is_output_class(class_of(graph, one)) for one in beside):
+        return None
+    nodes: dict[str, Any] = {}
+    story_link: Any = story
+    for pair in missing_pairs(story):
+        ids = {node: f"{as_id(name)}/clip{pair.step}/{as_id(node)}" for node in (*body, *lists, name)}
+        for node, copied in ids.items():
+            inputs: dict[str, Any] = {
+                key: [ids[link[0]], link[1]] if (link := as_link(value)) and link[0] in ids else value
+                for key, value in graph[node]["inputs"].items()
+            }
+            if node in lists:
+                inputs |= {"trajectory": story_link, "only_missing": OneClip(story.clips)}
+            elif node == name:
+                unused = "frames" if "videos" in inputs else "videos"
+                inputs |= {"trajectory": [ids[lists[0]], 0], unused: OneClip(story.clips)}
+            shown = hidden.dynprompt.get_display_node_id(node)
+            kind = graph[node]["class_type"]
+            nodes[copied] = {"class_type": kind, "inputs": inputs, "override_display_id": shown}
+        story_link = [ids[name], 0]
+    return io.NodeOutput(story_link, [story_link[0], 1], expand=nodes)
 
 
 def _pairs(story: Trajectory, count: int) -> tuple[ClipPair, ...]:

@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 import torch
 from support.small_agents import STORY, OneInThree
-from support.stories import make_trajectory
 
 from interleave_thinker import Picture, Request, RunSettings, SettingsError
 from interleave_thinker.backend.models.generators.fake import FakeGenerator
 from interleave_thinker.backend.output.live.browser_requests import known_run
 from interleave_thinker.backend.output.live.live_run import RunView
-from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
 from interleave_thinker.nodes.inputs.images import mask_picture, to_batch, to_pictures
@@ -140,19 +138,11 @@ def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> N
     assert any("attempt 1" in line for line in lines)
 
 
-def test_loops_with_different_seeds_have_separate_runs_and_old_folders_are_found(tmp_path: Path) -> None:
+def test_loops_with_different_seeds_have_separate_runs(tmp_path: Path) -> None:
     request = Request(text="A boat.")
     assert len({run_folder(tmp_path, request, seed) for seed in (0, 5, 6, 2**48)}) == 4
-    # A folder from before has no seed in its name.
-    old = Request(text="An old boat.")
-    folder = run_folder(tmp_path, old)
-    save_trajectory(
-        make_trajectory(1, size=16, request=old.text).model_copy(update={"settings": RunSettings(seed=7)}),
-        folder,
-    )
-    assert run_folder(tmp_path, old, 7) == folder and run_folder(tmp_path, old, 0) != folder
     for seed in (0, 7, 2**48):
-        found = run_folder(tmp_path, old, seed)
+        found = run_folder(tmp_path, request, seed)
         found.mkdir(parents=True, exist_ok=True)
         assert known_run(tmp_path / PARENT, found.name) == found
 
@@ -167,7 +157,7 @@ def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Pa
     assert run_folder(tmp_path, Request(text="a", images=(image,))) != run_folder(tmp_path, Request(text="a"))
 
 
-def test_runs_in_other_scripts_have_distinct_names_and_old_ones_are_found(tmp_path: Path) -> None:
+def test_runs_in_other_scripts_have_distinct_names(tmp_path: Path) -> None:
     boat, house = Request(text="一只红色的小船"), Request(text="一座小房子")
     new = run_folder(tmp_path, boat)
     assert new.name.startswith("一只红色的小船-") and run_folder(tmp_path, house).name.startswith(
@@ -175,10 +165,6 @@ def test_runs_in_other_scripts_have_distinct_names_and_old_ones_are_found(tmp_pa
     )
     new.mkdir(parents=True)
     assert known_run(tmp_path / PARENT, new.name) == new
-    old = new.with_name(new.name.replace("一只红色的小船", "story"))
-    save_trajectory(make_trajectory(1, size=16, request=boat.text), old.with_name(f"{old.name}-seed-7"))
-    assert run_folder(tmp_path, boat, 7) == old.with_name(f"{old.name}-seed-7")
-    assert run_folder(tmp_path, house).name.startswith("一座小房子-")
 
 
 @pytest.mark.parametrize("name", ["..", "a/../b", "/etc", "a\\b", "", "gone", "a\0b"])

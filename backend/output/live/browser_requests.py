@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 from contextlib import suppress
 from functools import lru_cache
@@ -42,24 +41,14 @@ from ..feedback_log import MAX_NOTE, Feedback, read_feedback, record_feedback
 from .live_messages import LiveMessage, MessagePart, State
 from .live_run import replayed
 
-MAX_OLD_NAME = 40
 MAX_MASK = 200_000
 """Maximum length of a mask in base64."""
 
 
 def run_folder(parent: Path, request: Request, seed: int = 0) -> Path:
-    """Return the folder of this request and base seed in the folder of all runs, without creating it.
-
-    A folder from a version whose folder names had no seed is found by the seed in its journal.
-    """
-    first = folder_of(parent, request)
-    seeded = first.with_name(f"{first.name}-seed-{seed}")
-    if seeded.is_dir():
-        return seeded
-    held = 0  # that of a folder without a readable run
-    with suppress(JournalError):
-        held = Journal(first).record().settings.seed
-    return first if held == seed else seeded
+    """Return the folder of this request and base seed in the folder of all runs, without creating it."""
+    folder = folder_of(parent, request)
+    return folder.with_name(f"{folder.name}-seed-{seed}") if seed else folder
 
 
 def folder_of(parent: Path, request: Request) -> Path:
@@ -67,12 +56,7 @@ def folder_of(parent: Path, request: Request) -> Path:
     content = hashlib.blake2b(request.text.encode(), digest_size=5)
     for image in request.images:
         content.update(image.digest.encode())
-    ending = content.hexdigest()
-    # Older versions kept only a-z and digits; their folders keep their names.
-    old = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:MAX_OLD_NAME].strip("-")
-    old_name, name = (f"{beginning or 'story'}-{ending}" for beginning in (old, slug(request.text)))
-    is_there = old_name != name and next(parent.glob(f"{old_name}*"), None) is not None
-    return parent / (old_name if is_there else name)
+    return parent / f"{slug(request.text) or 'story'}-{content.hexdigest()}"
 
 
 def known_run(parent: Path, name: str) -> Path:

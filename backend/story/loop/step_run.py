@@ -145,13 +145,8 @@ class StepRun:
             self.context.critic is not None,
             self.context.scores is not None,
         )
-        return StepResult(
-            step=self._captioned(chosen),
-            attempts=tuple(self.attempts),
-            chosen=chosen,
-            stop_reason=reason,
-            approved=approved,
-        )
+        step, attempts = self._captioned(chosen), tuple(self.attempts)
+        return StepResult(step=step, attempts=attempts, chosen=chosen, stop_reason=reason, approved=approved)
 
     def result(self, reason: StopReason) -> StepResult:
         """Return the result of the attempts so far."""

@@ -27,7 +27,7 @@ from interleave_thinker.training.rows.sft import read_rows
 
 from ..graphs.stories import EXPORT, Graph, changed, node, of_file, shown
 from ..server.comfy_server import ComfyServer
-from ..server.runs import failure, on_a_wire, refusal, text_of
+from ..server.runs import answers_at_once, failure, on_a_wire, ran_in, refusal, text_of, wait_until
 
 EXPORTS = {
     "page (HTML)": ".html", "PDF": ".pdf", "picture book (PDF)": ".pdf", "EPUB e-book": ".epub",
@@ -276,6 +276,20 @@ def test_the_video_nodes_do_not_run_if_nothing_is_missing(host: ComfyServer, col
     assert "Step 4" in text_of(host.run(graph), "report") and movies(colors) == before
     graph = changed(graph, "list", only_missing=False)
     assert "Step 4: 0.1 s, 1 frames" in text_of(host.run(graph), "report")
+
+
+def test_a_cancelled_run_keeps_the_finished_clips(host: ComfyServer, colors: Path) -> None:
+    made = node(
+        "InterleaveTestPaint", model="@loader", prompt=["list", 3], source=["list", 2], seed=1, seconds=1.5
+    )
+    graph = moving(host, colors) | {"frames": made, "loader": node("InterleaveTestLoader", name="clips")}
+    started = host.queue(graph)
+    wait_until(host, lambda: movies(colors))
+    answers_at_once(host, started)
+    first, painted = movies(colors), ran_in(host).count("paint")
+    lines = text_of(host.run(graph), "report").splitlines()
+    assert [line.partition(" 0.0 s")[0] for line in lines] == ["Step 3: kept, made with", "Step 4:"]
+    assert movies(colors) > first and ran_in(host).count("paint") == painted + 1, "only the missing clip"
 
 
 def test_videos_are_taken_with_their_own_rate(host: ComfyServer, colors: Path) -> None:
