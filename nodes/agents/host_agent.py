@@ -120,7 +120,6 @@ class HostAgent(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveHostAgent",
-            search_aliases=["clip", "text encoder", "generate text", "textgenerate", "planner", "critic"],
             shown=(),
             inputs=[io.Clip.Input("clip"), prompts_input(), *reply_inputs()],
             outputs=[AgentSocket.Output("AGENT")],

@@ -64,7 +64,6 @@ class LoadAgent(io.ComfyNode):
             description="Loads a vision-language model (Qwen3-VL) as an agent: it plans a story or judges "
             "images. ComfyUI moves it on and off the GPU. Put Qwen3-VL folders, or .gguf files with their "
             f"mmproj file, into {places(roots)}.",
-            search_aliases=["planner", "critic", "qwen3-vl", "vlm", "llm", "load language model"],
             shown=("agent", "precision"),
             inputs=[
                 io.Combo.Input(

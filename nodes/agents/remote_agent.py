@@ -31,7 +31,6 @@ class RemoteAgent(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveRemoteAgent",
-            search_aliases=["openai", "vllm", "lm studio", "ollama", "llama.cpp", "api", "planner", "critic"],
             shown=("base_url", "model"),
             inputs=[
                 io.String.Input("base_url", default=LOCAL_SERVER),

@@ -56,7 +56,6 @@ class AttemptClose(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveTryClose",
-            search_aliases=["loop end", "retry until right", "until accepted", "critic", "judge", "end loop"],
             is_output_node=True,
             is_input_list=True,
             enable_expand=True,

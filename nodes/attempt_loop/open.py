@@ -82,15 +82,6 @@ class AttemptOpen(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveTryOpen",
-            search_aliases=[
-                "loop start",
-                "retry",
-                "while",
-                "repeat",
-                "own sampler",
-                "for loop",
-                "begin loop",
-            ],
             shown=("prompt", "step"),
             inputs=[
                 io.String.Input("prompt", multiline=True, default=""),

@@ -49,7 +49,6 @@ class DiffusersNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveDiffusersGenerator",
-            search_aliases=["diffusers", "pipeline", "hugging face", "generator"],
             shown=("pipeline", "download"),
             inputs=[
                 io.String.Input("pipeline", default=""),

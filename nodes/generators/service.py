@@ -27,10 +27,6 @@ class ServiceGenerator(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveServiceGenerator",
-            search_aliases=[
-                *("http", "api", "remote", "server", "image service", "openai", "generator"),
-                *("gemini", "nano banana"),
-            ],
             shown=("url", "protocol", "model"),
             inputs=[
                 io.String.Input("url", default=LOCAL_URL),
@@ -116,7 +112,6 @@ class TinyWorldNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveTinyWorldGenerator",
-            search_aliases=["tiny world", "demo", "built-in generator"],
             outputs=[GeneratorSocket.Output("GENERATOR")],
         )
 
@@ -140,7 +135,6 @@ class PluginGenerator(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleavePluginGenerator",
-            search_aliases=["plugin", "extension", "third party", "custom generator"],
             inputs=[
                 io.Combo.Input("plugin", options=GENERATORS.plugins or [NONE_INSTALLED]),
                 io.String.Input("argument", default=""),

@@ -45,16 +45,6 @@ class StepGenerator(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveStepGenerator",
-            search_aliases=[
-                "sampler",
-                "ksampler",
-                "flux",
-                "klein",
-                "kontext",
-                "qwen edit",
-                "edit",
-                "reference latent",
-            ],
             shown=("width", "height"),
             inputs=[
                 io.Model.Input("model"),
@@ -149,7 +139,6 @@ class StepOptionsNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveStepOptions",
-            search_aliases=["guider", "sigmas", "noise", "controlnet", "inpaint", "mask", "negative"],
             inputs=[
                 io.Guider.Input("guider", optional=True),
                 io.Sampler.Input("sampler", optional=True),

@@ -75,6 +75,7 @@ def node_schema(
     for place, one in enumerate(outputs):
         one.tooltip = words["outputs"][str(place)]["tooltip"]
     texts = {"display_name": words["display_name"], "description": words.get("description", ""), **given}
+    texts["search_aliases"] = words["search_aliases"].split(", ")
     return io.Schema(node_id=node_id, category=CATEGORY, inputs=list(inputs), outputs=list(outputs), **texts)
 
 

@@ -67,7 +67,6 @@ class CriticLoop(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveCriticLoop",
-            search_aliases=["critic", "judge", "refine", "retry until right", "story", "interleave", "loop"],
             is_output_node=True,
             not_idempotent=True,
             hidden=[io.Hidden.unique_id],

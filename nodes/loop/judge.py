@@ -38,15 +38,6 @@ class JudgeNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveJudge",
-            search_aliases=[
-                "critic",
-                "verdict",
-                "compare images",
-                "before after",
-                "evaluate",
-                "score",
-                "check image",
-            ],
             is_output_node=True,
             shown=("instruction", "strictness"),
             inputs=[

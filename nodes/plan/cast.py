@@ -37,15 +37,6 @@ class CastNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveCast",
-            search_aliases=[
-                "character",
-                "same character",
-                "consistent character",
-                "reference images",
-                "prop",
-                "place",
-                "location",
-            ],
             inputs=[
                 io.String.Input("name", default="", placeholder="Mia"),
                 io.Combo.Input("kind", options=list(get_args(MemberKind)), default="character"),

@@ -64,14 +64,6 @@ class EditPlan(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveEditPlan",
-            search_aliases=[
-                "plan",
-                "steps",
-                "edit prompts",
-                "storyboard script",
-                "plan by hand",
-                "interleave",
-            ],
             is_output_node=True,
             inputs=[
                 PlanSocket.Input("plan", optional=True),

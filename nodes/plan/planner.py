@@ -57,7 +57,6 @@ class PlannerNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleavePlanner",
-            search_aliases=["plan", "story", "interleave", "prompt writer", "steps"],
             shown=("request", "step_count", "style"),
             inputs=[
                 AgentSocket.Input("agent"),

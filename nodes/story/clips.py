@@ -46,15 +46,6 @@ class ClipList(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveClipList",
-            search_aliases=[
-                "video",
-                "first last frame",
-                "flf2v",
-                "story to video",
-                "image to video",
-                "movie",
-                "animate",
-            ],
             shown=("family", "seconds"),
             inputs=[
                 TrajectorySocket.Input("trajectory"),
@@ -126,7 +117,6 @@ class AddClips(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveAddClips",
-            search_aliases=["video", "movie", "combine clips", "story to video", "mp4"],
             is_input_list=True,
             enable_expand=True,
             hidden=[io.Hidden.unique_id, io.Hidden.dynprompt],

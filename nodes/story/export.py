@@ -61,21 +61,6 @@ class Export(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveExport",
-            search_aliases=[
-                "save story",
-                "pdf",
-                "picture book",
-                "epub",
-                "ebook",
-                "comic",
-                "cbz",
-                "gif",
-                "animated webp",
-                "video",
-                "mp4",
-                "html",
-                "markdown",
-            ],
             is_output_node=True,
             shown=("format", "title"),
             inputs=[
@@ -236,7 +221,6 @@ class Storyboard(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveStoryboard",
-            search_aliases=["contact sheet", "comic", "grid", "story", "collage"],
             is_output_node=True,
             shown=("show",),
             inputs=[

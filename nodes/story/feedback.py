@@ -43,7 +43,6 @@ class FeedbackNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveFeedback",
-            search_aliases=["rate", "thumbs up", "thumbs down", "correct critic", "training data", "label"],
             is_output_node=True,
             shown=("step", "word", "better_prompt"),
             inputs=[

@@ -22,14 +22,6 @@ class PutBackNode(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleavePutBack",
-            search_aliases=[
-                "drift",
-                "restore",
-                "unchanged pixels",
-                "paste back",
-                "color match",
-                "keep background",
-            ],
             inputs=[io.Image.Input("before"), io.Image.Input("after")],
             outputs=[io.Image.Output("image"), io.String.Output("report")],
         )

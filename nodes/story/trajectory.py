@@ -34,15 +34,6 @@ class SaveTrajectory(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveSaveTrajectory",
-            search_aliases=[
-                "save story",
-                "keep run",
-                "archive",
-                "store trajectory",
-                "backup",
-                "zip",
-                "share",
-            ],
             is_output_node=True,
             shown=("filename_prefix",),
             inputs=[
@@ -85,7 +76,6 @@ class LoadTrajectory(io.ComfyNode):
         """Declare the node."""
         return node_schema(
             "InterleaveLoadTrajectory",
-            search_aliases=["load story", "open run", "execution record", "resume story", "zip", "import"],
             inputs=[io.Combo.Input("story", options=saved_runs.trajectory_names(story_roots()))],
             outputs=[TrajectorySocket.Output("TRAJECTORY"), io.String.Output("report")],
         )

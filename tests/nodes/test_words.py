@@ -44,6 +44,7 @@ def definitions(language: str) -> dict[str, Any]:
     """Texts of all nodes. An English text that is not there is the description of a run setting."""
     found = json.loads((ROOT / "locales" / language / "nodeDefs.json").read_text(encoding="utf-8"))
     for entry in found.values() if language == "en" else ():
+        del entry["search_aliases"]  # the host searches for English words
         for name, one in entry.get("inputs", {}).items():
             if name in RunSettings.model_fields:
                 one.setdefault("tooltip", RunSettings.model_fields[name].description)
