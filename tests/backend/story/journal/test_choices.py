@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image, ImageChops
@@ -218,15 +217,9 @@ def test_the_time_budget_applies_to_redraws(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("step", "values"),
-    [
-        (7, {}),
-        (2, {"picture": "f" * 40}),
-        (2, {"picture": "../run"}),
-        (2, {"prompt": "x" * 100_001}),
-        (2, {"mask": Picture(Image.new("RGB", (8, 8), "white"))}),
-    ],
+    [(7, {}), (2, {"picture": "f" * 40}), (2, {"picture": "../run"}), (2, {"prompt": "x" * 100_001})],
 )
-def test_an_impossible_redraw_is_rejected(tmp_path: Path, step: int, values: dict[str, Any]) -> None:
+def test_an_impossible_redraw_is_rejected(tmp_path: Path, step: int, values: dict[str, str]) -> None:
     story(tmp_path)
     with pytest.raises(JournalError):
         ask_redraw(tmp_path, step, **values)
