@@ -146,7 +146,8 @@ export class RunView {
     const { state } = this;
     const id = state.id;
     await this.#noted(this.requests.redraw(state.run, { prompt: null, picture: null, feedback: null, ...request }));
-    if (state.isAt(request.step)) {
+    // Whether an image to paint on is still an attempt is known only in a run, so the next one is queued for it.
+    if (state.isAt(request.step) && !request.mask) {
       this.askedOf = id;
       return say("This is the next attempt.");
     }
