@@ -115,7 +115,8 @@ def slots(graph: Graph) -> dict[str, dict[str, Any]]:
                 slot = (f"{key}_{name}", MEMBER[name])
             if LOADERS.get(node["class_type"]) == name:
                 slot = (name.removesuffix("_name"), "file of this part of the image model")
-            if slot:
+            # The request is that of the Planner, also if an Edit Plan follows.
+            if slot and slot[0] not in found:
                 found[slot[0]] = {"address": f"{key}.{name}", "value": value, "about": slot[1]}
     return found
 
