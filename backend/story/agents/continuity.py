@@ -16,15 +16,13 @@ from ...core.types import Step
 
 Shot = tuple[Step, str]
 """A step with an image, and the beginning of its prompt."""
-Found = Iterator[tuple[int | None, str]]
-"""Numbers of steps with messages."""
 
 
 def _tables() -> dict[str, str]:
     """Return the alternatives of each table of words, by its name."""
     found: dict[str, str] = {}
-    text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
-    for table in re.sub("^#.*\n", "", text, flags=re.MULTILINE).split("\n\n"):
+    text = re.sub("(?m)^#.*\n", "", Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+    for table in text.split("\n\n"):
         name, _, words = table.strip().partition(": ")
         pattern = f"(?:{'|'.join(words.split())})".replace("_", " ")
         found[name] = re.sub(r"{([a-z]+)}", lambda one: found[one[1]], pattern)
@@ -35,7 +33,7 @@ WORDS = _tables()
 READ = {name: re.compile(words, re.IGNORECASE) for name, words in WORDS.items()}
 
 
-def same_shot_size(shots: Sequence[Shot], request: str) -> Found:
+def same_shot_size(shots: Sequence[Shot], request: str) -> Iterator[tuple[int, str]]:
     """Find the third of three shots in a row with the same size, unless the request asks for that."""
     row: list[str] = []
     for step, prompt in () if READ["asked"].search(request) else shots:
@@ -44,8 +42,7 @@ def same_shot_size(shots: Sequence[Shot], request: str) -> Found:
             sizes.pop("establishing", None)
         # A shot with two sizes is one in which the camera moves.
         size = next(iter(sizes)) if len(sizes) == 1 else ""
-        same = row and (size == row[-1] or {size, row[-1]} == {"establishing", "wide"})
-        row = [*row, size] if same else [size]
+        row = [*row, size] if row and {size, row[-1]} in ({size}, {"establishing", "wide"}) else [size]
         if size and len(row) == 3:
             yield step.number, f"The third shot in a row of the same size: '{sizes[size]}'."
 
@@ -60,7 +57,7 @@ class Placed(NamedTuple):
     how: str
     who: str
     which: frozenset[str]
-    side: str
+    is_left: bool
 
     def is_of(self, other: Placed) -> bool:
         """Return whether both tell the same of one character, not of two with the same noun."""
@@ -69,10 +66,9 @@ class Placed(NamedTuple):
 
 def _who(text: str) -> list[tuple[int, str, frozenset[str]]]:
     """Return where a text names characters, and whom."""
-    found = [(one.start(), *(group or "" for group in one.groups())) for one in READ["who"].finditer(text)]
     return [
-        (at, (name or noun).lower(), frozenset(f"{mods} {dress}".lower().split()))
-        for at, name, mods, noun, dress in found
+        (one.start(), one[1] or one[3].lower(), frozenset(f"{one[2] or ''} {one[4] or ''}".lower().split()))
+        for one in READ["who"].finditer(text)
     ]
 
 
@@ -89,13 +85,12 @@ def _placed(prompt: str) -> Iterator[Placed]:
                 _, who, which = before[-1] if before else first if how == "is" else subject
                 is_left = (found[found.lastindex or 0].lower() == "left") != (how == "comes")
                 if who:
-                    way = how if how in ("looks", "is") else "goes"
-                    yield Placed(way, who, which, "left" if is_left else "right")
+                    yield Placed(how if how in ("looks", "is") else "goes", who, which, is_left)
             part = READ[how].sub(lambda one: "·" * len(one.group()), part)
         subject = people[0] if people else subject
 
 
-def axis(shots: Sequence[Shot]) -> Found:
+def axis(shots: Sequence[Shot]) -> Iterator[tuple[int, str]]:
     """Find characters who change their side of the picture or direction between neighboring shots.
 
     A shot that says that it is of the same moment is also compared with the shot before its neighbor. In
@@ -104,7 +99,7 @@ def axis(shots: Sequence[Shot]) -> Found:
     for at, shot in enumerate(shots):
         is_same = bool(READ["same"].search(shot[1]))
         for before in reversed(shots[max(0, at - 1 - is_same) : at]):
-            moved = _moved(before, shot)
+            moved = list(_moved(before, shot))
             is_clear = is_same or len({one.who for one in moved}) > 1 or "goes" in [one.how for one in moved]
             if moved and is_clear and not _is_new_scene(shots[:at], shot):
                 number = before[0].number
@@ -112,18 +107,16 @@ def axis(shots: Sequence[Shot]) -> Found:
                 break
 
 
-def _moved(before: Shot, shot: Shot) -> list[Placed]:
-    """Return where characters were who are on the other side in a shot, if no words explain it."""
-    moved: list[Placed] = []
+def _moved(before: Shot, shot: Shot) -> Iterator[Placed]:
+    """Yield where characters were who are on the other side in a shot, if no words explain it."""
     both = f"{_told(before)} {_told(shot)}"
     was, now = list(_placed(before[1])), list(_placed(shot[1]))
     for one in () if READ["cut"].search(both) or READ["edit"].search(shot[1]) else was:
-        sides = [sorted({other.side for other in shown if one.is_of(other)}) for shown in (was, now)]
+        sides = [{other.is_left for other in shown if one.is_of(other)} for shown in (was, now)]
         explained = READ["moved"].search(both) if one.how == "is" else READ["turned"].search(_told(shot))
         glances = one.how == "looks" and " looks " in both and not READ["film"].search(shot[1])
-        if not explained and not glances and sorted(sides) == [["left"], ["right"]]:
-            moved.append(one)
-    return moved
+        if not explained and not glances and sides in ([{True}, {False}], [{False}, {True}]):
+            yield one
 
 
 def _told(shot: Shot) -> str:
