@@ -240,15 +240,15 @@ class _Merging:
                 f"The weights in {str(base)!r} have other names or shapes than the model.",
                 "Load and save the base model with transformers, then merge again.",
             )
-        self.weights = weights_for(model, adapter, self.config, self._own)
-        ends = model.get_output_embeddings(), model.get_input_embeddings()
-        self.head = ""
-        """Name of an output layer that shares the embeddings of the base, and not those of the result."""
-        if changes_ends(model, self.weights) and ends[0] is not None and ends[0].weight is ends[1].weight:
-            self.head, table = (
+        ends, head = (model.get_output_embeddings(), model.get_input_embeddings()), ""
+        if ends[0] is not None and ends[0].weight is ends[1].weight:
+            head, table = (
                 next(f"{name}.weight" for name, one in self.modules.items() if one is end) for end in ends
             )
-            self.places[self.head] = self.places[table]
+            self.places[head] = self.places[table]
+        self.weights = weights_for(model, adapter, self.config, self._own)
+        self.head = head if changes_ends(model, self.weights) else ""
+        """Name of an output layer that shares the embeddings of the base, and not those of the result."""
 
     def write(self, base: Path, folder: Path) -> None:
         """Copy the base's files, and write the merged weights in their places."""

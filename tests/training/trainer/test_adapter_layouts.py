@@ -39,7 +39,7 @@ MERGER = "model.visual.merger.linear_fc2"
 CLOSE = 2e-4
 SHORT = ReplySettings(max_tokens=8)
 BOTH = ("untied", "tied")
-REPLIES = ("output layer", "embeddings", "both whole", "dora")
+REPLIES = ("output layer", "embeddings", "output layer whole", "dora")
 """Layouts on whose adapters the engine's own decoding is tried too."""
 ONE = ("untied",)
 
@@ -59,7 +59,6 @@ APPLIED: dict[str, tuple[tuple[str, ...], Callable[[State], Layout]]] = {
     "rslora": (ONE, lambda s: canonical(s, use_rslora=True)),
     "dora": (ONE, lambda s: canonical(s, use_dora=True)),
     "dora, newer keys": (ONE, lambda s: canonical(s, use_dora=True).renamed("_vector", "_vector.weight")),
-    "rank pattern": (ONE, lambda s: ranked(s, {"q_proj": 2})),
     "rank pattern, older layout": (
         ONE,
         lambda s: ranked(s, {"^model.layers.0.self_attn.q_proj|^model.layers.1.self_attn.q_proj": 2}).renamed(
@@ -77,13 +76,6 @@ APPLIED: dict[str, tuple[tuple[str, ...], Callable[[State], Layout]]] = {
         ONE,
         lambda s: canonical(s, layers_pattern="(.+)+Z", layers_to_transform=[0, 1]),
     ),
-    "all-linear": (ONE, lambda s: canonical(s, target_modules="all-linear")),
-    "one layer": (
-        ONE,
-        lambda s: without(
-            _kept(canonical(s, layers_to_transform=[1], layers_pattern="layers"), "layers.1"), "layers.0"
-        ),
-    ),
     "vision tower": (ONE, lambda s: on(s, VISION)),
     "vision tower, older layout": (ONE, lambda s: on(s, VISION).renamed("model.visual", "visual")),
     "output layer": (BOTH, lambda s: on(s, HEAD, MODULES[0], MODULES[4])),
@@ -95,16 +87,6 @@ APPLIED: dict[str, tuple[tuple[str, ...], Callable[[State], Layout]]] = {
     "output layer whole": (
         BOTH,
         lambda s: on(s, MODULES[0], MODULES[4], whole=("lm_head.weight",), modules_to_save=["lm_head"]),
-    ),
-    "both whole": (
-        BOTH,
-        lambda s: on(
-            s,
-            MODULES[0],
-            MODULES[4],
-            whole=(f"{EMBEDDINGS}.weight", "lm_head.weight"),
-            modules_to_save=["lm_head", "embed_tokens"],
-        ),
     ),
     "projector whole": (
         ONE,
@@ -193,13 +175,6 @@ def _patterned(state: State, pattern: str, *modules: str) -> Layout:
 
 def _changed(layout: Layout, **config: Any) -> Layout:
     layout.config |= config
-    return layout
-
-
-def _kept(layout: Layout, part: str) -> Layout:
-    layout.changes = [
-        change for module, change in zip(MODULES, layout.changes, strict=True) if part in module
-    ]
     return layout
 
 
@@ -295,6 +270,54 @@ def test_readers_reject_it(name: str, bases: dict[str, Path], agents: dict[str, 
     assert not (tmp_path / "merged").exists()
     with agent.base.selected(None) as model:
         assert torch.equal(logits(model, agent.base.processor), before)
+
+
+MADE: dict[str, tuple[dict[str, Any], str]] = {
+    "rank pattern": ({"rank_pattern": {"q_proj": 2}}, ""),
+    "alpha pattern": ({"alpha_pattern": {r"layers\.1\.self_attn\.v_proj": 32}}, ""),
+    "rslora": ({"use_rslora": True}, ""),
+    "dora": ({"use_dora": True}, ""),
+    "a pattern of names": ({"target_modules": r".*language_model.*\.(q|up)_proj"}, ""),
+    "all linear layers but some": ({"target_modules": "all-linear", "exclude_modules": ".*visual.*"}, ""),
+    "one layer": ({"layers_to_transform": [1], "layers_pattern": "layers"}, ""),
+    "output layer": ({"target_modules": ["q_proj", "lm_head"]}, ""),
+    "both ends": ({"target_modules": ["q_proj", "lm_head", "embed_tokens"]}, ""),
+    "both ends whole": ({"modules_to_save": ["lm_head", "embed_tokens"]}, ""),
+    "bias of LoRA": ({"target_modules": ["qkv"], "lora_bias": True}, ""),
+    "bias of the layer": ({"target_modules": ["qkv"], "bias": "lora_only"}, "own weights"),
+    "single tokens": ({"trainable_token_indices": [1, 2]}, "trainable_token_indices"),
+    "pissa": ({"init_lora_weights": "pissa"}, "own weights"),
+}
+"""Options of peft's configuration, and why their adapter is refused."""
+
+
+@pytest.mark.parametrize(
+    ("name", "tied"), [(name, tied) for name in MADE for tied in (BOTH if "ends" in name else ONE)]
+)
+def test_an_adapter_made_by_peft_is_merged_as_by_peft(
+    name: str, tied: str, bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path
+) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    (options, refusal), processor = MADE[name], agents[tied].base.processor
+    config = LoraConfig(**{"r": 4, "target_modules": ["q_proj", "v_proj"], **options})
+    model = get_peft_model(load_whole(bases[tied]), config)
+    for weight in model.parameters():
+        if weight.requires_grad:
+            torch.nn.init.normal_(weight, std=0.2)
+    model.save_pretrained(str(tmp_path / "adapter"))
+    if refusal:
+        with pytest.raises(InterleaveError, match=refusal):
+            merge(bases[tied], tmp_path / "adapter", tmp_path / "merged")
+        return
+    shown = logits(model, processor)
+    merged = load_whole(merge(bases[tied], tmp_path / "adapter", tmp_path / "merged"))
+    for made in (merged, attach(load_whole(bases[tied]), tmp_path / "adapter")):
+        assert torch.allclose(logits(made, processor), shown, atol=CLOSE)
+    wanted: Any = model.merge_and_unload()
+    if tied == "untied":  # peft would merge both ends into the one weight that they share
+        state = wanted.state_dict()
+        assert all(torch.equal(weight, state[key]) for key, weight in merged.state_dict().items())
 
 
 def test_two_changes_share_no_base(bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path) -> None:
