@@ -111,7 +111,7 @@ def _on_rows(
         judged = []
         for number, (name, critic) in enumerate(opened):
             rows = given.of(critic, Path(scratch) / str(number))
-            answers = answers_of(critic, rows, parallel, TimeLeft(f"answers of {name}", _log))
+            answers = answers_of(critic, rows, parallel, TimeLeft(f"answers of {name}", _log), _log)
             judged.append(JudgedRows(name, rows, answers))
             critic.chat.offload()
         first, last, what = judged[0], judged[-1], f"{len(judged[0].answers)} rows"

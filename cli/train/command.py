@@ -144,10 +144,12 @@ def critic_sft(
     given = read_row_set(held_out, "critic", skip_bad, log, images)
     limit = TokenLimit(settings.max_length, "--max-length", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
-    made = _fine_tune(before, files, out, settings, asked)
+    made, examiner = _fine_tune(before, files, out, settings, asked), RegressionGate(gate, settings, log)
+    if dry_run:
+        log(examiner.estimate(before))
     if dry_run or os.environ.get("RANK", "0") != "0":  # only the first process runs the gate and publishes
         return
-    result = RegressionGate(gate, settings.device, log, settings.adapter).check(before, made, asked, out)
+    result = examiner.check(before, made, asked, out)
     try:
         enforce(result, made, force, log)
     except GateRefused as error:

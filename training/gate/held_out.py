@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -53,6 +53,12 @@ class HeldOutCheck(BaseModel):
     def measures(self) -> dict[str, float]:
         """Return the entries for the training's log, in addition to the rewards."""
         raise NotImplementedError
+
+    @property
+    def score(self) -> float:
+        """Mean of both recalls (critic), or match (planner), by which checkpoints are compared."""
+        named = ("true_recall", "false_recall", "match")
+        return mean([one for name, one in self.measures().items() if name.rpartition("/")[2] in named])
 
     def low(self, floor: float, first: HeldOutCheck) -> str | None:
         """Return the reason to stop the training, such as a measure below `floor`, or None.
@@ -144,6 +150,11 @@ class CheckLog(Generic[Found]):
     def at(self, step: int) -> Found | None:
         """Return the check of a step, if there is one."""
         return self._checks.get(step)
+
+    def best(self, steps: Iterable[int]) -> int | None:
+        """Return the step with the highest score, the last of equal ones, or None if no step was checked."""
+        checked = [step for step in steps if step in self._checks]
+        return max(checked, key=lambda step: (self._checks[step].score, step), default=None)
 
     def add(self, step: int, check: Found) -> None:
         """Add a check and write the file."""

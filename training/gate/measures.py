@@ -7,6 +7,7 @@ apart, and its verdict is never guessed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from html import escape
 from itertools import takewhile
@@ -16,11 +17,11 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from ...backend.core.errors import SettingsError
+from ...backend.core.errors import ChatError, SettingsError, is_out_of_memory
 from ...backend.core.files.atomic import write_bytes, write_text
 from ...backend.core.files.bounded_reader import read_bytes
 from ...backend.core.pictures import MAX_BYTES
-from ...backend.core.seams.chat_model import Message
+from ...backend.core.seams.chat_model import Message, Reply
 from ...backend.output.sft_rows import SftRow
 from ...backend.story.agents.critic import Critic
 from ..from_runs.scoring import in_threads
@@ -43,8 +44,9 @@ NAMES = {True: "right", False: "wrong", None: "no readable verdict"}
 EXAMPLES = 10
 STYLE = (
     '<!doctype html><meta charset="utf-8"><title>Verdicts of a critic</title><style>body{font:16px/1.5 '
-    "sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}img{max-width:48%;min-width:12rem;"
-    "margin-right:1%}pre{white-space:pre-wrap;background:#8882;padding:.6rem}</style>"
+    "sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}figure{display:inline-block;margin:1rem 1rem "
+    "0 0;max-width:47%}img{width:100%;min-width:12rem;border:1px solid #888}figcaption{color:#777}td{padding:"
+    ".2rem 1rem .2rem 0;border-bottom:1px solid #8884}.mistake{color:#c22}pre{white-space:pre-wrap}</style>"
 )
 
 
@@ -90,36 +92,50 @@ class Measured(BaseModel):
 
 
 def answers_of(
-    critic: Critic, rows: RowSet, at_a_time: int = 1, progress: Callable[[int, int], None] | None = None
+    critic: Critic,
+    rows: RowSet,
+    at_a_time: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    log: Callable[[str], None] = print,
 ) -> list[Answer]:
     """Return a critic's first answers to rows.
 
     Args:
         critic: The critic.
         rows: The rows.
-        at_a_time: Rows in a batch of a local model, or concurrent requests to a server.
+        at_a_time: Rows in a batch of a local model, which is halved when memory runs out, or concurrent
+            requests to a server.
         progress: Called with the number of answers and of rows.
+        log: Called with a line when a batch is halved.
 
     Raises:
         ChatError: The critic failed.
     """
-
-    def answered(part: Sequence[Sequence[Message]]) -> list[Answer]:
-        chat, settings = critic.chat, critic.settings
-        if len(part) > 1 and all(len(turns) == 1 for turns in part):
-            replies = chat.reply_together([turns[0] for turns in part], settings)
-        else:
-            replies = [chat.reply(turns, settings) for turns in part]
-        return [
-            Answer(critic.first_verdict(reply, turns[-1]), reply.probability, reply.whole)
-            for reply, turns in zip(replies, part, strict=True)
-        ]
-
+    chat, settings = critic.chat, critic.settings
     batch, threads = (at_a_time, 1) if critic.judges_together else (1, at_a_time)
-    starts = range(0, len(rows.rows), batch)
+    fitting, starts = batch, range(0, len(rows.rows), batch)
+
+    def replies(part: Sequence[Sequence[Message]]) -> list[Reply]:
+        nonlocal fitting
+        if (most := fitting) < len(part):
+            return [*replies(part[:most]), *replies(part[most:])]
+        if len(part) == 1 or any(len(turns) != 1 for turns in part):
+            return [chat.reply(turns, settings) for turns in part]
+        try:
+            return chat.reply_together([turns[0] for turns in part], settings)
+        except ChatError as error:
+            if not is_out_of_memory(error):
+                raise
+        fitting = len(part) // 2
+        log(f"memory ran out with {len(part)} rows in a batch: continuing with {fitting}")
+        return replies(part)
 
     def of(start: int) -> list[Answer]:
-        return answered([as_messages(row, rows.folder) for row in rows.rows[start : start + batch]])
+        part = [as_messages(row, rows.folder) for row in rows.rows[start : start + batch]]
+        return [
+            Answer(critic.first_verdict(reply, turns[-1]), reply.probability, reply.whole)
+            for reply, turns in zip(replies(part), part, strict=True)
+        ]
 
     answers: list[Answer] = []
     for part in in_threads(of, starts, threads):
@@ -230,25 +246,36 @@ def write_page(folder: Path, judged: Sequence[JudgedRows], lines: Sequence[str])
     Raises:
         SettingsError: The page cannot be written.
     """
-    last, parts = judged[-1], [f"<pre>{escape(chr(10).join(lines))}</pre>"]
+    last, few = judged[-1], examples(judged[-1])
+    parts = ["<h1>Verdicts of a critic</h1><table>", *map(_as_html, lines), "</table>"]
+    parts.append(f"<h2>Examples</h2><p>{len(few)} of {len(last.answers)} rows. Mistakes come first.</p>")
     prompts = prompts_of(last.rows.rows)
-    for at in examples(last):
+    for at in few:
         row = last.rows.rows[at]
-        shown = ""
+        shown, truth = "", truth_of(row)
         for number, name in enumerate(row.images):
             file = f"{at}-{number}{Path(name).suffix}"
             content = read_bytes(last.rows.folder / name, MAX_BYTES, SettingsError, "Image")
             write_bytes(folder / file, content, SettingsError, "Image")
-            shown += f'<img src="{escape(file)}" alt="">'
-        said = "".join(
-            f"<p>{escape(one.critic)}: <b>{NAMES[one.answers[at].success]}</b>{_sure(one.answers[at])}</p>"
-            f"<pre>{escape(one.answers[at].text)}</pre>"
-            for one in judged
-        )
-        truth = NAMES[truth_of(row)]
-        parts.append(f"<hr>{shown}<p>{escape(prompts[at])}</p><p>label: <b>{truth}</b></p>{said}")
+            caption = "after" if number == len(row.images) - 1 else "before"
+            shown += f'<figure><img src="{escape(file)}" alt=""><figcaption>{caption}</figcaption></figure>'
+        said = ""
+        for one, answer in ((one, one.answers[at]) for one in judged):
+            mark = "" if answer.success == truth else ' class="mistake"'
+            said += f"<p{mark}>{escape(one.critic)}: <b>{NAMES[answer.success]}</b>{_sure(answer)}</p>"
+            said += f"<details><summary>reply</summary><pre>{escape(answer.text)}</pre></details>"
+        parts.append(f"<hr>{shown}<p>{escape(prompts[at])}</p><p>label: <b>{NAMES[truth]}</b></p>{said}")
     write_text(folder / "index.html", f"{STYLE}{''.join(parts)}\n", SettingsError, "The page of verdicts")
     return folder / "index.html"
+
+
+def _as_html(line: str) -> str:
+    """Return a line of a table in Markdown, or a line between tables, as a part of a table in HTML."""
+    if not line.startswith("|"):
+        return f"</table><p>{escape(line)}</p><table>"
+    cells = re.split(r"(?<!\\)\|", line[1:-1])
+    shown = "".join(f"<td>{escape(one.strip())}</td>" for one in cells)
+    return "" if line.startswith("|---") else f"<tr>{shown}</tr>"
 
 
 def _sure(answer: Answer) -> str:

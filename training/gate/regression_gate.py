@@ -22,17 +22,21 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from ...backend.core.errors import TrainingError
+from ...backend.core.errors import SettingsError, TrainingError
 from ...backend.core.files.atomic import write_text, writing_folder
 from ...backend.core.files.bounded_reader import read_json
 from ...backend.core.prompts.agent_card import KindReliability, MeasuredStrictness
-from ...backend.core.prompts.trained_with import critic_card
+from ...backend.core.prompts.trained_with import critic_card, trained_with
+from ...backend.core.seams.chat_model import MAX_PIXELS
 from ...backend.models.chat import open_chat
 from ...backend.models.checkpoints.checkpoint import checkpoint_digest
+from ...backend.models.vram.models import folder_shape
+from ...backend.models.vram.placement import GB, judging_memory
 from ...backend.story.agents.critic import Critic
 from ..rows.sft import RowSet
 from ..statistics import Difference, agresti_min_interval, newcombe_interval, sign_test
 from ..trainer.model_card import read_facts, write_card
+from ..trainer.model_loading import ModelTraining
 from ..trainer.progress import TimeLeft
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen
@@ -156,15 +160,31 @@ class GateRefused(TrainingError):
 
 @dataclass(frozen=True)
 class RegressionGate:
-    """Compares a retrained critic with its predecessor on the same rows; both answer on `device`.
+    """Compares a retrained critic with its predecessor on the same rows, under the conditions of use.
 
-    `adapter` is the adapter of the predecessor, if the training continued one.
+    Both answer on the device of the `training`, in 4 bits if it quantized the base. The predecessor has the
+    adapter that the training continued, if there is one.
     """
 
     settings: GateSettings
-    device: str = "auto"
+    training: ModelTraining
     log: Log = print
-    adapter: str | None = None
+
+    def estimate(self, before: Path) -> str:
+        """Return a line about the memory of a critic in the gate, estimated as by `doctor --plan`."""
+        batch, precision = self.settings.gate_batch, "4-bit" if self.training.load_in_4bit else "bf16"
+        try:
+            shape = folder_shape(before)
+        except SettingsError as error:
+            return f"memory of the gate: not estimated. {error}"
+        # Each critic sees images of its own size.
+        known = trained_with(self.training.adapter or before).image_pixels or MAX_PIXELS
+        pixels = max(known, self.training.image_pixels)
+        whole = judging_memory(shape, pixels, self.settings.gate_tokens, precision, batch)
+        return (
+            f"estimated memory of the gate: {whole / GB:.1f} GB with {batch} rows in a batch (gate_batch); "
+            "the batch is halved when memory runs out"
+        )
 
     def check(self, before: Path, after: Path, asked: RowSet, out: Path) -> Gate:
         """Put the rows of an `examination` to both critics, log the comparison and write it to `out`.
@@ -204,15 +224,17 @@ class RegressionGate:
             self.log(line)
 
     def _compared(self, before: Path, after: Path, asked: RowSet, path: Path, what: str) -> Gate:
-        digests = [checkpoint_digest(Path(one)) for one in (before, after, self.adapter) if one]
+        continued = self.training.adapter
+        digests = [checkpoint_digest(Path(one)) for one in (before, after, continued) if one]
         # The items are not part of the comparison, so one from before them stays valid.
         settings = self.settings.model_dump_json(exclude={"gate_items"})
-        key = digest_of([*digests, settings, *(row.line() for row in asked.rows)])
+        how = [settings, "4bit"] if self.training.load_in_4bit else [settings]
+        key = digest_of([*digests, *how, *(row.line() for row in asked.rows)])
         gate = _stored(path, key)
         if gate is not None:
             return gate
         self.log(f"running both critics on {len(asked.rows)} {what}")
-        critics = ("old", (before, self.adapter)), ("new", _base_and_adapter(before, after))
+        critics = ("old", (before, continued)), ("new", _base_and_adapter(before, after))
         old, new = (self._judged(one, asked, f"answers of the {which} critic") for which, one in critics)
         gate = compare(old.measured, new.measured, self.settings, key)
         gate = gate.model_copy(update={"examples": tuple(example_lines(new))})
@@ -220,13 +242,16 @@ class RegressionGate:
         return gate
 
     def _judged(self, checkpoint: tuple[Path, str | None], asked: RowSet, what: str) -> JudgedRows:
-        critic, progress = self._critic(*checkpoint), TimeLeft(what, self.log)
-        return JudgedRows(what, asked, answers_of(critic, asked, self.settings.gate_batch, progress))
+        critic, batch = self._critic(*checkpoint), self.settings.gate_batch
+        return JudgedRows(what, asked, answers_of(critic, asked, batch, TimeLeft(what, self.log), self.log))
 
     def _critic(self, base: Path, adapter: str | None) -> Critic:
         """Open a critic as in use, with the gate's token limit."""
-        device = None if self.device == "auto" else self.device
-        chat = open_chat(f"transformers:{base}", adapter=adapter, device=device, share=False)
+        device = None if self.training.device == "auto" else self.training.device
+        bits = "4bit" if self.training.load_in_4bit else None
+        chat = open_chat(
+            f"transformers:{base}", adapter=adapter, device=device, quantization=bits, share=False
+        )
         settings = Critic.defaults.model_copy(update={"max_tokens": self.settings.gate_tokens})
         return Critic(chat, settings=settings)
 

@@ -268,10 +268,15 @@ class _OwnCritic:
             return self.out / FINAL
         return self._run()
 
+    @property
+    def _gate(self) -> RegressionGate:
+        return RegressionGate(self.settings.gate, self.settings.sft, self.log)
+
     def _dry_run(self) -> None:
         """Check everything, and time some steps of both stages; GRPO starts from the present critic."""
         prompt_set, data, _, for_grpo = self._data()
         fine_tune(self.checkpoint, data, self.out / "sft", self.settings.sft, prompt_set, self.log)
+        self.log(self._gate.estimate(self.checkpoint))
         stage = self.agents.reinforcement
         if stage is not None and for_grpo is not None:
             self.log("critic-grpo, from the present critic:")
@@ -296,15 +301,13 @@ class _OwnCritic:
         prompt_set, data, rows, for_grpo = self._data()
         stage, sft = self.agents.reinforcement, self.settings.sft
         trained = fine_tune(self.checkpoint, data, self.out / "sft", sft, prompt_set, self.log)
-        final = self._examined(trained, rows, self.out / "sft", sft.device)
+        final = self._examined(trained, rows, self.out / "sft")
         if stage is None or for_grpo is None:
             return final
         if Ending(self.out / "sft").asked:
             self.log("the user ended this training, so it is not continued with reinforcement learning")
             return final
-        return self._examined(
-            self._reinforced(trained, for_grpo, stage), rows, self.out / "grpo", stage.settings.device
-        )
+        return self._examined(self._reinforced(trained, for_grpo, stage), rows, self.out / "grpo")
 
     def _convert(self, prompt_set: PromptSet) -> MadeData:
         settings = self.settings.data
@@ -372,9 +375,9 @@ class _OwnCritic:
         limit = TokenLimit(sft.max_length, "max_length", self.data.skip_bad)
         return askable(rows, self.checkpoint, limit, sft.image_pixels, self.log)
 
-    def _examined(self, trained: Path, rows: _Rows, folder: Path, device: str) -> Path:
+    def _examined(self, trained: Path, rows: _Rows, folder: Path) -> Path:
         """Run the gate, report what was learned, and publish the critic if it passed."""
-        gate = RegressionGate(self.settings.gate, device, self.log, self.settings.sft.adapter)
+        gate = self._gate
         result = gate.check(self.checkpoint, trained, rows.asked, folder)
         if rows.annotated.rows:
             learned = gate.measure_learned(self.checkpoint, trained, rows.annotated, folder)

@@ -12,6 +12,7 @@ here, where missing weights are an error.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import re
@@ -217,6 +218,7 @@ def load_whole(folder: Path, **options: Any) -> Any:
     """
     from transformers import AutoModelForImageTextToText
 
+    gc.collect()  # Trainers and models that are not used any more have reference cycles.
     with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
         loaded: Any = AutoModelForImageTextToText.from_pretrained(
             str(folder), use_safetensors=True, output_loading_info=True, **LOCAL, **options

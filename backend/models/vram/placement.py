@@ -110,6 +110,14 @@ def agent_work(
     return max(seeing, features + kv_bytes(shape, tokens) + reading + unpacked + logits, features + last)
 
 
+def judging_memory(
+    shape: AgentShape, pixels: int, answer: int, precision: AgentPrecision, batch: int
+) -> float:
+    """Return the bytes of VRAM for `batch` verdicts of `answer` tokens at once, about two images each."""
+    work = agent_work(shape, CRITIC_TEMPLATE + PROMPT, [pixels, pixels], answer, precision)
+    return CONTEXT + agent_weights(shape, precision) + work * batch * (1 + FRAGMENTS)
+
+
 def kv_bytes(shape: AgentShape, tokens: int) -> float:
     """Return the bytes of the key/value cache, with one of its layers twice, as while it is extended."""
     return shape.kv_bytes_per_token * tokens * (1 + 1 / shape.layers)

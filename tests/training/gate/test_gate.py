@@ -17,7 +17,7 @@ from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_ch
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
-from interleave_thinker import Critic, Picture, SettingsError, open_chat
+from interleave_thinker import ChatError, Critic, Picture, SettingsError, open_chat
 from interleave_thinker.backend.core.prompts.agent_card import read_card
 from interleave_thinker.backend.story.agents import critic
 from interleave_thinker.cli.train import command as cli_train
@@ -222,6 +222,23 @@ def test_the_answers_of_a_critic_report_their_progress(taught: Path, tmp_path: P
     assert found.auc and found.auc.auc == 1.0
 
 
+def test_a_batch_is_halved_when_memory_runs_out(taught: Path, tmp_path: Path) -> None:
+    rows_file(tmp_path, count=12)
+    chat, sizes, lines = open_chat(f"transformers:{taught}", device="cpu"), [], []
+    together = chat.reply_together
+
+    def short_of_memory(messages: Any, *rest: Any) -> Any:
+        sizes.append(len(messages))
+        if len(messages) > 3:
+            raise ChatError("the model failed") from RuntimeError("CUDA out of memory.")
+        return together(messages, *rest)
+
+    chat.reply_together = short_of_memory  # type: ignore[method-assign]
+    said = answers_of(Critic(chat), RowSet(rows_of(12), tmp_path), 8, log=lines.append)
+    assert [one.success for one in said] == [truth_of(row) for row in rows_of(12)]
+    assert sizes == [8, 4, 2, 2, 2, 2, 2, 2] and lines[-1].endswith("4 rows in a batch: continuing with 2")
+
+
 # The comparison of two folders
 
 
@@ -249,22 +266,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 def test_nothing_is_asked_twice(asked: dict[str, list[Any]], tmp_path: Path) -> None:
     rows = RowSet(rows_of(), tmp_path)
     for items in (40, 40, 60, 0):
-        gate = RegressionGate(GateSettings(gate_items=items), "cpu", short.quiet)
+        gate = RegressionGate(GateSettings(gate_items=items), short.SFT, short.quiet)
         found = gate.check(tmp_path / "old", tmp_path / "new", rows, tmp_path)
         assert found.passed and found == Gate.model_validate_json((tmp_path / GATE_FILE).read_text())
     assert asked["items"] == [40, 60] and len(asked["rows"]) == 2
     assert found.reliability["count"].items == 60, "without items the measured ones stay"
-    RegressionGate(GateSettings(), "cpu", short.quiet).check(tmp_path, tmp_path / "other", rows, tmp_path)
+    RegressionGate(GateSettings(), short.SFT, short.quiet).check(tmp_path, tmp_path / "other", rows, tmp_path)
     assert len(asked["rows"]) == 4
-    continued = RegressionGate(GateSettings(), "cpu", short.quiet, "adapter")
-    continued.check(tmp_path, tmp_path / "other", rows, tmp_path)
-    assert asked["critics"][4:] == [(tmp_path, "adapter"), (tmp_path / "other", None)]
+    for changed in ({"adapter": "adapter"}, {"adapter": "adapter", "load_in_4bit": True}):
+        continued = RegressionGate(GateSettings(), short.SFT.model_copy(update=changed), short.quiet)
+        continued.check(tmp_path, tmp_path / "other", rows, tmp_path)
+    assert asked["critics"][4:] == [(tmp_path, "adapter"), (tmp_path / "other", None)] * 2
 
 
 def test_what_was_learned_is_measured_on_both_verdicts(asked: dict[str, list[Any]], tmp_path: Path) -> None:
     right, wrong = by_verdict(rows_of(50))
     lines: list[str] = []
-    gate = RegressionGate(GateSettings(gate_rows=20), "cpu", lines.append)
+    gate = RegressionGate(GateSettings(gate_rows=20), short.SFT, lines.append)
     for said, verdict in (
         ([], "not significantly"),
         ([[True] * 20], "better"),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.short_trainings import SFT, quiet, sft_rows
-from support.tiny_checkpoint import build_adapter, page
+from support.short_trainings import SFT, quiet, sft_row, sft_rows
+from support.tiny_checkpoint import ACCEPTED, REFUSED, build_adapter, page
 
 pytest.importorskip("trl", reason='training needs: pip install ".[training]"')
 
@@ -22,7 +22,10 @@ from interleave_thinker.backend.core.prompts.prompt_set import (
     prompt_set_of,
 )
 from interleave_thinker.backend.core.prompts.trained_with import trained_with
+from interleave_thinker.backend.models.chat.local.base_model import load_processor
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener
+from interleave_thinker.training.gate.gate_rows import GateSettings
+from interleave_thinker.training.gate.regression_gate import RegressionGate
 from interleave_thinker.training.rows.sft import RowSet
 from interleave_thinker.training.stages.sft import SftData, train
 from interleave_thinker.training.trainer.saving import merge
@@ -82,6 +85,36 @@ def test_an_agent_uses_the_image_size_of_its_training(
     assert prompt_set_of(run / "elsewhere" / "checkpoint-1") is None
     stock = open_chat(spec, device="cpu")
     assert Critic(stock).settings.max_pixels == 1_048_576
+
+
+def test_training_gate_and_use_see_the_same_pixels(
+    base: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
+
+    critic, grids, large = shutil.copytree(base, tmp_path / "critic"), set(), page(9, (96, 96))
+    processor = load_processor(critic)
+    processor.image_processor.size = {"shortest_edge": 1024, "longest_edge": 10**6}
+    processor.save_pretrained(critic)
+    see = Qwen3VLVisionModel.forward
+
+    def seen(tower: Any, pixels: Any, grid_thw: Any, **options: Any) -> Any:
+        grids.update(map(tuple, grid_thw.tolist()))
+        return see(tower, pixels, grid_thw, **options)
+
+    monkeypatch.setattr(Qwen3VLVisionModel, "forward", seen)
+    rows = RowSet([sft_row("Is it light?", one, "large.png") for one in (ACCEPTED, REFUSED)], images)
+    small = {"image_pixels": PIXELS, "max_steps": 1, "lora_r": 2, "freeze_vision": True}
+    adapter = train(critic, SftData(rows), tmp_path / "sft", SFT.model_copy(update=small), log=quiet)
+    training = SFT.model_copy(update={"adapter": str(adapter)})
+    asked = GateSettings(gate_items=0, gate_tokens=16)
+    RegressionGate(asked, training, quiet).check(critic, adapter, rows, tmp_path)
+    assert grids == {(1, 2, 2)}, "training and gate"
+    for given, grid in ((str(adapter), (1, 2, 2)), (None, (1, 6, 6))):
+        grids.clear()
+        used = open_chat(f"transformers:{critic}", adapter=given, device="cpu")
+        Critic(used, settings=ReplySettings(max_tokens=4)).judge(large, large, "a", "a")
+        assert grids == {grid}, "use"
 
 
 def test_another_image_size_is_reported(base: Path, run: Path, caplog: pytest.LogCaptureFixture) -> None:
