@@ -14,7 +14,6 @@ error, now and whenever the same command is run again.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import os
 from abc import ABC, abstractmethod
@@ -26,8 +25,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 from pydantic import BaseModel
 
 from ...backend.core.errors import TrainingError
-from ...backend.core.files.atomic import write_text
-from ...backend.core.files.bounded_reader import read_json
 from ...backend.core.machine.libraries import require
 from ...backend.core.prompts.agent_card import Role
 from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set
@@ -41,10 +38,10 @@ from ..rows.lengths import TokenLimit, fitting
 from ..rows.rl import CriticRlRow, PlannerRlRow
 from ..rows.sft import with_images
 from ..trainer.ending import gathered, of_first_rank
-from ..trainer.model_card import CardFacts, facts_of
+from ..trainer.model_card import CardFacts, facts_of, read_facts
 from ..trainer.model_loading import check_options, count_parameters, load_policy, load_processor, reports_to
 from ..trainer.progress import GRPO_PARTS, PLANNER_GRPO_PARTS, LineParts, number
-from ..trainer.resume import digest_of, newest_checkpoint, step_of
+from ..trainer.resume import digest_of, newest_checkpoint, step_of, whole_checkpoints
 from ..trainer.run import Log, Prepared, TrainingRun
 from ..trainer.saving import Result, record_of, save_trained
 from .grpo_settings import (
@@ -204,9 +201,6 @@ class PlannerTask(Task[PlannerRlRow]):
         return plan_check(samples, lengths, self.terms.most_copied)
 
 
-RESULT_FILE = "result.json"
-
-
 class CheckpointSelection:
     """Checkpoints of a training in `out`: the one to resume from, and the one that becomes the result."""
 
@@ -235,47 +229,26 @@ class CheckpointSelection:
                 f"Training stopped: {monitor.outage.rstrip('.')}.",
                 f"Fix the problem, then run the same command again to resume from step {step}.",
             )
-        if monitor.stopped is None:
-            return
-        if self.last is None:
-            raise TrainingError(
-                f"Training stopped before its first checkpoint: {monitor.stopped}.",
-                "Nothing was saved. Start again with other settings.",
-            )
-        self.finished = self.last
-        self.log(f"keeping the checkpoint of step {step_of(self.last)}, the last good one")
-
-    def write_result(self) -> None:
-        """Write the outcome of the training in its folder."""
-        result = json.dumps({"stopped": self.monitor.stopped, "steps": self.steps})
-        write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
-
-    def result(self) -> Path:
-        """Return the folder of the finished checkpoint.
-
-        Raises:
-            TrainingError: The training had to stop.
-        """
-        return _ended(self.out, self.monitor.stopped, "Training stopped")
+        if monitor.stopped is not None:
+            if self.last is None:
+                raise TrainingError(
+                    f"Training stopped before its first checkpoint: {monitor.stopped}.",
+                    "Nothing was saved. Start again with other settings.",
+                )
+            self.finished = self.last
+            self.log(f"keeping the checkpoint of step {step_of(self.last)}, the last good one")
+        best = monitor.checks.best(map(step_of, whole_checkpoints(self.out / "steps")))
+        if monitor.keep_best and best is not None:
+            self.finished = self.out / "steps" / f"checkpoint-{best}"
+            self.log(f"using the checkpoint of step {best}, which has the best held-out check")
 
 
-def ended(out: Path, log: Log) -> Path:
-    """Return the result of a training that ended earlier.
-
-    Raises:
-        TrainingError: The training had to stop.
-    """
-    result = read_json(out / RESULT_FILE, TrainingError, "Result")
-    final = _ended(out, result.get("stopped") if isinstance(result, dict) else None, "This training stopped")
-    log("this training is finished")
-    return final
-
-
-def _ended(out: Path, stopped: str | None, what: str) -> Path:
-    final = out / "final"
+def check_stop(stopped: str | None, final: Path) -> None:
+    """Raise TrainingError if the training, whose result is in `final`, had to stop."""
     if stopped:
-        raise TrainingError(f"{what}: {stopped}.", f"The last good checkpoint is in {str(final)!r}.")
-    return final
+        raise TrainingError(
+            f"Training stopped: {stopped}.", f"The last good checkpoint is in {str(final)!r}."
+        )
 
 
 NOTHING_LEARNED = (
@@ -306,7 +279,7 @@ def train(
     check_options(settings)
     run = Reinforcement(checkpoint, data, out, settings, task, log)
     batches(settings, run.devices)
-    vllm_arguments(settings, run.devices)
+    vllm_arguments(settings)
     if settings.use_vllm:
         require("vllm")
     task.require()
@@ -351,8 +324,10 @@ class Reinforcement(TrainingRun, Generic[Row]):
         return self.settings.prompt_set(self.checkpoint) or default_prompt_set()
 
     def finished(self) -> Path:
-        """Return the result of a training that ended earlier."""
-        return ended(self.out, self.log)
+        """Return the result of a training that ended earlier; raise TrainingError if it had to stop."""
+        facts = read_facts(self.final)
+        check_stop(facts.stopped if facts else None, self.final)
+        return super().finished()
 
     def description(self) -> dict[str, Any]:
         """Return everything that must be unchanged when the training is resumed."""
@@ -379,11 +354,11 @@ class Reinforcement(TrainingRun, Generic[Row]):
         parts.notes.extend(self.ending.note(done, selection.steps))
         facts = None
         if trainer.accelerator.is_main_process:
-            selection.write_result()
             facts = self._facts(parts)
         result = Result(record, self.settings.save_dtype, selection.finished, facts)
         save_trained(trainer, parts.processor, self.final, result)
-        return selection.result()
+        check_stop(selection.monitor.stopped, self.final)
+        return self.final
 
     def prepared(self) -> Prepared:
         """Return the training ready to begin. Its check is that of the starting model."""
@@ -423,7 +398,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
             )
 
         checks = CheckLog(self.out, self.task.check)
-        limits = Limits(settings.save_steps, settings.collapse_threshold)
+        limits = Limits(settings.save_steps, settings.collapse_threshold, settings.keep_best)
         return CollapseMonitor(check, checks, limits, watch, self.log, self.ending), checks
 
     def prepare(self) -> Parts:
@@ -431,11 +406,13 @@ class Reinforcement(TrainingRun, Generic[Row]):
         from transformers import PrinterCallback
 
         from ..trainer.callbacks import Progress
-        from .grpo_trainer import RewardTrainer, config_of, without_image_cache
+        from .grpo_trainer import RewardTrainer, check_ends, config_of
 
         settings, task, images = self.settings, self.task, self.data.images
         prompt_set = self.prompt_set
-        rows, held_out = self._usable(load_processor(self.checkpoint), prompt_set)
+        processor = load_processor(self.checkpoint)
+        check_ends(self.checkpoint, processor.tokenizer.eos_token_id)
+        rows, held_out = self._usable(processor, prompt_set)
         steps_in_all = rollouts_of(settings, len(rows), self.devices) * settings.updates
         reporters = reports_to(settings, self.log)
         # The answers that one rank rewards per rollout, or those of the check, which rank 0 makes for all
@@ -448,15 +425,14 @@ class Reinforcement(TrainingRun, Generic[Row]):
         asked_held_out = [row.question(images, shown, prompt_set, pixels) for row in held_out]
         questions = [row.question(images, shown, prompt_set, pixels) for row in rows]
         reward = self._reward(policy.processor, questions[0]["prompt"], prompt_set)
-        with without_image_cache(settings, self.log):
-            trainer = RewardTrainer(
-                reward,
-                model=policy.model,
-                args=config,
-                train_dataset=with_images(questions),
-                processing_class=policy.processor,
-                peft_config=policy.adapter,
-            )
+        trainer = RewardTrainer(
+            reward,
+            model=policy.model,
+            args=config,
+            train_dataset=with_images(questions),
+            processing_class=policy.processor,
+            peft_config=policy.adapter,
+        )
         reward.begin(trainer, policy.processor)
         trained, whole = count_parameters(trainer.model)
         rollouts = steps_in_all // settings.updates
@@ -511,7 +487,9 @@ class Reinforcement(TrainingRun, Generic[Row]):
         return trained, held if whole else self.task.check_rows(held, self.settings)
 
     def _facts(self, parts: Parts) -> CardFacts:
-        known, data, checks = self.description(), self.data, list(parts.checks.all.items())
+        known, data, checks = self.description(), self.data, parts.checks.all
+        kept, steps = parts.selection.finished, list(checks)
+        shown = {*steps[:1], *steps[-1:], *([step_of(kept)] if kept else ())}
         rows = [
             ("training rows", len(data.rows), known["rows"]),
             ("held-out rows", len(data.held_out), known["held_out"]),
@@ -524,6 +502,6 @@ class Reinforcement(TrainingRun, Generic[Row]):
             [self.settings, *self.task.settings()],
             self.task.rewarders(),
             notes=tuple(parts.notes),
-            checks=tuple(f"step {step}: {check}" for step, check in checks[:1] + checks[1:][-1:]),
+            checks=tuple(f"step {step}: {check}" for step, check in checks.items() if step in shown),
             stopped=parts.selection.monitor.stopped,
         )

@@ -7,12 +7,6 @@ answers that were left out of their group: they have no advantage, but a KL term
 divisor of the loss. They are therefore masked, and the divisors are counted again, over all ranks. The loss
 is then that of a rollout without them, however it is divided into micro-batches (but for `bnpo`).
 
-A vLLM that sleeps between rollouts starts without its cache of processed images. Sleep clears the engine's
-cache. In versions that do not clear that of the sending process, the next prompt with a known image is sent
-without it: vLLM fails (vllm-project/vllm issue 42995, fixed by pull request 43001), or scores are wrong
-without a message (Tencent-Hunyuan/UniRL pull request 348). trl 1.16 has no argument for it, so the class that
-trl calls is replaced while the trainer is created.
-
 `CollapseMonitor` stops a training if the agent collapses, a judge is unavailable or weights are wrong. It
 checks held-out answers in addition to the reward, since the usual failure is a reward that rises while
 held-out answers get worse.
@@ -23,9 +17,7 @@ This module needs trl, so only training code imports it.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +25,9 @@ from transformers import TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from ...backend.core.errors import TrainingError
+from ...backend.core.errors import SettingsError, TrainingError
+from ...backend.core.machine.libraries import installed, release
+from ...backend.models.checkpoints.checkpoint import read_json
 from ..gate.held_out import CheckLog, HeldOutCheck
 from ..reward.rollout_reward import RolloutReward
 from ..trainer.callbacks import Log
@@ -68,7 +62,7 @@ def config_of(
     """
     a_step, a_rollout = batches(settings, devices)
     own: dict[str, Any] = {
-        **vllm_arguments(settings, devices),
+        **vllm_arguments(settings),
         "max_steps": steps_in_all,
         "gradient_accumulation_steps": a_step,
         "steps_per_generation": a_rollout,
@@ -84,6 +78,26 @@ def config_of(
         "ddp_timeout": patience(longest),
     }
     return GRPOConfig(**trainer_arguments(settings, GRPOConfig, steps, steps_in_all) | own)
+
+
+ALL_ENDS = (1, 15)
+"""First release of trl that knows all end tokens of a model; Python 3.10 has only older ones."""
+
+
+def check_ends(checkpoint: Path, end: int) -> None:
+    """Check that trl knows the end tokens of a checkpoint, whose tokenizer has the token `end`.
+
+    Raises:
+        SettingsError: It would also learn from what follows another end token.
+    """
+    path, trl = checkpoint / "generation_config.json", installed("trl")
+    ends = read_json(path).get("eos_token_id") if path.is_file() else end
+    if ends not in (None, end, [end]) and release(trl) < ALL_ENDS:
+        raise SettingsError(
+            f"The model ends answers with one of the tokens {ends}, but trl {trl} knows only {end}, and "
+            "would learn from what follows the others.",
+            "Use Python 3.11 or newer with trl 1.16 or newer.",
+        )
 
 
 class RewardTrainer(GRPOTrainer):
@@ -164,34 +178,6 @@ def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tup
     return arguments, named
 
 
-CACHE_GB = 0
-
-
-@contextmanager
-def without_image_cache(settings: GrpoTraining, log: Callable[[str], None]) -> Iterator[None]:
-    """Start a colocated vLLM of trl without a cache of processed images, inside the `with` block."""
-    if not settings.use_vllm or settings.vllm_mode != "colocate":
-        yield
-        return
-    from trl.generation import vllm_generation as trl_engine
-
-    # Without vLLM, trl's module does not have this name.
-    module: Any = trl_engine
-    engine = getattr(module, "LLM", None)
-    if engine is None:
-        log(
-            "WARNING: this version of trl starts vLLM in another place, so its cache of processed images "
-            "stays enabled. Images may be missing from prompts unless vLLM clears that cache when it sleeps."
-        )
-        yield
-        return
-    module.LLM = partial(engine, mm_processor_cache_gb=CACHE_GB)
-    try:
-        yield
-    finally:
-        module.LLM = engine
-
-
 REFERENCE_KL = 1e-3
 STALE = 0.1
 """Mean difference of log-probabilities between the sampling model (vLLM) and the trained one that indicates
@@ -207,10 +193,12 @@ class Limits(NamedTuple):
     Attributes:
         every: Optimizer steps between checks.
         floor: Value below which the training stops.
+        keep_best: Whether the checkpoint with the best check is kept when older ones are deleted.
     """
 
     every: int
     floor: float
+    keep_best: bool = False
 
 
 class CollapseMonitor(TrainerCallback):
@@ -238,7 +226,7 @@ class CollapseMonitor(TrainerCallback):
         """
         self.check = check
         self.checks = checks
-        self.every, self.floor = limits
+        self.every, self.floor, self.keep_best = limits
         self.reward = reward
         self.log = log
         self.ending = ending
@@ -294,6 +282,9 @@ class CollapseMonitor(TrainerCallback):
         if fall:
             self.stopped = fall
             return self._stop(control, fall)
+        if self.keep_best:
+            # The trainer does not delete the checkpoint of this step.
+            state.best_global_step = self.checks.best(step for step in self.checks.all if step)
         if ends:
             self.log(f"ending after step {state.global_step} at the user's request")
             control.should_save = control.should_training_stop = True

@@ -42,14 +42,15 @@ OF_FIRST_STEPS = ("checks.json", "rollouts", FOLDER_NAME)
 """Files that a training leaves before its first checkpoint, and that another one must not use."""
 
 
+def whole_checkpoints(steps: Path) -> Iterator[Path]:
+    """Yield the complete checkpoints in `steps`, the newest first."""
+    named = [path for path in steps.glob("checkpoint-*") if NUMBER.fullmatch(path.name)]
+    yield from filter(is_whole, sorted(named, key=step_of, reverse=True))
+
+
 def newest_checkpoint(steps: Path) -> Path | None:
     """Return the newest complete checkpoint in `steps`, or None."""
-    if not steps.is_dir():
-        return None
-    numbered = [
-        (int(found.group(1)), path) for path in steps.iterdir() if (found := NUMBER.fullmatch(path.name))
-    ]
-    return next((path for _, path in sorted(numbered, reverse=True) if is_whole(path)), None)
+    return next(whole_checkpoints(steps), None)
 
 
 def step_of(checkpoint: Path) -> int:

@@ -130,6 +130,18 @@ def test_the_last_good_one_is_kept(folder: Path, tmp_path: Path, monkeypatch: py
         run(folder / "critic_rl.jsonl", tmp_path, settings)
 
 
+def test_the_best_one_is_kept_if_requested(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = iter(recalls(0.9, 0.8, 0.7, 0.6))
+    monkeypatch.setattr(grpo, "summarise", lambda *given: next(checks))
+    settings = GRPO.model_copy(update={"updates": 1, "rollouts": 3, "keep_best": True})
+    final = run(folder / "critic_rl.jsonl", tmp_path, settings)
+    assert not moved(final, tmp_path / "steps" / "checkpoint-1")
+    assert moved(final, tmp_path / "steps" / "checkpoint-3")
+    assert "at step 1: " in (final / "README.md").read_text()
+
+
 class Moody:
     """A generator that fails every second time, beginning with the first, or always until it is `mended`."""
 

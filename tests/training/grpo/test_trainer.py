@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -40,7 +41,8 @@ class EveryOther:
 
 def test_skipped_answers_weigh_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
-    losses: dict[str, list[float]] = {"dapo": [], "grpo": [], "dr_grpo": [], "kl": []}
+    losses: dict[str, list[float]] = {"dapo": [], "grpo": [], "dr_grpo": [], "bnpo": [], "kl": []}
+    by_batch: list[float] = []
     shown: list[Any] = []
     seen = RewardTrainer._get_per_token_logps_and_entropies
     rewarded, loss_of = CriticReward.__call__, RewardTrainer.compute_loss
@@ -60,6 +62,8 @@ def test_skipped_answers_weigh_nothing(folder: Path, tmp_path: Path, monkeypatch
             reference = shown[-1][0].detach() + 1 if shown else None
             found.append(loss_of(self, model, {**inputs, "ref_per_token_logps": reference}).item())
         self._metrics["train"].pop("kl")
+        tokens = inputs["completion_mask"].sum(1)
+        by_batch.append(-float((inputs["advantages"] * tokens).sum() / tokens.sum() / 2))
         self.loss_type, self.beta = "dapo", 0.0
         return loss_of(self, model, inputs, *others, **options)
 
@@ -92,6 +96,7 @@ def test_skipped_answers_weigh_nothing(folder: Path, tmp_path: Path, monkeypatch
     answers = sum(reward is not None for reward in rewards)
     assert sum(losses["grpo"]) == pytest.approx(by_answer / answers, rel=1e-3, abs=1e-5)
     assert sum(losses["dr_grpo"]) == pytest.approx(total / answers / 200, rel=1e-3)
+    assert losses["bnpo"] == pytest.approx(by_batch, rel=1e-3)
     # The KL of every token is e - 2; answers that were left out neither add to its mean nor raise it.
     assert sum(losses["kl"]) - sum(losses["dapo"]) == pytest.approx(0.5 * (2.718281828 - 2), rel=1e-3)
 
@@ -116,6 +121,17 @@ def test_trl_gets_the_settings_of_the_published_run(tmp_path: Path) -> None:
     assert values["published_quirks"] is True
 
 
+@pytest.mark.parametrize(("trl", "rejected"), [("1.14.0", [[7, 8], 8]), ("1.15.0", [])])
+def test_an_end_token_that_trl_does_not_know_is_an_error(
+    trl: str, rejected: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpo_trainer, "installed", lambda name: trl)
+    for ends in (7, [7], None, [7, 8], 8):
+        (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+        with pytest.raises(SettingsError, match="Python 3") if ends in rejected else nullcontext():
+            grpo_trainer.check_ends(tmp_path, 7)
+
+
 def test_the_trainer_gets_the_default_settings(tmp_path: Path) -> None:
     config = config_of(GrpoTraining(device="cpu", per_device_train_batch_size=8), tmp_path, 100, 1, "none")
     assert config.lr_scheduler_type == "cosine" and config.delta is None and not config.use_vllm
@@ -123,7 +139,7 @@ def test_the_trainer_gets_the_default_settings(tmp_path: Path) -> None:
 
 def test_vllm_reserves_the_cache_of_one_answer(tmp_path: Path) -> None:
     config = told(tmp_path)
-    assert config.use_vllm and config.vllm_mode == "colocate" and config.vllm_enable_sleep_mode
+    assert config.use_vllm and config.vllm_mode == "colocate" and not config.vllm_enable_sleep_mode
     assert config.vllm_max_model_length == 16384 + 4096
     assert told(tmp_path, vllm_max_model_length=32768).vllm_max_model_length == 32768
     assert told(tmp_path, vllm_tensor_parallel_size=4).vllm_tensor_parallel_size == 4
@@ -137,7 +153,6 @@ def test_vllm_reserves_the_cache_of_one_answer(tmp_path: Path) -> None:
         ({"vllm_mode": "server"}, "no URL.*vllm_server_base_url"),
         ({"vllm_mode": "server", "vllm_server_base_url": "elsewhere:8000"}, "http://"),
         ({"vllm_max_model_length": 8192}, "= 16384 \\+ 4096"),
-        ({"vllm_tensor_parallel_size": 3}, "vllm_tensor_parallel_size"),
     ],
 )
 def test_a_vllm_that_cannot_start_gives_one_error(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
