@@ -6,7 +6,6 @@ The expected effect is computed here from the published formulas, without peft.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,9 +90,8 @@ class Layout:
 def canonical(state: State, **config: Any) -> Layout:
     """Return what peft writes for the language model's layers."""
     layout = bare(state, **config)
-    dora, rslora = bool(config.get("use_dora")), bool(config.get("use_rslora"))
     for module in MODULES:
-        layout.lora(module, scale=ALPHA / (math.sqrt(RANK) if rslora else RANK), dora=dora)
+        layout.lora(module, dora=bool(config.get("use_dora")))
     return layout
 
 
@@ -117,14 +115,12 @@ def with_weight(layout: Layout, name: str, *size: int) -> Layout:
     return layout
 
 
-def ranked(state: State, patterns: dict[str, int], key: str = "rank_pattern") -> Layout:
-    """Give the query layers their own rank or alpha."""
-    layout = bare(state, **{key: patterns})
+def ranked(state: State, patterns: dict[str, int]) -> Layout:
+    """Give the query layers rank 2."""
+    layout = bare(state, rank_pattern=patterns)
     for module in MODULES:
-        own = "q_proj" in module
-        rank = 2 if own and key == "rank_pattern" else RANK
-        alpha = 16 if own and key == "alpha_pattern" else ALPHA
-        layout.lora(module, rank, alpha / rank)
+        rank = 2 if "q_proj" in module else RANK
+        layout.lora(module, rank, ALPHA / rank)
     return layout
 
 

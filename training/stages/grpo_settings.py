@@ -203,24 +203,8 @@ def vllm_arguments(settings: GrpoTraining) -> dict[str, Any]:
                 "Give a URL with http:// or https://, such as vllm_server_base_url http://host:8000.",
             )
         return {}
-    return {"vllm_max_model_length": vllm_length(settings)}
-
-
-def vllm_length(settings: GrpoTraining) -> int:
-    """Return the context length of a colocated vLLM, in tokens.
-
-    Raises:
-        SettingsError: A prompt and an answer of maximum length would not fit.
-    """
     whole = settings.max_prompt_length + settings.max_completion_length
-    length = settings.vllm_max_model_length or whole
-    if length < whole:
-        raise SettingsError(
-            f"vllm_max_model_length {length} is less than max_prompt_length + max_completion_length = "
-            f"{settings.max_prompt_length} + {settings.max_completion_length} tokens.",
-            "Raise it, or lower one of the other two.",
-        )
-    return length
+    return {"vllm_max_model_length": settings.vllm_max_model_length or whole}
 
 
 def split_held_out(

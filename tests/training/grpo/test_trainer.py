@@ -20,7 +20,6 @@ from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import CriticReward
 from interleave_thinker.training.reward.redrawer import DrawingSettings
 from interleave_thinker.training.stages import grpo, grpo_trainer
-from interleave_thinker.training.stages.grpo_settings import GrpoTraining
 from interleave_thinker.training.stages.grpo_trainer import RewardTrainer, config_of
 
 
@@ -132,11 +131,6 @@ def test_an_end_token_that_trl_does_not_know_is_an_error(
             grpo_trainer.check_ends(tmp_path, 7)
 
 
-def test_the_trainer_gets_the_default_settings(tmp_path: Path) -> None:
-    config = config_of(GrpoTraining(device="cpu", per_device_train_batch_size=8), tmp_path, 100, 1, "none")
-    assert config.lr_scheduler_type == "cosine" and config.delta is None and not config.use_vllm
-
-
 def test_vllm_reserves_the_cache_of_one_answer(tmp_path: Path) -> None:
     config = told(tmp_path)
     assert config.use_vllm and config.vllm_mode == "colocate" and not config.vllm_enable_sleep_mode
@@ -152,7 +146,6 @@ def test_vllm_reserves_the_cache_of_one_answer(tmp_path: Path) -> None:
     [
         ({"vllm_mode": "server"}, "no URL.*vllm_server_base_url"),
         ({"vllm_mode": "server", "vllm_server_base_url": "elsewhere:8000"}, "http://"),
-        ({"vllm_max_model_length": 8192}, "= 16384 \\+ 4096"),
     ],
 )
 def test_a_vllm_that_cannot_start_gives_one_error(changes: dict[str, Any], said: str, tmp_path: Path) -> None:

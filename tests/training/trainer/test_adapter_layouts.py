@@ -56,7 +56,6 @@ APPLIED: dict[str, tuple[tuple[str, ...], Callable[[State], Layout]]] = {
     "language_model.model": (ONE, lambda s: canonical(s).renamed(LANGUAGE, "language_model.model.layers")),
     "layers alone": (ONE, lambda s: canonical(s).renamed(f"{PREFIX}{LANGUAGE}", "layers")),
     "adapter's name": (ONE, lambda s: canonical(s).renamed(".weight", ".default.weight")),
-    "rslora": (ONE, lambda s: canonical(s, use_rslora=True)),
     "dora": (ONE, lambda s: canonical(s, use_dora=True)),
     "dora, newer keys": (ONE, lambda s: canonical(s, use_dora=True).renamed("_vector", "_vector.weight")),
     "rank pattern, older layout": (
@@ -65,12 +64,10 @@ APPLIED: dict[str, tuple[tuple[str, ...], Callable[[State], Layout]]] = {
             LANGUAGE, "model.layers"
         ),
     ),
-    "alpha pattern": (ONE, lambda s: ranked(s, {"q_proj": 16}, "alpha_pattern")),
     "pattern of our training": (
         ONE,
         lambda s: _patterned(s, written("q_proj", "v_proj"), *(m for m in MODULES if "attn" in m)),
     ),
-    "pattern with a look-ahead": (ONE, lambda s: canonical(s, target_modules=r"^(?!.*visual).*(?:q|v)_proj")),
     "pattern that would freeze": (ONE, lambda s: canonical(s, target_modules="(.+)+Z")),
     "layers pattern that would freeze": (
         ONE,

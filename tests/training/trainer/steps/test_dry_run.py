@@ -121,6 +121,7 @@ def test_own_critic(folder: Path, tmp_path: Path, scratch: Path, monkeypatch: py
         )
     assert sum(line.startswith("estimated time: ") for line in lines) == 2
     assert any("rollouts took" in line for line in lines) and begun == [1]
+    assert any(line.startswith("estimated memory of the gate: ") for line in lines)
     assert not (tmp_path / "own").exists() and checkpoint_digest(critic) == before
 
 
