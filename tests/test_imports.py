@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from support.cli_calls import python
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = {"comfy", "comfy_api", "comfy_extras", "folder_paths"}
@@ -89,13 +89,7 @@ def test_light_modules_load_nothing_heavy() -> None:
         "    import_module('interleave_thinker.' + name)\n"
         f"    print(name, *sorted(set(sys.modules) & {HEAVY!r}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT / "tests")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(code, ROOT / "tests")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [*LIGHT]
 
@@ -111,13 +105,7 @@ def test_help_is_quick_and_loads_no_pipeline() -> None:
         "'.research' in n or '.backend.models' in n or '.backend.story' in n], file=sys.stderr))\n"
         "from interleave_thinker.cli import main; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT / "tests"), "--help"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(code, ROOT / "tests", "--help")
     assert done.returncode == 0, done.stderr
     modules, heavy = done.stderr.strip().split(" ", 1)
     assert heavy == "[]"
@@ -127,13 +115,7 @@ def test_help_is_quick_and_loads_no_pipeline() -> None:
 
 def test_import_of_the_package_is_nearly_free() -> None:
     code = f"{START} import interleave_thinker; print(len([n for n in sys.modules if 'interleave' in n]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT / "tests")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(code, ROOT / "tests")
     assert done.stdout.strip() == "1", "the entry point imports none of its own modules"
 
 
@@ -156,9 +138,7 @@ def test_the_root_loads_under_the_hosts_name(tmp_path: Path) -> None:
         "print(generators.open_generator('fake').draw('x', None, 0).size)\n"
         "assert 'interleave_thinker' not in sys.modules\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = python(code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "(64, 64)"
 

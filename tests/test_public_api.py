@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cli_calls import python
 
 import interleave_thinker
 from interleave_thinker import backend
@@ -79,13 +78,7 @@ def test_a_name_is_imported_when_it_is_used() -> None:
         "from interleave_thinker import Pipeline, SettingsError\n"
         "print(light, Pipeline.__name__, 'torch' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT / "tests")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(code, ROOT / "tests")
     assert done.stdout.strip() == "['interleave_thinker.backend'] Pipeline False", done.stderr
 
 

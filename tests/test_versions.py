@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.cli_calls import python
 
 from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.machine import libraries
@@ -68,11 +68,8 @@ def test_the_version_is_only_in_pyproject(tmp_path: Path) -> None:
         "import importlib.util, sys; spec = importlib.util.spec_from_file_location('pack', sys.argv[1]); "
         "pack = importlib.util.module_from_spec(spec); spec.loader.exec_module(pack); print(pack.__version__)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT / "__init__.py")], cwd=tmp_path, capture_output=True,
-        text=True, timeout=60, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == version
+    done = python(code, ROOT / "__init__.py", cwd=tmp_path)
+    assert done.stdout.strip() == version, done.stderr
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{version}]" in changes and "## [Unreleased]" in changes
 

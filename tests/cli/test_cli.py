@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.cli_calls import Scripts, call, start
+from support.cli_calls import Scripts, call, python, start
 from support.small_agents import STORY
 
 from interleave_thinker import Picture, RunSettings, load_trajectory
@@ -41,10 +40,7 @@ def test_python_m_runs_the_command_line() -> None:
         "import sys, runpy; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
         "runpy.run_module('interleave_thinker', run_name='__main__', alter_sys=True)"
     )
-    tests = str(Path(__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", code, tests, "export", "--help"], capture_output=True, text=True, timeout=120
-    )
+    done = python(code, Path(__file__).parents[1], "export", "--help")
     assert done.returncode == 0, done.stderr
     assert "Usage: interleave-thinker export" in done.stdout
 

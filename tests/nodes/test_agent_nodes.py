@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from support.cli_calls import python
 from support.fake_llama_server import MODEL, write_agent
 from support.tiny_checkpoint import build_checkpoint
 
@@ -352,9 +352,7 @@ except ImportError as error:
 
 @pytest.mark.parametrize("v3", [True, False])
 def test_a_host_that_is_too_old_is_told_when_the_pack_loads(v3: bool) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-c", HOST_STUB.format(v3=v3)], cwd=ROOT, capture_output=True, text=True
-    )
+    answer = python(HOST_STUB.format(v3=v3), cwd=ROOT)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip().startswith(
         "InterleaveThinker needs ComfyUI 0.14.0 or newer; this is 0.3.64. Update"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from support.cli_calls import python
 from support.small_agents import STORY, OneInThree
 
 from interleave_thinker import Picture, Request, RunSettings, SettingsError
@@ -192,9 +191,7 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
         "import interleave_thinker.nodes.story.saved_runs\n"
         "import interleave_thinker.backend.output.report.run_report"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", code], cwd=WORKFLOWS.parent, capture_output=True, text=True
-    )
+    answer = python(code, cwd=WORKFLOWS.parent)
     assert answer.returncode == 0, answer.stderr
 
 

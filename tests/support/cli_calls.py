@@ -29,6 +29,12 @@ def call(*arguments: object) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+def python(code: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, for at most two minutes."""
+    line = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
 def start(*arguments: object) -> subprocess.Popen[str]:
     """Start the command in a separate process, with pipes."""
     line = [sys.executable, "-c", ENTRY, str(TESTS), *map(str, arguments)]

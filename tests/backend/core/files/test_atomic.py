@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.cli_calls import python
 
 from interleave_thinker.backend.core.errors import JournalError, TrainingError
 from interleave_thinker.backend.core.files import atomic
@@ -202,13 +201,7 @@ def test_leftovers_of_killed_processes_are_swept(tmp_path: Path) -> None:
     (tmp_path / ".hidden.tmp").write_text("another's")
     tests = next(folder for folder in Path(__file__).parents if (folder / "conftest.py").is_file())
     for what in ("file", "folder"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(tests), str(tmp_path), what],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = python(code, tests, tmp_path, what)
         assert done.returncode != 0 and not done.stderr, done.stderr
     assert len(names(tmp_path)) == 4 and (tmp_path / "a").read_text() == "old"
     with atomic.writing_folder(tmp_path / "run", JournalError) as folder:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.cli_calls import python
 
 ROOT = Path(__file__).resolve().parents[4]
 READ = """
@@ -52,13 +51,8 @@ def test_a_small_file_takes_less_than_500_mb(tmp_path: Path, kind: str, name: st
     path = tmp_path / name
     path.write_text(text)
     script = READ.format(tests=str(ROOT / "tests"))
-    done = subprocess.run(
-        [sys.executable, "-c", script, kind, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = python(script, kind, path)
+    assert done.returncode == 0, done.stderr
     said, megabytes = done.stdout.split()
     assert said.endswith("Error")
     assert int(megabytes) < 500

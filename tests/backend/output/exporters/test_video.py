@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageChops, ImageStat
+from support.cli_calls import python
 from support.stories import make_trajectory
 
 from interleave_thinker import SettingsError, export_by_name
@@ -92,13 +91,7 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
         "try:\n    export_by_name('mp4', make_trajectory(3, size=300), sys.argv[2])\n"
         "except JournalError as error:\n    print(error)\n"
     )
-    tests = str(Path(__file__).parents[3])
-    done = subprocess.run(
-        [sys.executable, "-c", code, tests, str(tmp_path / "out")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = python(code, Path(__file__).parents[3], tmp_path / "out")
     assert "cannot be written" in done.stdout, done.stderr
     assert not [*(tmp_path / "out").glob("*")]
 

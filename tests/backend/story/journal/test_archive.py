@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import resource
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.cli_calls import python
 from support.hostile_zips import KINDS
 from support.stories import make_trajectory
 
@@ -124,13 +123,8 @@ def test_a_hostile_archive_gives_one_line_and_writes_nothing(tmp_path: Path, goo
 def test_a_zip_bomb_does_not_use_memory(tmp_path: Path, good: bytes, kind: str) -> None:
     path = tmp_path / "story.zip"
     path.write_bytes(KINDS[kind](good))
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(Path(__file__).parents[3]), str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert int(done.stdout) < 40_000, done.stderr
+    done = python(MEMORY, Path(__file__).parents[3], path)
+    assert done.returncode == 0 and int(done.stdout) < 40_000, done.stderr
 
 
 def test_an_archive_beyond_the_bounds_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from support.cli_calls import python
 from support.clips import story as colors
 from support.clips import with_blends
 from support.journal_runs import edit, tell
@@ -213,13 +213,7 @@ def test_a_full_disk_raises_one_clear_error_without_partial_files(tmp_path: Path
         "except JournalError as error: print(error)\n"
     )
     folder = tmp_path / "run"
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(folder), str(Path(__file__).parents[3])],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(script, folder, Path(__file__).parents[3])
     assert "cannot be written (File too large)" in done.stdout, done.stderr
     assert not list(folder.rglob("*.tmp"))
     assert not (folder / "in-use.lock").exists()
