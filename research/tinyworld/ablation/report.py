@@ -3,10 +3,10 @@
 A folder belongs to one set of settings, so that a table never mixes two. Only seeds can be added, because no
 job depends on their number. A stopped run can be continued.
 
-Each seed has its own trainings, so seeds are the unit of repetition. Intervals are bootstrapped over seeds
+Each seed has its own trainings, so seeds are the unit of repetition. Intervals are Student's over seeds
 and their stories (training/statistics.py). Next to McNemar's test on stories there is a sign-flip
 test on the seeds' differences alone, whose p is never below 0.0625 with five seeds. If all stories have the
-same outcome, there is nothing to resample; the interval is then Wilson's for that number of stories, or
+same outcome, there is no variance; the interval is then Wilson's for that number of stories, or
 Agresti and Min's for differences. docs/explanation/results.md discusses the results.
 """
 
@@ -294,7 +294,7 @@ def as_markdown(found: Findings) -> str:
     ending = [
         f"Plans exact, of each seed: {exact}.",
         "",
-        "Intervals are 95 %, of the verdicts' shares Wilson's, else bootstrapped over seeds and stories.",
+        "Intervals are 95 %, of the verdicts' shares Wilson's, else Student's over seeds and stories.",
         "",
         f"Made at commit {found.commit[:12]} by `{found.command}`, starting from {found.start}.",
         "",
