@@ -118,6 +118,10 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
         options |= {"quantization_config": config, "device_map": {"": settings.device}}
     model = load_whole(folder, **options)
     model.requires_grad_(False)
+    for module in model.modules():
+        # On some CPUs bitsandbytes packs 4-bit weights when they are used, and fails for such widths.
+        if hasattr(module, "support_avx512bf16_for_cpu") and module.in_features % 64:
+            module.support_avx512bf16_for_cpu = False
     if tested:
         use_linear_patches(model)
     # Only the end tokens are from the checkpoint; every request has its own decoding settings.
