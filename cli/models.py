@@ -21,6 +21,7 @@ from ..backend.models.chat.local.base_model import EngineSettings
 from ..backend.models.generators.encoding_cache import EncodingCacheSettings
 from ..backend.pipeline.models import TINY_WORLD, ModelOpener, with_role
 from ..backend.pipeline.story_check import MAX_REOPENED
+from ..backend.story.agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
 
 if TYPE_CHECKING:
     from ..backend.core.prompts.prompt_set import PromptSet
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ..backend.pipeline.story_check import StoryReview
     from ..backend.story.agents.critic import Critic
     from ..backend.story.agents.planner import Planner
-    from ..backend.story.agents.text_writers import CastWriter, StepRewriter
 
 NONE = "none"
 """Value of `--critic` for a run without a critic."""
@@ -297,11 +297,11 @@ class Opener:
 
     def cast_writer(self, options: CastOptions) -> CastWriter | None:
         """Open the chat model that writes the cast, if one is chosen."""
-        return self._models.cast_writer(options.cast_writer) if options.cast_writer else None
+        return self._models.writer(CastWriter, options.cast_writer) if options.cast_writer else None
 
     def step_rewriter(self, options: HelperOptions) -> StepRewriter | None:
         """Open the chat model that describes failed steps, if one is chosen."""
-        return self._models.step_rewriter(options.step_rewriter) if options.step_rewriter else None
+        return self._models.writer(StepRewriter, options.step_rewriter) if options.step_rewriter else None
 
     def story_review(self, options: HelperOptions, critic: CriticOptions) -> StoryReview | None:
         """Open the chat model that checks the story; None if the story is not checked."""
@@ -343,7 +343,7 @@ class Opener:
         files = (options.enhancer_prompt, options.enhancer_edit_prompt)
         prompts = enhancer_prompts(*("" if path is None else read_template(path) for path in files))
         settings = ReplySettings(max_tokens=options.enhancer_max_tokens)
-        enhancer = self._models.enhancer(options.enhancer, prompts, settings)
+        enhancer = self._models.writer(PromptEnhancer, options.enhancer, prompts, settings)
         return EnhancedGenerator(generator, enhancer.enhance, enhancer.identity)
 
     def finish(self) -> None:

@@ -41,11 +41,8 @@ def check_host() -> None:
 def is_new_enough() -> bool:
     """Return whether the host has the node API that the pack needs."""
     try:
-        from comfy_api.latest import ComfyExtension, io
+        from comfy_api.latest import io
     except ImportError:
         return False
     needed = {"search_aliases", "enable_expand", "not_idempotent"}
-    has_all = needed <= set(inspect.signature(io.Schema).parameters)
-    return (
-        has_all and all(hasattr(io, name) for name in ("Autogrow", "DynamicCombo")) and bool(ComfyExtension)
-    )
+    return needed <= {*inspect.signature(io.Schema).parameters} and hasattr(io, "DynamicCombo")

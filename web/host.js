@@ -150,22 +150,46 @@ export function sideBar(tab) {
   else missing("registerSidebarTab", "there is no list of all stories");
 }
 
-/** Put new nodes side by side in the middle of what the canvas shows; empty if a class is missing. */
-export function addNodes(classes) {
-  const nodes = classes.map((name) => globalThis.LiteGraph.createNode(name));
-  if (nodes.some((node) => !node)) return [];
-  const { ds, canvas } = app.canvas;
+/** Put new nodes on the canvas, in columns, below the nodes that are there; empty columns if a class is missing. */
+export function addNodes(columns) {
+  const made = columns.map((classes) => classes.map((name) => globalThis.LiteGraph.createNode(name)));
+  if (made.flat().some((node) => !node)) return columns.map(() => []);
+  const { graph, ds, canvas } = app.canvas;
   const ratio = globalThis.devicePixelRatio || 1;
-  let x = canvas.width / ratio / 2 / ds.scale - ds.offset[0] - nodes[0].size[0];
-  const y = canvas.height / ratio / 2 / ds.scale - ds.offset[1] - 150;
-  for (const node of nodes) {
-    node.pos = [x, y];
-    app.canvas.graph.add(node);
-    x += node.size[0] + 60;
+  const bottoms = (graph.nodes ?? graph._nodes ?? []).map(({ pos, size }) => pos[1] + size[1]);
+  const top = bottoms.length ? Math.max(...bottoms) + 100 : canvas.height / ratio / 2 / ds.scale - ds.offset[1] - 150;
+  let x = canvas.width / ratio / 2 / ds.scale - ds.offset[0] - made.flat()[0].size[0];
+  for (const column of made) {
+    let y = top;
+    for (const node of column) {
+      node.pos = [x, y];
+      graph.add(node);
+      y += Math.max(node.size[1], 340) + 60;
+    }
+    x += Math.max(0, ...column.map((node) => node.size[0] + 60));
   }
-  app.canvas.selectNodes?.(nodes);
+  app.canvas.selectNodes?.(made.flat());
+  goTo(made.flat().at(-1));
+  return made;
+}
+
+/** Set the widgets of a node that have these names. */
+export function fill(node, values) {
+  for (const widget of node.widgets ?? []) {
+    if (!(widget.name in values)) continue;
+    const value = values[widget.name];
+    // A list of files is as old as the page.
+    const known = widget.options?.values;
+    if (Array.isArray(known) && !known.includes(value)) known.unshift(value);
+    widget.value = value;
+    widget.callback?.(value, app.canvas, node);
+  }
   redraw();
-  return nodes;
+}
+
+/** Connect the first output of a node with an input of another. */
+export function connect(from, to, input) {
+  from.connect(0, to, to.inputs.findIndex((one) => one.name === input));
 }
 
 /** Show a node in the middle of the canvas. */

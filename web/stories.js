@@ -1,28 +1,51 @@
-// The side bar's list of all stories. A story is put on the canvas as a Load Story node with a Storyboard.
+// The side bar's list of all stories. A story is put on the canvas as a Load Story node with a Storyboard, or as a copy whose
+// plan and cast can be changed.
 //
 // Nothing is shown of runs outside output/interleave-thinker.
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
-import { addNodes, language, sideBar } from "./host.js";
+import { connectImages, digestsOf, fillMember } from "./cast_library.js";
+import { addNodes, connect, fill, language, sideBar } from "./host.js";
 import { Requests } from "./live/requests.js";
 import { StoryList } from "./live/story_list.js";
 import { say } from "./words.js";
 
+const LOOP = "InterleaveCriticLoop";
+const LOADER = "InterleaveLoadTrajectory";
+const BOARD = "InterleaveStoryboard";
 const PARENT = "output/interleave-thinker";
 
 const requests = new Requests(api);
 
 /** Put a story on the canvas: Load Story and a Storyboard that shows it. */
 function load(story) {
-  const [loader, board] = addNodes(["InterleaveLoadTrajectory", "InterleaveStoryboard"]);
+  const [[loader], [board]] = addNodes([[LOADER], [BOARD]]);
   if (!loader) return;
-  const widget = loader.widgets?.find((one) => one.name === "story");
-  const name = `${PARENT}/${story.run}`;
-  // The list is as old as the page.
-  if (Array.isArray(widget?.options?.values) && !widget.options.values.includes(name)) widget.options.values.unshift(name);
-  if (widget) widget.value = name;
-  loader.connect?.(0, board, "trajectory");
+  fill(loader, { story: `${PARENT}/${story.run}` });
+  connect(loader, board, "trajectory");
+}
+
+/** Put a copy of a story on the canvas: its cast, and its plan before the Critic Loop that is there, else before a new one. */
+async function again(story) {
+  const told = await requests.again(story.run);
+  const isLoop = (node) => node.comfyClass === LOOP;
+  const nodes = app.canvas.graph.nodes ?? app.canvas.graph._nodes;
+  const present = Object.values(app.canvas.selected_nodes ?? {}).find(isLoop) ?? nodes.find(isLoop);
+  const added = present ? [] : [[LOOP], [BOARD]];
+  const [cast, [plan], [loop] = [present], [board] = []] = addNodes([told.cast.map(() => "InterleaveCast"), ["InterleaveEditPlan"], ...added]);
+  if (!plan) return;
+  fill(plan, { edits: told.plan, request: told.request.text });
+  const { seed, seed_rule, source } = told.settings;
+  fill(loop, { seed, seed_rule, source });
+  connect(plan, loop, "plan");
+  if (board) loop.connect("TRAJECTORY", board, "trajectory");
+  for (const [number, member] of told.cast.entries()) {
+    fillMember(cast[number], member);
+    connect(cast[number], cast[number + 1] ?? plan, "cast");
+    await connectImages(cast[number], told.run, digestsOf(member));
+  }
+  await connectImages(plan, told.run, told.request.images);
 }
 
 const NO_STORY = "(no story yet)";
@@ -38,7 +61,7 @@ app.registerExtension({
       type: "custom",
       render(element) {
         const title = say("Put Load Story and a Storyboard with this story on the canvas");
-        const acts = { load, label: say("Load"), title, language };
+        const acts = { load, again, label: say("Load"), title, language };
         const list = new StoryList(requests, acts);
         element.replaceChildren(list.element);
         list.read();
@@ -47,7 +70,7 @@ app.registerExtension({
   },
   /** A template without a story opens with the newest one, the first of the list. */
   loadedGraphNode(node) {
-    if (node.comfyClass !== "InterleaveLoadTrajectory") return;
+    if (node.comfyClass !== LOADER) return;
     const widget = node.widgets?.find((one) => one.name === "story");
     const newest = widget?.options?.values?.[0];
     if (newest && widget.value === NO_STORY) widget.value = newest;

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..core.errors import SettingsError
 from ..models.chat import CHAT_BACKENDS, open_chat
 from ..models.generators import GENERATORS, open_generator
+from ..story.agents.text_writers import Writer
 
 if TYPE_CHECKING:
     from ..core.prompts.agent_card import Role
-    from ..core.prompts.prompt_set import EnhancerPrompts, PromptSet
+    from ..core.prompts.prompt_set import PromptSet
     from ..core.seams.chat_model import ChatModel, ReplySettings
     from ..core.seams.generator import Generator
     from ..story.agents.asking import ConstrainedDecoding
     from ..story.agents.critic import Critic
     from ..story.agents.planner import Planner
-    from ..story.agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
     from .story_check import StoryChecker
 
+SomeWriter = TypeVar("SomeWriter", bound=Writer)
 TINY_WORLD = "tinyworld"
 
 
@@ -128,38 +129,24 @@ class ModelOpener:
         self._critics.append(chat)
         return Critic(chat, prompts, settings, self._constrained)
 
-    def enhancer(
-        self, spec: str, prompts: EnhancerPrompts | None = None, settings: ReplySettings | None = None
-    ) -> PromptEnhancer:
-        """Open a prompt enhancer. It is offloaded after each reply, unless it shares the critic's weights.
+    def writer(self, kind: Callable[..., SomeWriter], spec: str, *given: object) -> SomeWriter:
+        """Open a chat model that writes one text, such as a `PromptEnhancer`.
+
+        It is offloaded after each reply, unless it shares the critic's weights.
 
         Args:
+            kind: Class of the writer.
             spec: Chat backend as `NAME:ARGUMENT`.
-            prompts: Templates. Default: the built-in ones.
-            settings: Decoding settings of its replies.
+            *given: Other arguments of the class.
 
         Raises:
             SettingsError: The backend is unknown, or an option is not supported.
             ChatError: The model cannot be loaded.
         """
-        from ..story.agents.text_writers import PromptEnhancer
-
-        return PromptEnhancer(self._chat(spec, None, None), prompts, settings, self._critics)
-
-    def cast_writer(self, spec: str) -> CastWriter:
-        """Open a chat model that writes the cast of plans, as `enhancer` does."""
-        from ..story.agents.text_writers import CastWriter
-
-        return CastWriter(self._chat(spec, None, None), staying=self._critics)
-
-    def step_rewriter(self, spec: str) -> StepRewriter:
-        """Open a chat model that describes the images of failed steps, as `enhancer` does."""
-        from ..story.agents.text_writers import StepRewriter
-
-        return StepRewriter(self._chat(spec, None, None), staying=self._critics)
+        return kind(self._chat(spec, None, None), *given, staying=self._critics)
 
     def story_checker(self, spec: str, adapter: str | None = None) -> StoryChecker:
-        """Open a chat model that checks finished stories, as `enhancer` does.
+        """Open a chat model that checks finished stories, as `writer` does.
 
         Args:
             spec: Chat backend as `NAME:ARGUMENT`.

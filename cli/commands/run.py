@@ -79,13 +79,9 @@ def command(
             metavar="FOLDER",
             callback=options_of_run,
             is_eager=True,
-            help="Tell the story of this run folder again, in --out, with another --cast, --style, --size or "
-            "--language. Its plan and other options stay, and images that the change does not affect.",
+            help="Tell the story of this run folder again, in --out, with another --cast, --style or --size. "
+            "Its plan and other options stay, and images that the change does not affect.",
         ),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(help="With --from: the planner translates the captions into this language."),
     ] = None,
     published: Annotated[
         PublishedSystem | None,
@@ -110,8 +106,6 @@ def command(
     named = [role for role, options in roles.items() if options.model_fields_set]
     if story is not None:
         before, own_plan = _told_again(context, story, out, named)
-    elif language is not None:
-        raise SettingsError("--language is for the story of another run.", "Add --from.")
     elif request is None:
         if out is None:
             raise SettingsError("No request is given.", "Give one, or the folder of a run with --out.")
@@ -132,8 +126,7 @@ def command(
         image, plan = [out / PICTURES / f"{one.digest}.png" for one in asked.images], out / PLAN
     elif plan is not None:
         own_plan = read_plan_file(plan)
-    language = None if (out / RUN).is_file() else language
-    models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published, language)
+    models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published)
     asks = None if as_json or not is_interactive() else ask
     try:
         outcome = carry_out(asked, out, settings, models, own_plan, as_json, before, asks)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from ...backend.core.seams.chat_model import ChatModel
 from ...backend.core.seams.generator import Generator
@@ -158,7 +158,7 @@ def _runs() -> Path:
     return host.output_folder() / PARENT
 
 
-def _answered(asked: requests.AskRun | requests.AskStories) -> State | requests.StoryList:
+def _answered(asked: Any) -> BaseModel:
     """Answer a request, and tell all browsers about the run if it changed."""
     answer = asked.answer(_runs())
     if isinstance(asked, requests.AskChange):
@@ -175,6 +175,8 @@ def routes() -> list[host.Route]:
     return [
         host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
         host.Route("GET", f"{PREFIX}/thumbnail", requests.AskThumbnail, thumbnail),
+        host.Route("GET", f"{PREFIX}/casts", requests.AskCasts, _answered),
+        host.Route("POST", f"{PREFIX}/story-again", requests.AskAgain, _answered),
         *(
             host.Route(method, f"{PREFIX}/{name}", model, _answered)
             for method, name, model in requests.RUN_ROUTES

@@ -267,7 +267,6 @@ def test_a_run_makes_its_folder(tmp_path: Path, scripts: Scripts, monkeypatch: p
         ("run --from .", 2, "needs a folder of its own. Add --out."),
         ("run --from . --out o", 2, "does not contain a run"),
         ("run x --from . --out o", 2, "has a request and a plan already"),
-        ("run x --language German", 2, "Add --from."),
         ("train grpo", 2, "Did you mean planner-grpo or critic-grpo?"),
         ("train critic-sft --model tinyworld:critic --data rows.csv --out o", 2, "data import rows.csv"),
         ("doctor --plan sdxl-Q4_K_M.gguf --planner llamacpp:Q-8B-Q4_K_M.gguf", 0, "In bf16 + GGUF"),

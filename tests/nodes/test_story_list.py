@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.stories import make_trajectory
 
-from interleave_thinker import JournalError, Request, load_trajectory
+from interleave_thinker import JournalError, Request, SettingsError, load_trajectory
 from interleave_thinker.backend.output.live import browser_requests
-from interleave_thinker.backend.output.live.browser_requests import delete_run, list_stories
+from interleave_thinker.backend.output.live.browser_requests import AskAgain, delete_run, list_stories
 from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.run_files import RUN
@@ -76,6 +76,19 @@ def test_an_unfinished_and_a_damaged_run_are_listed(tmp_path: Path) -> None:
     assert "edits the image of step 2" in lines["source"].problem
     assert "the request has none" in lines["anchor"].problem
     assert "plan.json" in lines["damaged"].problem
+
+
+def test_a_story_is_copied_to_be_told_again(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "a", "A red boat")
+    first = AskAgain(run="a").answer(tmp_path)
+    second = AskAgain(run=first.run).answer(tmp_path)
+    assert [one.request.text for one in (first, second)] == ["A red boat (2)", "A red boat (3)"]
+    copied = tmp_path / second.run
+    assert Journal(copied).request() == second.request
+    for part in ("attempts", "verdicts", "pictures"):
+        assert sorted(os.listdir(copied / part)) == sorted(os.listdir(folder / part))
+    with pytest.raises(SettingsError, match="was not found"):
+        AskAgain(run="..").answer(tmp_path)
 
 
 def test_a_run_is_deleted_with_all_its_files(tmp_path: Path) -> None:

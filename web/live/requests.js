@@ -25,6 +25,11 @@ export class Requests {
     return await contentOf(answer);
   }
 
+  /** Copy a run, and return what continues the copy. Throws the server's error. */
+  again(run) {
+    return this.#post("/interleave-thinker/story-again", { run });
+  }
+
   /** Delete a run with all its images. Throws the server's error. */
   deleteStory(run) {
     return this.#post("/interleave-thinker/delete-story", { run });

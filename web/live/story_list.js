@@ -24,7 +24,7 @@ function day(seconds, language) {
 }
 
 export class StoryList {
-  /** `requests`: to the server; `acts`: {load(story), label, title} of the first button, {language()} for dates. */
+  /** `requests`: to the server; `acts`: {load(story), label, title} of the first button, {again(story)} of a second one, {language()} for dates. */
   constructor(requests, acts) {
     Object.assign(this, { requests, acts, titles: new Map() });
     this.search = make("input", "it-search", { type: "search", placeholder: say("Search stories"), oninput: () => this.#later() });
@@ -86,12 +86,23 @@ export class StoryList {
     if (open) about.append(make("p", "it-story-open", {}, open));
     const buttons = make("div", "it-story-buttons");
     const item = make("li", "it-story", {}, image, about);
+    const help = say("The same story with another cast, style or size: put a copy on the canvas, of which only what you change is generated again.");
     buttons.append(
       textButton(this.acts.label, this.acts.title, () => this.acts.load(story)),
+      ...(this.acts.again ? [textButton(say("Vary…"), help, () => this.#again(story))] : []),
       iconButton("pi-trash", say("Delete this story"), () => this.#ask(story, item, buttons)),
     );
     about.append(buttons);
     return item;
+  }
+
+  async #again(story) {
+    try {
+      await this.acts.again(story);
+      await this.read();
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   /** Ask before a story is deleted, in the place of its buttons. */

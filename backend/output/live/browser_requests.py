@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,14 +30,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...core.errors import InterleaveError, JournalError, SettingsError
 from ...core.files.atomic import name_fault, slug
 from ...core.pictures import DIGEST, Picture
-from ...core.types import Request
+from ...core.types import Request, RunSettings
+from ...core.types.cast import Cast
 from ...story.approval import approve
-from ...story.journal.choices import ask_redraw, newest_redraws, pick, read_choices
+from ...story.journal.archive import OF_ONE_STORY, copy_run
+from ...story.journal.choices import ask_redraw, newest_redraws, pick, plan_in, read_choices
 from ...story.journal.journal import NAME, NOTE, FolderLock, Journal
 from ...story.journal.run_files import RUN, TRAJECTORY, RunFiles
 from ...story.journal.waiting import waiting_for
 from ...story.loop.replay import load_trajectory
 from ...story.outcomes import summarize
+from ...story.plan_editor.edited_plan import EditedPlan, EditedStep
+from ...story.plan_editor.outline import write_outline
 from ..feedback_log import MAX_NOTE, Feedback, read_feedback, record_feedback
 from .live_messages import LiveMessage, MessagePart, State
 from .live_run import replayed
@@ -155,6 +160,8 @@ PAGE = 24
 """Stories in one answer."""
 MAX_RUNS = 5_000
 """Maximum number of folders that are looked at."""
+MAX_LIBRARY = 200
+"""Number of runs whose casts are offered to a new story."""
 MAX_TITLE = 300
 
 
@@ -187,9 +194,8 @@ def list_stories(parent: Path, words: str = "", start: int = 0) -> StoryList:
         words: Words of the request, in any order and case. Empty: all runs.
         start: Number of matching runs to skip.
     """
-    runs = sorted(((_changed(folder), folder) for folder in _runs(parent)), reverse=True)
     wanted = words.casefold().split()
-    known = [(changed, folder, *_known(folder, changed)) for changed, folder in runs]
+    known = [(changed, folder, *_known(folder, changed)) for changed, folder in _newest_runs(parent)]
     found = [one for one in known if all(word in f"{one[1].name} {one[2]}".casefold() for word in wanted)]
     return StoryList(
         stories=[_line(*one) for one in found[start : start + PAGE]],
@@ -198,11 +204,11 @@ def list_stories(parent: Path, words: str = "", start: int = 0) -> StoryList:
     )
 
 
-def _runs(parent: Path) -> list[Path]:
-    if not parent.is_dir():
-        return []
-    folders = islice(parent.iterdir(), MAX_RUNS)
-    return [folder for folder in folders if not folder.is_symlink() and (folder / RUN).is_file()]
+def _newest_runs(parent: Path) -> list[tuple[float, Path]]:
+    """Return the runs in a folder, newest first, each with the time of its last change."""
+    folders = islice(parent.iterdir(), MAX_RUNS) if parent.is_dir() else ()
+    runs = [one for one in folders if not one.is_symlink() and (one / RUN).is_file()]
+    return sorted(((_changed(folder), folder) for folder in runs), reverse=True)
 
 
 def _changed(folder: Path) -> float:
@@ -236,6 +242,19 @@ def _line(changed: float, folder: Path, title: str, size: int) -> StoryLine:
     return StoryLine(**line, steps=sums.steps, incomplete_steps=sums.incomplete_steps, picture=last)
 
 
+class StoryCast(MessagePart):
+    """The cast of a run."""
+
+    run: str
+    cast: Cast
+
+
+class Casts(MessagePart):
+    """Casts of the newest runs that have one."""
+
+    stories: list[StoryCast]
+
+
 RunName = Annotated[str, Field(max_length=100)]
 
 
@@ -256,6 +275,19 @@ class AskStories(BrowserRequest):
         return list_stories(runs, self.words, self.start)
 
 
+class AskCasts(BrowserRequest):
+    """Request for the casts of the newest runs."""
+
+    def answer(self, runs: Path) -> Casts:
+        """Return the casts that can be read."""
+        found = []
+        for _, folder in _newest_runs(runs)[:MAX_LIBRARY]:
+            with suppress(InterleaveError):
+                plan = plan_in(RunFiles(folder))
+                found += [StoryCast(run=folder.name, cast=plan.cast)] if plan and plan.cast else []
+        return Casts(stories=found)
+
+
 class AskRun(BrowserRequest):
     """Request about a run.
 
@@ -264,10 +296,40 @@ class AskRun(BrowserRequest):
 
     run: RunName
 
-    def answer(self, runs: Path) -> State | StoryList:
+    def answer(self, runs: Path) -> State | StoryList | StoryCast:
         """Return a run from its folder, finished or not."""
         folder = known_run(runs, self.run)
         return state_of(folder, replayed(self.run, load_trajectory(folder), waiting_for(folder)).state())
+
+
+class StoryAgain(StoryCast):
+    """A copy of a story, and what the nodes need to continue it. `images` are those of the request.
+
+    `plan` is the text of its plan without the cast.
+    """
+
+    request: Request
+    plan: str
+    settings: RunSettings
+
+
+class AskAgain(AskRun):
+    """Request to copy a run, so that its story can be told again with differences."""
+
+    def answer(self, runs: Path) -> StoryAgain:
+        """Copy the run under its request with the next free number, and return what continues the copy."""
+        folder = known_run(runs, self.run)
+        story = load_trajectory(folder)
+        plan, seed = story.plan.as_planned, story.settings.seed
+        base = re.sub(r" \(\d+\)$", "", story.request.text)
+        requests = (story.request.model_copy(update={"text": f"{base} ({number})"}) for number in count(2))
+        asked, place = next(
+            (one, place) for one in requests if not (place := run_folder(runs, one, seed)).exists()
+        )
+        copy_run(folder, place, OF_ONE_STORY, asked)
+        steps = tuple(EditedStep(step=step) for step in plan.steps)
+        text = write_outline(EditedPlan(steps=steps, style=plan.style))
+        return StoryAgain(run=place.name, cast=plan.cast, request=asked, plan=text, settings=story.settings)
 
 
 class AskDelete(AskRun):

@@ -1,4 +1,4 @@
-"""Agents that write one text with any chat model: prompt enhancer, cast writer, step rewriter, translation.
+"""Agents that write one text with any chat model: prompt enhancer, cast writer, step rewriter.
 
 None needs a checkpoint of its own. The enhancer rewrites the prompt of a step for the image model. It reads
 the prompt alone, without the images, so an enhanced prompt can be cached by its prompt. The cast writer reads
@@ -394,36 +394,3 @@ def _rewrite_question(template: str, plan: Plan, step: Step, problem: str) -> st
     steps = "\n".join(f"{one.number}. {' '.join(one.prompt.split())}" for one in plan.steps if one.prompt)
     reason = " ".join(problem.split())[:MAX_PROBLEM] or "It did not show what the step asks for."
     return fill(template, plan=steps, number=str(step.number), problem=reason)
-
-
-TRANSLATE = (
-    "Translate this text of an illustrated story into {language}. Keep its meaning, its tone, its length and "
-    f"the names in it. Answer with the translation alone, without quotation marks around it.\n\n{SLOT}"
-)
-
-
-def translated(plan: Plan, language: str, chat: ChatModel) -> Plan:
-    """Return the plan with the names and captions of its steps in a language. Its prompts stay.
-
-    Raises:
-        AnswerError: Two replies about a text could not be used.
-        ChatError: The backend failed, or a text is too long for a message.
-        SettingsError: The model only writes plans.
-        Cancelled: The run was cancelled.
-    """
-    template = TRANSLATE.replace("{language}", language)
-    writer = PromptEnhancer(chat, EnhancerPrompts(text=template, edit=template), staying=(chat,))
-    writer.chat.check_request(template)
-
-    def said(text: str | None) -> str | None:
-        found = writer.enhance(text, is_edit=False) if text else None
-        if found and (found.warning or found.prompt[0] in "{["):
-            raise AnswerError(f"The planner did not translate {text!r} into {language}.", found.prompt)
-        return found.prompt if found else text
-
-    steps = [
-        step.model_copy(update={"name": said(step.name), "auxiliary_text": said(step.auxiliary_text)})
-        for step in plan.steps
-    ]
-    writer.chat.offload()
-    return plan.model_copy(update={"steps": tuple(steps)})

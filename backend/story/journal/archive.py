@@ -18,9 +18,19 @@ from ...core.files.atomic import writing_folder
 from ...core.files.bounded_reader import opened
 from ...core.files.zip_archive import LOCAL, LOCAL_MARK, ZipBounds, ZipReader, write_zip
 from ...core.pictures import MAX_BYTES
+from ...core.types import Request
 from ...core.types.clip import MAX_BYTES as MAX_MOVIE
 from .clips import CLIPS
-from .run_files import MAX_JSON, PART, PICTURES, RUN, TRAJECTORY, RunFiles
+from .run_files import (
+    MAX_JSON,
+    PART,
+    PICTURES,
+    RUN,
+    TRAJECTORY,
+    RunFiles,
+    RunRecord,
+    request_record,
+)
 from .waiting import WAITING
 
 ENDING = ".zip"
@@ -167,7 +177,9 @@ def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) 
     return path
 
 
-def copy_run(source: Path, folder: Path, left_out: Collection[str] = (PAGE,)) -> Path:
+def copy_run(
+    source: Path, folder: Path, left_out: Collection[str] = (PAGE,), request: Request | None = None
+) -> Path:
     """Write the files of a run folder or an archive as a new run folder, and return the folder.
 
     If it fails, nothing is left behind.
@@ -177,6 +189,7 @@ def copy_run(source: Path, folder: Path, left_out: Collection[str] = (PAGE,)) ->
         folder: The new folder.
         left_out: Names of files that are not copied. A foreign page could contain scripts, and the folder may
             be served by ComfyUI.
+        request: Request of the new run. Default: the same.
 
     Raises:
         JournalError: The folder exists, the source is damaged, or the folder cannot be written.
@@ -190,6 +203,9 @@ def copy_run(source: Path, folder: Path, left_out: Collection[str] = (PAGE,)) ->
             if name not in left_out:
                 content = files.read(*name.split("/"), limit=MAX_BYTES)
                 made.write(content or b"", *name.split("/"))
+        record = made.read_model(RunRecord, RUN, hint="Choose another story.") if request else None
+        if record and request:
+            made.write_model(record.model_copy(update={"request": request_record(request)}), RUN)
     return folder
 
 

@@ -19,6 +19,7 @@ from interleave_thinker.backend.story.plan_editor.outline import write_outline
 
 from ..graphs.stories import (
     TINY_WORLD,
+    TRAITS,
     Graph,
     accepted,
     changed,
@@ -418,6 +419,47 @@ def test_the_cast_is_shown_and_chosen_for_each_step(canvas: tuple[Any, str], hos
     page.wait_for_function(NAME_SHOWN, arg="Ida")
     assert page.evaluate(f"() => {PRESENT}") == [[], ["lantern", "Mia"], []]
     assert second.locator(".itp-chip.itp-wrong").inner_text() == "Mia", "no member has this name now"
+
+
+LAST_MIA = """traits => {
+  const of = (node, name) => node.widgets.find(widget => widget.name === name);
+  const node = app.graph._nodes.filter(one => of(one, 'name')?.value === 'Mia').at(-1);
+  if (traits) of(node, 'traits').value = traits;
+  const loader = node.getInputNode(node.inputs.findIndex(input => input.name === 'images.image0'));
+  return [of(node, 'kind').value, of(node, 'traits').value, loader && of(loader, 'image').value];
+}"""
+NEW_MEMBER = """() => {
+  const node = LiteGraph.createNode('InterleaveCast');
+  app.graph.add(node);
+  node.widgets.find(widget => widget.name === 'interleave_library').callback();
+}"""
+
+
+def test_a_story_and_its_cast_are_used_again(canvas: tuple[Any, str], host: ComfyServer) -> None:
+    page, kind = canvas
+    with_connected_cast(page, host, f"Again {kind}")
+    ran(page)
+    folder = journal(host, f"again-{kind}")
+    before = results(folder)
+    page.locator(".interleave-stories-tab-button").click()
+    page.locator(".it-story").first.get_by_text("Vary…", exact=True).click()
+    page.locator(".it-story").first.get_by_text(f"Again {kind} (2)").wait_for()
+    ran(page)
+    copied = journal(host, f"again-{kind}-2")
+    assert results(copied) == before, "nothing is generated again"
+    screenshot(page, f"again-{kind}")
+    page.evaluate(LAST_MIA, "silver")
+    ran(page)
+    assert results(copied) != before and results(folder) == before
+    page.evaluate(NEW_MEMBER)
+    page.get_by_placeholder("Search characters").fill("silver")
+    screenshot(page, f"library-{kind}")
+    page.get_by_placeholder("Search characters").fill("mia red coat")
+    page.locator(".it-setting:visible").first.click()
+    page.wait_for_function(f"() => ({LAST_MIA})()[2]")
+    member, traits, image = page.evaluate(LAST_MIA)
+    assert (member, traits) == ("character", TRAITS)
+    assert image.endswith(".png [output]") and (host.base / "output" / image.split(" ")[0]).is_file()
 
 
 def test_a_changed_cast_is_checked_again(page: Any, host: ComfyServer) -> None:

@@ -96,6 +96,7 @@ def test_merging_a_full_fine_tuning_raises_an_explanation(made: tuple[Path, Path
     with pytest.raises(InterleaveError, match=r"not an adapter.*full checkpoint"):
         merge(base, base, tmp_path / "merged")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "modules.json").symlink_to("gone")
     with pytest.raises(InterleaveError, match=r"no adapter_config\.json"):
         merge(base, tmp_path / "empty", tmp_path / "merged")
 
