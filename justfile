@@ -81,7 +81,7 @@ docs-reference:
 
 # The notebook of docs/examples/own_critic.py, with the outputs of a run.
 docs-notebook:
-    uv run --no-sync python tests/support/notebooks.py docs/examples/own_critic.py
+    uv run --no-sync --with jupytext --with nbconvert --with ipykernel jupytext --to ipynb --execute --run-path "$(mktemp -d)" docs/examples/own_critic.py
 
 # The screenshot of the first tutorial, docs/graph.jpg, in a real ComfyUI (COMFYUI_PATH).
 docs-screenshot:

@@ -1,5 +1,3 @@
-"""Goes from 30 annotated attempts to an own critic in the loop, with the same cells as own_critic.ipynb."""
-
 # %% [markdown]
 # # From 30 annotated attempts to your own critic
 #
@@ -99,7 +97,7 @@ print(
 sheet = Image.new("RGB", (600, 60 * -(-len(shown) // 10)), "white")
 for index, image in enumerate(shown):
     sheet.paste(image.resize((58, 58)), (60 * (index % 10), 60 * (index // 10)))
-sheet  # noqa: B018 - a notebook shows the last value of a cell
+sheet
 
 # %% [markdown]
 # ## 3. Train
