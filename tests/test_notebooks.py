@@ -26,9 +26,7 @@ def cells() -> list[str]:
 
 def test_the_notebook_has_the_cells_of_the_script_and_was_run_from_start_to_end() -> None:
     notebook = json.loads(SCRIPT.with_suffix(".ipynb").read_text(encoding="utf-8"))
-    assert ["".join(cell["source"]) for cell in notebook["cells"]] == cells(), (
-        "run just docs-notebook"
-    )
+    assert ["".join(cell["source"]) for cell in notebook["cells"]] == cells(), "run just docs-notebook"
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     said = "".join("".join(output.get("text", "")) for cell in code for output in cell["outputs"])

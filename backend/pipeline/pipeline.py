@@ -318,7 +318,7 @@ class Pipeline:
         settings: RunSettings | None = None,
         cast: str | Path | Sequence[CastMember] = (),
     ) -> Story:
-        """Tell the story of a run again in another folder, with this pipeline's models and style.
+        """Run the story of a run folder again in another folder, with this pipeline's models and style.
 
         The planner is not asked for a plan. Images that do not depend on a difference are reused.
 

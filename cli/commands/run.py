@@ -79,7 +79,7 @@ def command(
             metavar="FOLDER",
             callback=options_of_run,
             is_eager=True,
-            help="Tell the story of this run folder again, in --out, with another --cast, --style or --size. "
+            help="Run the story of this run folder again, in --out, with another --cast, --style or --size. "
             "Its plan and other options stay, and images that the change does not affect.",
         ),
     ] = None,
@@ -105,7 +105,7 @@ def command(
     roles = {"planner": planning, "critic": judging, "generator": drawing}
     named = [role for role, options in roles.items() if options.model_fields_set]
     if story is not None:
-        before, own_plan = _told_again(context, story, out, named)
+        before, own_plan = _varied(context, story, out, named)
     elif request is None:
         if out is None:
             raise SettingsError("No request is given.", "Give one, or the folder of a run with --out.")
@@ -169,10 +169,8 @@ def demo(
     raise typer.Exit(outcome.code)
 
 
-def _told_again(
-    context: typer.Context, story: Path, out: Path | None, named: list[str]
-) -> tuple[Before, Plan]:
-    """Return the run whose story is told again, and its plan; that of the new run, once it has begun."""
+def _varied(context: typer.Context, story: Path, out: Path | None, named: list[str]) -> tuple[Before, Plan]:
+    """Return the run whose story is varied, and its plan; that of the new run, once it has begun."""
     if out is None or out.resolve() == story.resolve():
         raise SettingsError("The new story needs a folder of its own.", "Add --out.")
     sources = [context.get_parameter_source(name) for name in ("request", "image", "plan")]

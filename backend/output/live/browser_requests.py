@@ -314,7 +314,7 @@ class StoryAgain(StoryCast):
 
 
 class AskAgain(AskRun):
-    """Request to copy a run, so that its story can be told again with differences."""
+    """Request to copy a run, so that its story can be varied."""
 
     def answer(self, runs: Path) -> StoryAgain:
         """Copy the run under its request with the next free number, and return what continues the copy."""
