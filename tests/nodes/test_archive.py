@@ -51,6 +51,8 @@ backend/models/chat/llamacpp_server.py process: llama.cpp's own server, which th
 backend/models/chat/supervisor.py process: ends that server with ComfyUI, however ComfyUI ends
 backend/models/checkpoints/hub.py network: a model's files, downloaded if the node has it switched on
 web/calls.js socket: connects a note of Web Audio to the loudspeaker
+web/host.js socket: connects nodes on the canvas
+web/stories.js socket: the same, by the name of an output
 """
 
 
