@@ -69,7 +69,9 @@ def test_a_story_is_generated_judged_listed_and_shown_again(client: Client, tmp_
 
 
 def test_the_page_gets_what_it_can_choose(client: Client) -> None:
-    page = client.get("page").json()
+    answer = client.get("page")
+    page = answer.json()
+    assert answer.headers["Cache-Control"] == "no-store"
     assert page["models"]["planner"] == [{"name": "small", "label": "Small", "toy": False, "sized": False}]
     assert page["settings"]["pause"]["value"] == "never" and page["example"]["seed"] == 7
     assert page["settings"]["max_attempts"] == {"value": 5, "least": 1, "most": 100}
