@@ -331,6 +331,37 @@ def times_of(trajectory: Trajectory) -> dict[str, Spent]:
     return {name: spent for name, spent in ordered if spent.seconds}
 
 
+SHORTER = {
+    "planner": "--step-count plans fewer steps. The same --out does not plan again.",
+    "generator": "Fewer denoising steps, a smaller --size or a distilled image model take less time.",
+    "critic": "A critic that was trained with `prompts use short` writes fewer tokens.",
+}
+"""How the part of an agent or of the generator gets shorter, in any run."""
+
+
+def time_advice(trajectory: Trajectory) -> list[str]:
+    """Return what took the most time, and the settings that shorten it; empty if nothing was measured."""
+    times = times_of(trajectory)
+    if not times:
+        return []
+    name, spent = next(iter(times.items()))
+    whole = sum(one.seconds for one in times.values())
+    lines = [f"The {name} took {spent.seconds / whole:.0%} of {duration(whole)}.", SHORTER[name]]
+    results = trajectory.results
+    if name == "critic":
+        ends = [one.attempts[-1] for one in results if one.stop_reason is StopReason.attempts_used_up]
+        seconds = sum(one.judging.seconds for one in ends)
+        lines += [f"--set judge_last=false: the last attempts took {duration(seconds)}."] if seconds else []
+    if name == "generator":
+        later = [one for result in results for one in result.attempts[2:]]
+        seconds = sum(one.seconds - one.judging.seconds for one in later)
+        lines += [f"--max-attempts 2: further attempts took {duration(seconds)}."] if later else []
+    elif getattr(trajectory.identities, name).startswith("transformers:"):
+        lines.append(f"Without a GPU, --{name} llamacpp:FILE.gguf takes less time than transformers.")
+        lines.append(f"--{name} openai:MODEL@URL runs it on another machine.")
+    return lines
+
+
 def spent_words(spent: Spent) -> str:
     """Return seconds and tokens as text: "20.3 s (3,120 tokens read, 480 written)"."""
     counts = {"tokens read": spent.read, "cached": spent.cached, "written": spent.written}

@@ -86,6 +86,15 @@ def command(
     reserve: Annotated[
         float, typer.Option(min=0.0, max=1000.0, help="With --plan: VRAM in GB that other programs use.")
     ] = 0.0,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="Show instead where the time of a run went, and what shortens it.",
+            metavar="FOLDER",
+            exists=True,
+            file_okay=False,
+        ),
+    ] = None,
 ) -> None:
     """Show the installed packages, the device, the models that were found, and what is missing.
 
@@ -93,6 +102,9 @@ def command(
     precisions of agents and image model fit into how much VRAM, and when models have to be moved between VRAM
     and RAM.
     """
+    if run is not None:
+        _show_times(run, as_json)
+        return
     if plan is not None:
         _plan(plan, planner, critic, size, reserve, as_json)
         return
@@ -123,6 +135,23 @@ def _report() -> tuple[dict[str, Any], bool]:
     }
     report["advice"] = [*broken, *_advice(report), *warnings]
     return report, bool(broken)
+
+
+def _show_times(folder: Path, as_json: bool) -> None:
+    """Print what planner, generator and critic of a run needed, and what shortens the longest part."""
+    from ...backend.story.loop.replay import load_trajectory
+    from ...backend.story.outcomes import spent_words, time_advice, times_of
+
+    trajectory = load_trajectory(folder)
+    times, advice = times_of(trajectory), time_advice(trajectory)
+    if as_json:
+        print(json.dumps({"times": {name: dict(spent) for name, spent in times.items()}, "advice": advice}))
+        return
+    view = Lines()
+    for name, spent in times.items():
+        view.say(f"{name}: {spent_words(spent)}")
+    for line in advice or ["The times of this run were not measured."]:
+        view.say(line)
 
 
 def _show(report: dict[str, Any]) -> None:

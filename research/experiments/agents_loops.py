@@ -37,8 +37,12 @@ from interleave_thinker.backend.story.agents.planner import Planner
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import AttemptDrawn, Finished
 from interleave_thinker.backend.story.loop.loop import run
-
-from ..tinyworld.models.recipes import ImageTokens, learn_processor, rotary, save_untrained
+from interleave_thinker.research.tinyworld.models.recipes import (
+    ImageTokens,
+    learn_processor,
+    rotary,
+    save_untrained,
+)
 
 VOCABULARY = 2048
 ADAPTER = "adapter"

@@ -52,10 +52,18 @@ from interleave_thinker.backend.core.pictures import Picture
 from interleave_thinker.backend.core.seams.generator import Generator
 from interleave_thinker.backend.core.types import Plan, Verdict
 from interleave_thinker.backend.core.types.cast import MAX_FACTS, CastMember
-from interleave_thinker.research.tinyworld.stories import StoryOutcome, run_story
+from interleave_thinker.research.tinyworld.stories import (
+    BatchedAgent,
+    BatchedTasks,
+    SharedCritic,
+    SharedGenerator,
+    StoryOutcome,
+    drawing,
+    run_story,
+)
 from interleave_thinker.research.tinyworld.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld import checkpoint
-from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.drawing import CELL, draw
 from interleave_thinker.tinyworld.generator import TinyWorldGenerator, load_pipeline
 from interleave_thinker.tinyworld.oracle import drawn_of, verdict_of
 from interleave_thinker.tinyworld.scene import (
@@ -69,13 +77,9 @@ from interleave_thinker.tinyworld.scene import (
     identity_of,
     thing_of,
 )
-from interleave_thinker.tinyworld.scorer import expected_scene
+from interleave_thinker.tinyworld.scorer import expected_scene, read_image
 from interleave_thinker.tinyworld.wording import Clause, edit_text, read_prompt
 from interleave_thinker.training.statistics import Share, paired_difference, share
-
-from ...tinyworld.drawing import CELL
-from ...tinyworld.scorer import read_image
-from ..tinyworld.stories import BatchedAgent, BatchedTasks, SharedCritic, SharedGenerator, drawing
 
 COUNTS = (1, 3, 5)
 STEPS = 6

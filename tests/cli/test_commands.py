@@ -198,7 +198,8 @@ def test_the_demo_writes_its_page(tmp_path: Path, scripts: Scripts) -> None:
     result = call("demo", "--out", tmp_path / "demo", *scripts.story(True, True, True))
     assert result.exit_code == 0, result.output
     assert (tmp_path / "demo" / "index.html").is_file()
-    assert (tmp_path / "demo" / "run.json").is_file()
+    advice = call("doctor", "--run", tmp_path / "demo", "--json")
+    assert json.loads(advice.output)["times"]["generator"]["seconds"] > 0
 
 
 def test_the_tiny_world_is_the_default_of_every_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -139,6 +139,29 @@ export class StoryCheckView {
   }
 }
 
+const PARTS = { planner: () => say("Planner"), generator: () => say("Generator"), critic: () => say("Critic") };
+
+/** What planner, generator and critic of an ended run needed, folded, the longest time first. */
+export class TimesView {
+  constructor() {
+    this.table = make("table");
+    this.element = make("details", "it-times", { hidden: true }, make("summary", "it-label", {}, say("Time")), this.table);
+  }
+
+  update({ about: { times = {} } }) {
+    const parts = Object.entries(times);
+    show(this.element, parts.length > 0);
+    if (times === this.shown || !parts.length) return;
+    this.shown = times;
+    const row = (cell, ...texts) => make("tr", "", {}, ...texts.map((text) => make(cell, "", {}, text)));
+    const number = (count) => (count ? count.toLocaleString() : "");
+    const rows = parts.map(([part, { seconds, read, written }]) =>
+      row("td", PARTS[part](), say("{seconds} s", { seconds: seconds.toFixed(1) }), number(read), number(written)),
+    );
+    this.table.replaceChildren(row("th", "", say("Time"), say("Tokens read"), say("Tokens written")), ...rows);
+  }
+}
+
 function resultWords({ findings, reopened, warning }, running) {
   if (warning) return say("The story was not checked: {text}", { text: warning });
   if (reopened !== null) {

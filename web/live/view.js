@@ -7,7 +7,7 @@ import { Card } from "./card.js";
 import { Compare } from "./compare.js";
 import { keepWheel, make, named, set, setText, show, textButton } from "./elements.js";
 import { openPictures, slidesOf } from "./lightbox.js";
-import { Notice, StoryCheckView } from "./notice.js";
+import { Notice, StoryCheckView, TimesView } from "./notice.js";
 import { Room } from "./room.js";
 import { Takeaway } from "./takeaway.js";
 
@@ -36,6 +36,7 @@ export class RunView {
     named(this.row, "list", say("Steps"));
     this.notice = new Notice(() => this.#again(), (waiting, skip) => this.#decide(waiting, skip), () => this.acts.editPlan());
     this.check = new StoryCheckView((step) => this.#show(step));
+    this.times = new TimesView();
     this.name = make("h4", "it-name");
     this.sentence = make("span", "it-quiet");
     this.caption = make("p", "it-caption");
@@ -58,7 +59,8 @@ export class RunView {
     );
     named(this.detail, "group", say("Selected step"));
     const top = this.takeaway ? make("div", "it-top", {}, this.line, this.takeaway.element) : this.line;
-    this.element = make("div", "it-live", {}, top, this.barFrame, this.notice.element, this.check.element, this.row, this.detail);
+    const parts = [top, this.barFrame, this.notice.element, this.check.element, this.row, this.times.element, this.detail];
+    this.element = make("div", "it-live", {}, ...parts);
     named(this.element, "region", say("Steps of the story"));
     // The wheel scrolls what can scroll here, and zooms the graph everywhere else.
     for (const scrolled of [this.row, this.detail, this.check.element])
@@ -113,6 +115,7 @@ export class RunView {
     this.notice.update(state, this.queuedAfter === state.id, this.acts.isPlanEditable());
     this.check.update(state);
     this.takeaway?.update(state);
+    this.times.update(state);
     this.#drawCards();
     this.#drawDetail(this.#shownStep());
   }

@@ -22,6 +22,7 @@ from ...core.types import (
     CheckedItem,
     FindingKind,
     RunSettings,
+    Spent,
     Step,
     StepResult,
     StopReason,
@@ -147,10 +148,10 @@ class RunShown(ShownPart):
     """The whole run: name, progress (share 0..1), a line of text, and after its end the incomplete steps.
 
     With status `incomplete`, the run ended without a cancel and the next run can complete it. `prompt` is the
-    id of the host's prompt, `waiting` what the run waits for.
+    id of the host's prompt, `waiting` what the run waits for, `times` what agents and generator needed.
     """
 
-    omitted = ("waiting",)
+    omitted = ("waiting", "times")
     kind: Literal["run"] = "run"
     run: str
     steps: list[int]
@@ -161,6 +162,7 @@ class RunShown(ShownPart):
     missing: dict[Lack, list[int]] = {}
     prompt: str = ""
     waiting: WaitingShown | None = None
+    times: dict[str, Spent] = {}
 
 
 class StepShown(ShownPart):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...core.errors import InterleaveError
-from ...core.types import Attempt, Plan, RunSettings, StopReason, StoryCheck, Trajectory
+from ...core.types import Attempt, Plan, RunSettings, Spent, StopReason, StoryCheck, Trajectory
 from ...story.journal.waiting import Waiting
 from ...story.loop.events import (
     AttemptDrawn,
@@ -31,7 +31,7 @@ from ...story.loop.events import (
     StoryChecked,
 )
 from ...story.loop.policy import max_attempts_in, max_attempts_of
-from ...story.outcomes import Lack, counted, lacks, stop_sentence, summarize
+from ...story.outcomes import Lack, counted, lacks, stop_sentence, summarize, times_of
 from ..report.export_options import check_line
 from ..report.run_report import attempt_words
 from .live_messages import (
@@ -234,7 +234,7 @@ class LiveRun:
             missing = lacks(event.trajectory)
             ended = "incomplete" if missing or event.waiting else "finished"
             status = "cancelled" if was_cancelled(event.trajectory) else ended
-            self._send_run(status, missing, event.waiting)
+            self._send_run(status, missing, event.waiting, times_of(event.trajectory))
         else:
             self._send_run("running")
 
@@ -326,7 +326,11 @@ class LiveRun:
             self._show(shown)
 
     def _send_run(
-        self, status: str, missing: Mapping[Lack, list[int]] | None = None, waiting: Waiting | None = None
+        self,
+        status: str,
+        missing: Mapping[Lack, list[int]] | None = None,
+        waiting: Waiting | None = None,
+        times: Mapping[str, Spent] | None = None,
     ) -> None:
         self.status = status
         shown = {
@@ -339,6 +343,7 @@ class LiveRun:
             "missing": missing or {},
             "prompt": self.prompt,
             "waiting": waiting_shown(waiting),
+            "times": times or {},
         }
         self._show(RunShown.model_validate(shown))
 

@@ -29,7 +29,7 @@ from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import AttemptDrawn, AttemptStarted, PlanReady, StepFinished
 from interleave_thinker.backend.story.loop.loop import GIVEN, run
 from interleave_thinker.backend.story.loop.policy import accepted, attempt_seed, choose, first_image
-from interleave_thinker.backend.story.outcomes import times_of
+from interleave_thinker.backend.story.outcomes import time_advice, times_of
 
 REQUEST = Request(text="a house, then the sun, then a boat")
 HOUSE = Plan(steps=(Step(number=1, prompt="a house"),))
@@ -322,6 +322,7 @@ def test_planner_generator_and_critic_are_timed_apart(clock: list[float]) -> Non
         ("planner", Spent(seconds=2.0, read=90, written=40)),
     ]
     assert "Time of the critic: 14.0 s (80 tokens read, 120 cached, 14 written)" in report(trajectory)
+    assert time_advice(trajectory)[0] == "The critic took 54% of 26.0 s."
 
 
 def test_a_story_starts_from_the_requests_first_image_or_the_first_generated_one() -> None:
