@@ -338,7 +338,7 @@ class Way:
 NO_PREFIX = EngineSettings(prefix_tokens=0)
 WAYS = (
     Way("images in memory", NO_PREFIX),
-    Way("+ common beginnings read once (the default)", EngineSettings()),
+    Way("+ common beginnings read once, drafts (the default)", EngineSettings()),
     Way("+ last attempt not judged", EngineSettings(), judge_last=False),
 )
 """Cumulative, in this order."""

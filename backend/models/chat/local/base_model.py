@@ -66,11 +66,11 @@ class EngineSettings(Value):
         "so that only the different part of the next question is read. Exact except for rounding; 0 disables "
         "it. A thousand tokens take 0.15 GB with an 8B model.",
     )
-    static_cache: bool = Field(
-        default=False,
+    static_cache: bool | None = Field(
+        default=None,
         description="On a GPU, decode with a cache of a fixed size, with which the library compiles the "
-        "decoding. Faster for many long replies, after a minute for the first. prefix_tokens then has no "
-        "effect.",
+        "decoding. Compiling takes up to a minute. Default: after a model has written 1,000 tokens without "
+        "leaving the GPU.",
     )
 
 

@@ -23,7 +23,17 @@ from ...checkpoints.checkpoint import check_adapter, find_checkpoint, path_of
 from ..chat_template import opens_thought, rendered
 from ..verdict_watch import verdict_tokens, yes_no_tokens
 from .base_model import BaseSettings, SharedBase, end_tokens, shared_base
-from .generation import Processor, ReplyListener, Sampler, decode, sampling_processors, with_prefix
+from .generation import (
+    Processor,
+    ReplyListener,
+    Sampler,
+    count_written,
+    decode,
+    follow,
+    read_question,
+    sampling_processors,
+    uses_static_cache,
+)
 
 MARK = re.compile(r"<[^\s<>]{2,60}>|\[[A-Z_/]{3,40}\]")
 """Pattern of control tokens: `<start_of_turn>`, `<|im_end|>`, `[INST]`."""
@@ -188,10 +198,16 @@ class TransformersChat(ChatModel):
         room = self._room(length, settings)
         samplers = [self._sampler(prompt, settings, room, on_token) for prompt, _ in asked]
         engine = self.base.settings.engine
-        static = engine.static_cache and inputs["input_ids"].is_cuda
-        if self.base.is_tested and length <= engine.prefix_tokens and not static and len(samplers) == 1:
-            inputs = with_prefix(model, self.adapter, inputs, [picture.digest for picture in asked[0][1]])
-        replies = decode(model, inputs, samplers, room, self._ends, static)
+        is_single = self.base.is_tested and len(samplers) == 1
+        static = is_single and uses_static_cache(model, inputs, engine.static_cache, room, self._ends)
+        read = None
+        if is_single and not static and length <= engine.prefix_tokens:
+            read = read_question(model, self.adapter, inputs, [picture.digest for picture in asked[0][1]])
+        if read is None:
+            replies = decode(model, inputs, samplers, room, self._ends, static)
+        else:
+            replies = [follow(model, inputs["input_ids"], *read, samplers[0], room)]
+        count_written(model, replies)
         count(prompt_tokens=length * len(asked), reply_tokens=sum(reply.tokens for reply in replies))
         return replies
 

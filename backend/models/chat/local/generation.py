@@ -1,9 +1,13 @@
-"""Decodes replies with the library's `generate`, one or several as a batch, and keeps the last question.
+"""Decodes replies, one or several as a batch, and keeps the last question.
 
-`generate` computes logits and keeps the cache. Which token follows is decided here: a `Sampler` for each
+The library computes logits and keeps the cache. Which token follows is decided here: a `Sampler` for each
 reply reads P(success) from the raw logits, applies sampling settings and grammar, and chooses with its own
 random numbers, so that a seed gives the same reply alone and in a batch. Its listener gets the token, and
 does streaming, cancelling and the stop at a final verdict.
+
+A reply to a kept question is followed token by token (`follow`), with drafts copied from the prompt: a critic
+repeats the prompt that it refines. All other replies use `generate`, whose own prompt lookup cannot be used,
+because it calls the samplers for tokens that it then rejects.
 
 Only the part of a question that differs from the last one is read. Every question of a critic begins with
 the same instructions, and the attempts of a step share the image before it and the goal. One question is kept
@@ -16,11 +20,14 @@ logits are compared with those of the whole question read at once. If they diffe
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from ....core.machine.counters import count
@@ -41,6 +48,14 @@ _exact: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 """Whether a model gives the same logits with a kept beginning."""
 # A character takes at most 4 bytes, so at most 4 byte-level tokens.
 MAX_PENDING = 4
+STATIC_AFTER = 1000
+"""Tokens that a model writes on a GPU before its decoding is compiled."""
+STATIC_STEP = 2048
+"""Sizes of static caches are multiples of it, in tokens."""
+TRIED = 8
+"""Tokens that are decoded with and without a static cache."""
+MOST_DRAFTED = 16
+"""Maximum number of drafted tokens in a pass."""
 Processor = Callable[[Any, Any], Any]
 """Gets the ids so far `(1, length)` and scores `(1, vocabulary)` of the next token, and returns scores."""
 
@@ -203,9 +218,10 @@ def decode(
         static: Use a cache of a fixed size, with which the library compiles the decoding on a GPU.
     """
     import torch
-    from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+    from transformers import LogitsProcessorList, StoppingCriteriaList
 
     tokens, going = [ends[0]] * len(samplers), set(range(len(samplers)))
+    end = inputs["input_ids"].shape[1] + room
 
     def choose(ids: Any, logits: Any) -> Any:
         count(lm_forwards=1)
@@ -218,20 +234,13 @@ def decode(
 
     def listen(ids: Any, scores: Any, **options: Any) -> Any:
         going.difference_update([row for row in sorted(going) if samplers[row].listener.take(tokens[row])])
-        return torch.tensor([row not in going for row in range(len(samplers))], device=ids.device)
+        ended = [row not in going or ids.shape[1] >= end for row in range(len(samplers))]
+        return torch.tensor(ended, device=ids.device)
 
-    config = GenerationConfig(
-        max_new_tokens=room,
-        do_sample=False,
-        eos_token_id=list(ends),
-        pad_token_id=ends[0],
-        use_cache=True,
-        cache_implementation="static" if static else None,
-    )
     try:
         model.generate(
             **inputs,
-            generation_config=config,
+            generation_config=_generation_config(inputs, room, ends, static),
             logits_processor=LogitsProcessorList(cast(Any, [choose])),
             stopping_criteria=StoppingCriteriaList(cast(Any, [listen])),
         )
@@ -240,6 +249,91 @@ def decode(
         forget_prefix(model)
         raise
     return [sampler.listener.reply() for sampler in samplers]
+
+
+def _generation_config(inputs: dict[str, Any], room: int, ends: Sequence[int], static: bool) -> Any:
+    from transformers import GenerationConfig
+
+    if static:
+        # The size of the cache is compiled too, so that few sizes are compiled again.
+        room += -(inputs["input_ids"].shape[1] + room) % STATIC_STEP
+    return GenerationConfig(
+        max_new_tokens=room,
+        do_sample=False,
+        eos_token_id=list(ends),
+        pad_token_id=ends[0],
+        use_cache=True,
+        cache_implementation="static" if static else None,
+    )
+
+
+_compiled = threading.local()
+"""`exact`: whether compiled decoding is exact, by model. CUDA graphs belong to the thread that made them."""
+_written: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""Tokens that a model has written since its weights are on their device."""
+
+
+def count_written(model: Any, replies: Sequence[Reply]) -> None:
+    """Count the tokens of replies, after which decoding is compiled."""
+    _written[model] = _written.get(model, 0) + sum(reply.tokens for reply in replies)
+
+
+def uses_static_cache(
+    model: Any, inputs: dict[str, Any], wanted: bool | None, room: int, ends: Sequence[int]
+) -> bool:
+    """Return whether to decode with a static cache, with which the library compiles the decoding on a GPU.
+
+    Compiling takes up to a minute, so it begins when a model has written enough without leaving the GPU. Some
+    tokens are then decoded both ways. If their logits differ by more than rounding, or if compiling fails, a
+    warning reports it, and this thread does not compile.
+
+    Args:
+        model: The library's model.
+        inputs: Tensors of the prompt.
+        wanted: Whether to use it from the first reply on; `None`: as above.
+        room: Token limit of the reply.
+        ends: Tokens that end a reply.
+    """
+    is_due = _written.get(model, 0) >= STATIC_AFTER and getattr(model, "hf_quantizer", None) is None
+    if not _compiles(inputs["input_ids"]) or not (is_due if wanted is None else wanted):
+        return False
+    exact = vars(_compiled).setdefault("exact", weakref.WeakKeyDictionary())
+    if model not in exact:
+        _questions.pop(model, None)
+        fault = _static_fault(model, inputs, room, ends)
+        exact[model] = not fault
+        if fault:
+            LOG.warning("Decoding is not compiled: %s", fault)
+    return exact[model]
+
+
+def _compiles(ids: Any) -> bool:
+    return ids.is_cuda
+
+
+def _static_fault(model: Any, inputs: dict[str, Any], room: int, ends: Sequence[int]) -> str:
+    """Return why decoding with a static cache is not possible or not exact; empty if it is."""
+    import torch
+
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "interleave-thinker"))
+    end = inputs["input_ids"].shape[1] + TRIED
+    logits: list[Any] = []
+    tokens: list[list[int]] = []
+    try:
+        for static in (False, True):
+            config = _generation_config(inputs, room, ends, static)
+            config.update(return_dict_in_generate=True, output_logits=True)
+            stop = [lambda ids, scores, **options: torch.tensor([ids.shape[1] >= end], device=ids.device)]
+            output = model.generate(**inputs, generation_config=config, stopping_criteria=stop)
+            logits.append(output.logits)
+            tokens.append(output.sequences[0, -len(output.logits) :].tolist())
+    except (RuntimeError, AssertionError) as error:
+        return str(error).partition("\n")[0]
+    compared = zip(logits[0][: common_length(*tokens) + 1], logits[1], strict=False)
+    is_full = str(model.dtype) == "torch.float32"
+    if all(is_rounding(*pair, is_full) for pair in compared):
+        return ""
+    return "transformers returns other logits with a static cache."
 
 
 class KeptQuestion(NamedTuple):
@@ -259,24 +353,29 @@ _questions: weakref.WeakKeyDictionary[Any, KeptQuestion] = weakref.WeakKeyDictio
 def forget_prefix(model: Any) -> None:
     """Free the cache of a model whose weights leave the device."""
     _questions.pop(model, None)
+    _written.pop(model, None)
 
 
-def with_prefix(
+def read_question(
     model: Any, adapter: str | None, inputs: dict[str, Any], digests: Sequence[str]
-) -> dict[str, Any]:
-    """Read a question of a Qwen3-VL, and return what `generate` needs for the answer.
+) -> tuple[Any, Any] | None:
+    """Read a question of a Qwen3-VL from where it differs from the last one.
 
     Args:
         model: The library's model.
         adapter: Name of the selected adapter.
         inputs: Tensors of the question, with `input_ids` `(1, length)`.
         digests: Digests of its images.
+
+    Returns:
+        A cache of the whole question, and the logits `(1, 1, vocabulary)` after it. `None` if the library
+        computes other logits with a kept beginning.
     """
     from transformers import DynamicCache
 
     kept = _questions.pop(model, None)
     if not _exact.get(model, True):
-        return inputs
+        return None
     ids = inputs["input_ids"]
     tokens = tokens_of(ids[0].tolist(), model.config.image_token_id, digests)
     common = common_length(kept.tokens, tokens) if kept is not None and kept.adapter == adapter else 0
@@ -289,11 +388,81 @@ def with_prefix(
         _exact[model] = is_rounding(logits, whole, str(model.dtype) == "torch.float32")
         if not _exact[model]:
             LOG.warning("Prefix caching is off: transformers returns other logits with a cached prefix.")
-            return inputs
-    # `generate` reads the last token again, for its logits.
-    _crop(cache, len(tokens) - 1)
+            return None
     _questions[model] = KeptQuestion(adapter, tokens, cache)
-    return {"input_ids": ids, "attention_mask": inputs["attention_mask"], cache_argument(model): cache}
+    return cache, logits[None]
+
+
+def draft_of(tokens: Sequence[int], most: int) -> Sequence[int]:
+    """Return the tokens that may come next; empty if the last two tokens did not occur before.
+
+    They followed the longest earlier occurrence of the last tokens, of equally long ones the latest, and are
+    as many as the equal tokens, since a longer repetition is more likely to continue.
+    """
+    longest = after = 0
+    for end in range(len(tokens) - 2, 0, -1):
+        if tokens[end] != tokens[-1] or tokens[end - 1] != tokens[-2]:
+            continue
+        equal = 2
+        while equal < most and equal <= end and tokens[end - equal] == tokens[-1 - equal]:
+            equal += 1
+        if equal > longest:
+            longest, after = equal, end + 1
+        if longest >= most:
+            break
+    return tokens[after : after + min(longest, most)]
+
+
+def follow(model: Any, question: Any, cache: Any, logits: Any, sampler: Sampler, room: int) -> Reply:
+    """Decode the reply to a question that was read, in passes of one token and a draft.
+
+    Only drafted tokens that the sampler chooses too are used, so a draft changes nothing but rounding.
+
+    Args:
+        model: The library's model.
+        question: Token ids `(1, length)`.
+        cache: The library's cache of the question. It contains only the question again afterwards.
+        logits: Logits `(1, 1, vocabulary)` after the question.
+        sampler: Chooses the tokens.
+        room: Token limit of the reply.
+    """
+    import torch
+
+    length, delta = question.shape[1], model.model.rope_deltas
+    ids = torch.cat([question, question.new_zeros(1, room)], dim=-1)
+    tokens: list[int] = question[0].tolist()
+    draft: Sequence[int] = ()
+    try:
+        while True:
+            count(lm_forwards=1)
+            for at in range(len(draft) + 1):
+                token = sampler.choose(ids[:, : len(tokens)], logits[:, at])
+                ids[0, len(tokens)] = token
+                tokens.append(token)
+                if sampler.listener.take(token) or len(tokens) == length + room:
+                    _crop(cache, length)
+                    return sampler.listener.reply()
+                if at < len(draft) and token != draft[at]:
+                    break
+            read = len(tokens) - 1
+            _crop(cache, read)
+            draft = (
+                draft_of(tokens, min(MOST_DRAFTED, length + room - len(tokens) - 1))
+                if model in _exact
+                else ()
+            )
+            step = torch.tensor([[tokens[-1], *draft]], device=ids.device)
+            positions = torch.arange(read, read + step.shape[1], device=ids.device) + delta
+            logits = model(
+                input_ids=step,
+                position_ids=positions.expand(3, 1, -1),
+                use_cache=True,
+                **{cache_argument(model): cache},
+            ).logits
+    except BaseException:
+        # Memory may be short.
+        forget_prefix(model)
+        raise
 
 
 def tokens_of(ids: Sequence[int], image_token: int, digests: Sequence[str]) -> list[int | str]:

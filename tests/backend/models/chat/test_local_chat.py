@@ -374,6 +374,7 @@ def test_a_random_model_answers_a_story_the_same(tmp_path: Path) -> None:
             cached, fresh = (chat.reply([message], ReplySettings(max_tokens=12)) for chat in chats)
             assert cached == fresh
     assert counts.cached_tokens > 3 * 500
+    assert counts.lm_forwards < 2 * 4 * 12, "some tokens were drafted"
 
 
 def test_a_library_that_answers_differently_is_noticed(
@@ -434,11 +435,25 @@ def test_adapters_do_not_share_a_cache(checkpoint: Path, tmp_path: Path) -> None
     assert counts.cached_tokens == 0
 
 
-def test_a_static_cache_gives_the_same_replies(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a GPU nothing is compiled, and it is never used by itself."""
-    chat, decode = decoding(checkpoint, prefix_tokens=0, static_cache=True), generation.decode
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_decoding_is_compiled_if_it_pays_and_is_exact(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shift: float
+) -> None:
+    """A GPU is imitated, so nothing is compiled. A shift makes the library's static cache wrong."""
+    from transformers.cache_utils import StaticLayer
+
+    update, chat = StaticLayer.update, decoding(checkpoint)
+
+    def shifted(*given: Any, **options: Any) -> Any:
+        keys, values = update(*given, **options)
+        return keys, values + shift
+
+    monkeypatch.setattr(StaticLayer, "update", shifted)
+    monkeypatch.setattr(generation, "_compiles", lambda ids: True)
     expected = chat.reply(question(255, 240), WATCH)
-    monkeypatch.setattr(local, "decode", lambda *given: decode(*given[:-1], True))
+    assert chat.model in generation._questions, "the first reply is not worth compiling"
+    monkeypatch.setattr(generation, "STATIC_AFTER", expected.tokens)
     reply = chat.reply(question(255, 240), WATCH)
+    assert (chat.model in generation._questions) == ("Decoding is not compiled" in caplog.text) == bool(shift)
     assert (reply.text, reply.finish) == (expected.text, expected.finish)
     assert reply.probability == pytest.approx(expected.probability, rel=1e-4)
