@@ -18,7 +18,6 @@ from ..backend.core.seams.chat_model import ReplySettings
 from ..backend.core.types.values import option, setting
 from ..backend.models.chat.llamacpp_chat import LlamaCppSettings
 from ..backend.models.chat.local.base_model import EngineSettings
-from ..backend.models.generators.encoding_cache import EncodingCacheSettings
 from ..backend.pipeline.models import TINY_WORLD, ModelOpener, with_role
 from ..backend.pipeline.story_check import MAX_REOPENED
 from ..backend.story.agents.text_writers import CastWriter, PromptEnhancer, StepRewriter
@@ -99,7 +98,6 @@ class LocalOptions(ServiceOptions):
         "Timeout of model servers in seconds. Default: 1800 for an agent's answer, 300 for an image.", gt=0.0
     )
     engine: EngineSettings = EngineSettings()
-    encoding_cache: EncodingCacheSettings = EncodingCacheSettings()
     constrained_decoding: Literal["never", "retry", "always"] = setting(
         "When to constrain an agent's reply to the form of its answer: after a reply that could "
         "not be parsed (retry), always or never. Local agents need llguidance, servers JSON schemas.",

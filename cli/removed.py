@@ -68,7 +68,7 @@ REMOVED_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "setting": (
         *("enabled", "inline_layers", "vision_bytes", "prompt_lookup_tokens", "linear_patches"),
-        *("merge_critic", "critic.merge_critic"),
+        *("merge_critic", "critic.merge_critic", "encodings_bytes", "encoding_cache.encodings_bytes"),
     ),
 }
 """Kind of a registry: its built-in names that are gone."""

@@ -19,7 +19,6 @@ import node_helpers
 import torch
 
 from ...backend.core.errors import SettingsError
-from ...backend.core.machine.counters import count
 from ..inputs.named_models import ModelTraits
 from .progress import report_step
 from .running_graph import call_node
@@ -310,7 +309,6 @@ class Sampling:
 
         def on_step(step: int, denoised: torch.Tensor, noisy: torch.Tensor, total: int) -> None:
             preview = previewer.decode_latent_to_preview_image("JPEG", denoised) if previewer else None
-            count(sampler_steps=1)
             report_step((step + 1) / total, preview)
 
         sampler, masked = self.sampler, {} if self.mask is None else {"denoise_mask": self.mask}

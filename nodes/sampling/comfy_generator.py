@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from ...backend.core.pictures import Picture
 from ...backend.core.seams.generator import Generator
 from ...backend.core.types import StepLora, StepSettings, shown_beside
 from ...backend.core.types.values import bounded_identity
-from ...backend.models.generators.encoding_cache import EncodingCache, EncodingCacheSettings
 from ...backend.models.generators.pipelines.folder import file_digest
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
@@ -74,7 +73,6 @@ class ComfyGenerator(Generator):
         settings: Sampling settings.
         edit: Edit mode, one of `EDIT_CHOICES`.
         references: Images that the model sees at every step.
-        encoding_cache: Limits of the cache of encodings.
         options: Parts replaced by the user's graph.
 
     Raises:
@@ -87,7 +85,6 @@ class ComfyGenerator(Generator):
         settings: SamplingSettings,
         edit: str = "auto",
         references: Sequence[Picture] = (),
-        encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
         options: StepOptions = StepOptions(),  # noqa: B008 - frozen
     ) -> None:
         model, clip, vae = loaded.model, loaded.clip, loaded.vae
@@ -96,15 +93,13 @@ class ComfyGenerator(Generator):
         self._mode = edit_mode(self._choice, traits)
         family = chosen_family(traits.name, self._choice)
         host.check_vae(traits, vae, by_latents=family is None or family.vae_is_checked)
-        self._cache = EncodingCache(encoding_cache)
+        self._texts: ByteLRU[tuple[str, str], Any] = ByteLRU(MAX_TEXTS, lambda _: 1)
         self._one_at_a_time = threading.Lock()
         self._options = options
         self._loras = StepLoras(model, clip)
         self._lora = ""
         self._crops = False
-        self._context = EditContext(
-            model, clip, vae, traits, settings, self._encode, self._encode_text, options.negative
-        )
+        self._context = EditContext(model, clip, vae, traits, settings, self._encode_text, options.negative)
         self._references = tuple(references)
         self._mode.check(self._context, len(self._references))
         options.check(self._context)
@@ -266,14 +261,13 @@ class ComfyGenerator(Generator):
             )
         return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
 
-    def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Return the latent of an image, cached for retries and references."""
-        return self._cache.image("vae", self._context.vae.encode, pixels)
-
     def _encode_text(self, text: str) -> list:
-        """Return the conditioning of a prompt, cached for the negative and unchanged prompts."""
-        name = f"clip{self._lora}"
-        return self._cache.text(name, partial(host.encode_text, self._context.clip), text)
+        """Return the conditioning of a prompt. That of unchanged prompts does not load the text encoder."""
+        found = self._texts.get((self._lora, text))
+        if found is None:
+            found = host.encode_text(self._context.clip, text)
+            self._texts.put((self._lora, text), found)
+        return found
 
 
 def _explained(error: Exception, model: str) -> GeneratorError:
@@ -292,6 +286,8 @@ def _explained(error: Exception, model: str) -> GeneratorError:
     return GeneratorError(f"{WHERE}: {type(error).__name__}: {message.rstrip('.')}.")
 
 
+MAX_TEXTS = 4
+"""Maximum number of texts whose conditionings are kept."""
 MAX_KEPT = 4
 """Maximum number of patched models that are kept. The weights of their LoRAs are in RAM."""
 

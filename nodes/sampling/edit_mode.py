@@ -21,38 +21,18 @@ from .families.registry import text_row
 from .settings import GRID, SamplingSettings, Size, edit_size, on_grid
 
 
-class KeepingVae:
-    """Wraps a VAE and caches its encodings."""
-
-    def __init__(self, vae: Any, encode: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        self._vae, self.encode = vae, encode
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._vae, name)
-
-
 @dataclass(frozen=True)
 class EditContext:
-    """Inputs of an edit mode.
-
-    `encode` returns the latent of an image `(1, height, width, 3)`, `encode_text` the conditioning of a text;
-    both are cached.
-    """
+    """Inputs of an edit mode. `encode_text` returns the conditioning of a text."""
 
     model: Any
     clip: Any
     vae: Any
     traits: ModelTraits
     settings: SamplingSettings
-    encode: Callable[[torch.Tensor], torch.Tensor]
     encode_text: Callable[[str], list]
     negative: list | None = None
     """Negative conditioning from the graph, which replaces the text of the settings."""
-
-    @property
-    def keeping_vae(self) -> KeepingVae:
-        """VAE with cached encodings, for the host's encode nodes."""
-        return KeepingVae(self.vae, self.encode)
 
     @property
     def grid(self) -> int:
@@ -195,7 +175,7 @@ class EditMode:
 
 def encode_inputs(row: EncodeNode, context: EditContext, prompt: str, size: Size) -> dict[str, Any]:
     """Return the inputs of the row's node except the images, for a result of this width and height."""
-    inputs: dict[str, Any] = {"vae": context.keeping_vae} if row.takes_vae else {}
+    inputs: dict[str, Any] = {"vae": context.vae} if row.takes_vae else {}
     if not row.after_text:
         inputs |= {"clip": context.clip, "prompt": prompt}
         if row.negative == "own output":

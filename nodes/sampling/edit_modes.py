@@ -43,7 +43,7 @@ class ImageToImage(EditMode):
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
     ) -> SamplingStart:
-        latent = context.encode(cut_to_grid(images[0], context.grid))
+        latent = context.vae.encode(cut_to_grid(images[0], context.grid))
         positive, negative = self._texts(context, prompt)
         return SamplingStart(
             size or context.settings.size,
@@ -70,7 +70,7 @@ class ReferenceLatents(EditMode):
         positive, negative = self._texts(context, prompt)
         positive = self._guided(context, positive)
         for image in images:
-            latent = context.encode(cut_to_grid(image, context.grid))
+            latent = context.vae.encode(cut_to_grid(image, context.grid))
             positive, negative = (host.add_reference(text, latent) for text in (positive, negative))
         return SamplingStart(size or context.settings.size, context.empty(size), positive, negative)
 
@@ -106,7 +106,7 @@ class OmniGen2(EditMode):
         positive, negative = self._texts(context, prompt)
         middle = negative
         for image in images:
-            latent = context.encode(cut_to_grid(image, context.grid))
+            latent = context.vae.encode(cut_to_grid(image, context.grid))
             positive, middle = (host.add_reference(text, latent) for text in (positive, middle))
         return SamplingStart(
             size or context.settings.size, context.empty(size), positive, negative, middle=middle
@@ -134,7 +134,7 @@ class Kontext(EditMode):
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
     ) -> SamplingStart:
-        latents = [context.encode(image) for image in images]
+        latents = [context.vae.encode(image) for image in images]
         positive, negative = self._texts(context, prompt)
         for latent in latents:
             positive = host.add_reference(positive, latent)
@@ -173,7 +173,7 @@ class Krea2Identity(EditMode):
         ends = ("", "_b")
         shown = {f"image{end}": image for end, image in zip(ends, images, strict=False)}
         latents = {
-            f"source_latent{end}": {"samples": context.encode(image)}
+            f"source_latent{end}": {"samples": context.vae.encode(image)}
             for end, image in zip(ends, images, strict=False)
         }
 
@@ -231,7 +231,7 @@ class EncodedEdit(EditMode):
         if row.latent == "own output" and (size or row.sized):
             latent = outputs[-1]["samples"]
         elif row.latent == "source" and size:
-            latent = context.encode(images[0])
+            latent = context.vae.encode(images[0])
         else:
             latent = context.empty(shape, self._grid(context))
         return SamplingStart(shape or context.settings.size, latent, positive, negative)

@@ -111,7 +111,7 @@ class StepOptions:
             )
             start = replace(start, positive=positive, negative=negative, middle=middle)
         if self.mask is not None and source is not None and not torch.count_nonzero(start.latent):
-            start = replace(start, latent=context.encode(self._kept(context, start, source)))
+            start = replace(start, latent=context.vae.encode(self._kept(context, start, source)))
         return start
 
     def noise_mask(self, source: torch.Tensor | None) -> torch.Tensor | None:

@@ -13,7 +13,6 @@ from interleave_thinker.backend.core.errors import SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.models.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.models.chat.local.chat import TransformersChat
-from interleave_thinker.backend.models.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.cli.models import CriticOptions, LocalOptions, Opener, PlannerOptions
 
 
@@ -31,7 +30,6 @@ def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
     given = LocalOptions.model_validate(
         {
             "engine": {"prefix_tokens": 9, "static_cache": "on"},
-            "encoding_cache": {"encodings_bytes": 0},
             "constrained_decoding": "always",
         }
     )
@@ -41,9 +39,6 @@ def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
     planner = opener.planner(PlannerOptions(planner="tinyworld"))
     assert engine_of(planner) == engine_of(critic)
     assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
-    assert opener._models._shared_with(frozenset({"encoding_cache"})) == {
-        "encoding_cache": EncodingCacheSettings(encodings_bytes=0)
-    }
     opener.finish()
 
 
@@ -61,9 +56,9 @@ def test_a_wrong_setting_names_what_is_right(text: str, words: str) -> None:
 
 
 def test_engine_settings_that_no_model_supports_are_rejected() -> None:
-    opener = Opener(LocalOptions(encoding_cache=EncodingCacheSettings(encodings_bytes=0)))
+    opener = Opener(LocalOptions(gpu_layers=1))
     opener.planner(PlannerOptions(planner="tinyworld"))
-    with pytest.raises(SettingsError, match="encoding_cache"):
+    with pytest.raises(SettingsError, match="gpu_layers"):
         opener.finish()
 
 

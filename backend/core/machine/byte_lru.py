@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -56,21 +56,3 @@ class ByteLRU(Generic[Key, Result]):
 
     def __len__(self) -> int:
         return len(self._entries)
-
-
-def tensor_bytes(value: Any, depth: int = 6) -> int:
-    """Return the total bytes of all tensors in a value.
-
-    Args:
-        value: A tensor, or a container or plain object that contains tensors.
-        depth: Maximum nesting depth that is searched.
-    """
-    if hasattr(value, "element_size") and hasattr(value, "nelement"):
-        return value.element_size() * value.nelement()
-    if isinstance(value, dict):
-        parts = list(value.values())
-    elif isinstance(value, (list, tuple)):
-        parts = list(value)
-    else:
-        parts = list(vars(value).values()) if hasattr(value, "__dict__") and not callable(value) else []
-    return sum(tensor_bytes(part, depth - 1) for part in parts) if depth else 0

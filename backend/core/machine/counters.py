@@ -45,18 +45,6 @@ class Counts:
     """Verdicts that the loop requested from a critic."""
     judgements_kept: int = 0
     """Verdicts that were cached."""
-    items_checked: int = 0
-    """Items of checklists that the loop asked a critic about."""
-    text_encodes: int = 0
-    """Prompts encoded by an image model's text encoder."""
-    text_kept: int = 0
-    """Prompts whose encoding was cached."""
-    image_encodes: int = 0
-    """Images encoded by an image model's encoder (VAE)."""
-    latents_kept: int = 0
-    """Images whose latents were cached."""
-    sampler_steps: int = 0
-    """Denoising steps."""
 
     def as_dict(self) -> dict[str, float]:
         """Return the counts by field name."""

@@ -141,7 +141,6 @@ class CachedJudgements:
         assert attempt.image is not None and plain.verdict is not None, (
             "only verdicts on images are completed"
         )
-        count(items_checked=len(items))
         verdict = error = None
         with spending() as spent:
             try:

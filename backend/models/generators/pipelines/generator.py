@@ -28,13 +28,11 @@ from ....core.errors import (
     is_out_of_memory,
 )
 from ....core.files.bounded_reader import parse_json
-from ....core.machine.counters import count
 from ....core.pictures import Picture
 from ....core.seams.generator import Generator
 from ....core.types import StepLora, StepSettings, shown_beside
 from ....core.types.values import bounded_identity
 from ...checkpoints.model_folder import check_patterns
-from ..encoding_cache import EncodingCache
 from .folder import file_digest
 from .kinds import PipelineOptions, PipelinePair, arguments_of, check_strength
 
@@ -65,7 +63,7 @@ class DiffusersGenerator(Generator):
         self._lora: StepLora | None = None
         self._lora_strength = 1.0
         self._crops = False
-        # Schedulers count their steps, and the encoding cache is not thread-safe.
+        # Schedulers count their steps.
         self._one_at_a_time = threading.Lock()
         self._size = options.sides
         self._strength = options.strength
@@ -75,12 +73,10 @@ class DiffusersGenerator(Generator):
             "negative_prompt": options.negative,
         }
         self._options = {key: value for key, value in arguments.items() if value is not None}
-        encodings = EncodingCache(options.encoding_cache)
         for pipeline in dict.fromkeys((pair.draw, pair.edit)):
             if pipeline is not None:
                 pipeline.set_progress_bar_config(disable=True)
-                encodings.attach(pipeline)
-        self.loras = StepLoras(pair.edit, encodings, options.lora_scale if options.lora else None)
+        self.loras = StepLoras(pair.edit, options.lora_scale if options.lora else None)
 
     @property
     def identity(self) -> str:
@@ -268,7 +264,6 @@ class DiffusersGenerator(Generator):
         return rounded(size, self._pair.edit)
 
     def _after_step(self, pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-        count(sampler_steps=1)
         self._stop_if_interrupted()
         return tensors
 
@@ -404,7 +399,6 @@ class StepLoras:
 
     Args:
         pipeline: The pipeline.
-        encodings: Its cache of encodings.
         own_scale: Strength of the pipeline's own LoRA. `None` without one.
 
     Attributes:
@@ -412,8 +406,8 @@ class StepLoras:
         where: Name of the folder, for messages.
     """
 
-    def __init__(self, pipeline: Any, encodings: EncodingCache, own_scale: float | None) -> None:
-        self._pipeline, self._encodings, self._own_scale = pipeline, encodings, own_scale
+    def __init__(self, pipeline: Any, own_scale: float | None) -> None:
+        self._pipeline, self._own_scale = pipeline, own_scale
         self._loaded: dict[str, str] = {}
         self.find: Callable[[str], Path | None] | None = None
         self.where = "the LoRA folder"
@@ -466,10 +460,8 @@ class StepLoras:
         try:
             self._pipeline.enable_lora()
             self._pipeline.set_adapters(list(adapters), list(adapters.values()))
-            self._encodings.weights = f"{lora.digest}*{strength!r}"
             yield
         finally:
-            self._encodings.weights = ""
             self._restore()
 
     def _discard(self, adapter: str) -> None:

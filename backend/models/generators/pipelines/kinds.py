@@ -18,7 +18,6 @@ from ....core.errors import SettingsError
 from ....core.pictures import Picture
 from ....core.types import Value
 from ....core.types.run_settings import ImageSize, sides_of
-from ..encoding_cache import EncodingCacheSettings
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 EditChoice = Literal["auto", "reference", "img2img"]
@@ -165,7 +164,6 @@ class PipelineOptions(Value):
         dtype: Precision of the model.
         download: Whether a hub id may be downloaded.
         edit: Edit mode, overriding the one of the class.
-        encoding_cache: Cache of prompt embeddings and latents.
         lora: Path of a LoRA in safetensors.
         lora_scale: Strength of the LoRA, -10 to 10.
         lora_folder: Folder of the LoRAs that steps name.
@@ -185,7 +183,6 @@ class PipelineOptions(Value):
     dtype: Dtype = "auto"
     download: bool = False
     edit: EditChoice = "auto"
-    encoding_cache: EncodingCacheSettings = EncodingCacheSettings()
     lora: str | None = None
     lora_scale: float = Field(default=1.0, ge=-10.0, le=10.0)
     lora_folder: str | None = None
