@@ -333,8 +333,8 @@ def times_of(trajectory: Trajectory) -> dict[str, Spent]:
 
 SHORTER = {
     "planner": "--step-count plans fewer steps. The same --out does not plan again.",
-    "generator": "Fewer denoising steps, a smaller --size or a distilled image model take less time.",
-    "critic": "A critic that was trained with `prompts use short` writes fewer tokens.",
+    "generator": "Fewer denoising steps, --max-attempts or a smaller --size take less time.",
+    "critic": "A server on another machine, or a critic trained with `prompts use short`, takes less time.",
 }
 """How the part of an agent or of the generator gets shorter, in any run."""
 
@@ -347,18 +347,12 @@ def time_advice(trajectory: Trajectory) -> list[str]:
     name, spent = next(iter(times.items()))
     whole = sum(one.seconds for one in times.values())
     lines = [f"The {name} took {spent.seconds / whole:.0%} of {duration(whole)}.", SHORTER[name]]
-    results = trajectory.results
-    if name == "critic":
-        ends = [one.attempts[-1] for one in results if one.stop_reason is StopReason.attempts_used_up]
-        seconds = sum(one.judging.seconds for one in ends)
-        lines += [f"--set judge_last=false: the last attempts took {duration(seconds)}."] if seconds else []
-    if name == "generator":
-        later = [one for result in results for one in result.attempts[2:]]
-        seconds = sum(one.seconds - one.judging.seconds for one in later)
-        lines += [f"--max-attempts 2: further attempts took {duration(seconds)}."] if later else []
-    elif getattr(trajectory.identities, name).startswith("transformers:"):
+    used_up = [one for one in trajectory.results if one.stop_reason is StopReason.attempts_used_up]
+    if name == "critic" and used_up:
+        seconds = sum(one.attempts[-1].judging.seconds for one in used_up)
+        lines.append(f"--set judge_last=false: the last attempts took {duration(seconds)}.")
+    if name != "generator" and getattr(trajectory.identities, name).startswith("transformers:"):
         lines.append(f"Without a GPU, --{name} llamacpp:FILE.gguf takes less time than transformers.")
-        lines.append(f"--{name} openai:MODEL@URL runs it on another machine.")
     return lines
 
 

@@ -88,12 +88,7 @@ def command(
     ] = 0.0,
     run: Annotated[
         Path | None,
-        typer.Option(
-            help="Show instead where the time of a run went, and what shortens it.",
-            metavar="FOLDER",
-            exists=True,
-            file_okay=False,
-        ),
+        typer.Option(help="Show instead where the time of a run went, and what shortens it.", exists=True),
     ] = None,
 ) -> None:
     """Show the installed packages, the device, the models that were found, and what is missing.

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from ...backend.core.errors import (
     boundary,
     is_out_of_memory,
 )
-from ...backend.core.machine.byte_lru import ByteLRU
 from ...backend.core.pictures import Picture
 from ...backend.core.seams.generator import Generator
 from ...backend.core.types import StepLora, StepSettings, shown_beside
@@ -93,11 +92,11 @@ class ComfyGenerator(Generator):
         self._mode = edit_mode(self._choice, traits)
         family = chosen_family(traits.name, self._choice)
         host.check_vae(traits, vae, by_latents=family is None or family.vae_is_checked)
-        self._texts: ByteLRU[tuple[str, str], Any] = ByteLRU(MAX_TEXTS, lambda _: 1)
+        # Unchanged texts do not load the text encoder again.
+        self._encoded = lru_cache(maxsize=MAX_TEXTS)(host.encode_text)
         self._one_at_a_time = threading.Lock()
         self._options = options
         self._loras = StepLoras(model, clip)
-        self._lora = ""
         self._crops = False
         self._context = EditContext(model, clip, vae, traits, settings, self._encode_text, options.negative)
         self._references = tuple(references)
@@ -186,7 +185,6 @@ class ComfyGenerator(Generator):
             given |= dict(zip(("width", "height"), settings.sides, strict=True))
         other._context = replace(self._context, settings=self._context.settings.model_copy(update=given))
         if settings.lora is not None:
-            other._lora = f" {settings.lora.digest}*{settings.strength!r}"
             with self._one_at_a_time:
                 model, clip = self._loras.applied(settings.lora, settings.strength)
             # The bound method of the copy encodes with the CLIP of the copy.
@@ -262,12 +260,7 @@ class ComfyGenerator(Generator):
         return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
 
     def _encode_text(self, text: str) -> list:
-        """Return the conditioning of a prompt. That of unchanged prompts does not load the text encoder."""
-        found = self._texts.get((self._lora, text))
-        if found is None:
-            found = host.encode_text(self._context.clip, text)
-            self._texts.put((self._lora, text), found)
-        return found
+        return self._encoded(self._context.clip, text)
 
 
 def _explained(error: Exception, model: str) -> GeneratorError:
@@ -297,7 +290,7 @@ class StepLoras:
 
     def __init__(self, model: Any, clip: Any) -> None:
         self._model, self._clip = model, clip
-        self._kept: ByteLRU[tuple[str | None, float], tuple[Any, Any]] = ByteLRU(MAX_KEPT, lambda _: 1)
+        self._kept = lru_cache(maxsize=MAX_KEPT)(self._loaded)
 
     def applied(self, lora: StepLora, strength: float) -> tuple[Any, Any]:
         """Return model and CLIP with a LoRA, on top of what is applied to them already.
@@ -310,14 +303,9 @@ class StepLoras:
             raise SettingsError(
                 f"The LoRA {lora.name!r} has changed since the run began.", "Queue the workflow again."
             )
-        key = lora.digest, strength
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._loaded(lora.name, strength)
-            self._kept.put(key, kept)
-        return kept
+        return self._kept(lora.name, lora.digest, strength)
 
-    def _loaded(self, name: str, strength: float) -> tuple[Any, Any]:
+    def _loaded(self, name: str, digest: str, strength: float) -> tuple[Any, Any]:
         with boundary(GeneratorError, f"Loading the LoRA {name!r}"):
             model, clip = host.with_lora(self._model, self._clip, host.lora_name(name) or name, strength)
         changed = _patches(model) + _patches(clip.patcher) > _patches(self._model) + _patches(

@@ -49,10 +49,5 @@ class ByteLRU(Generic[Key, Result]):
             _, (_, freed) = self._entries.popitem(last=False)
             self.bytes -= freed
 
-    def clear(self) -> None:
-        """Drop all entries."""
-        self._entries.clear()
-        self.bytes = 0
-
     def __len__(self) -> int:
         return len(self._entries)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 _lock = threading.Lock()
 
@@ -35,8 +35,6 @@ class Counts:
     """Times that an agent's weights were moved off its device."""
     loading_seconds: float = 0.0
     """Wall-clock seconds in which models were loaded from their files."""
-    stops_at_true: int = 0
-    """Replies that were stopped early at a True verdict."""
     draws: int = 0
     """Images that the loop requested from a generator."""
     draws_kept: int = 0
@@ -45,10 +43,6 @@ class Counts:
     """Verdicts that the loop requested from a critic."""
     judgements_kept: int = 0
     """Verdicts that were cached."""
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the counts by field name."""
-        return asdict(self)
 
 
 _accounts: list[Counts] = []

@@ -11,7 +11,6 @@ step asked for and is kept.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 
 from ...core.drift import block_pixels, color_shift, unchanged
@@ -182,7 +181,7 @@ class EnhancedGenerator(GeneratorWrapper):
     ) -> None:
         super().__init__(generator)
         self._rewrite, self._enhancer = rewrite, enhancer
-        self._cached: OrderedDict[tuple[str, bool], Enhancement] = OrderedDict()
+        self._cached: ByteLRU[tuple[str, bool], Enhancement] = ByteLRU(MAX_CACHED, lambda _: 1)
         self._one_at_a_time = threading.Lock()
 
     @property
@@ -198,25 +197,21 @@ class EnhancedGenerator(GeneratorWrapper):
             Cancelled: The run was cancelled.
         """
         with self._one_at_a_time:
-            if (prompt, is_edit) not in self._cached:
+            found = self._cached.get((prompt, is_edit))
+            if found is None:
                 try:
-                    made = self._rewrite(prompt, is_edit)
+                    found = self._rewrite(prompt, is_edit)
                 except (AnswerError, ChatError) as error:
                     message = f"The prompt enhancer failed: {error.message}"
                     raise error.told_as(GeneratorError, message) from error
-                self._keep(prompt, is_edit, made)
-            return self._cached[prompt, is_edit]
+                self._cached.put((prompt, is_edit), found)
+            return found
 
     def keep_enhancement(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
         """Use this enhancement for the prompt."""
         with self._one_at_a_time:
-            self._keep(prompt, is_edit, enhancement)
+            self._cached.put((prompt, is_edit), enhancement)
 
     def prompt_for(self, prompt: str, is_edit: bool) -> str:
         """Return the enhanced prompt. Raises GeneratorError and Cancelled as `enhance` does."""
         return self.enhance(prompt, is_edit).prompt
-
-    def _keep(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
-        self._cached[prompt, is_edit] = enhancement
-        while len(self._cached) > MAX_CACHED:
-            self._cached.popitem(last=False)

@@ -30,9 +30,9 @@ FAMILIES = {"flux2 dev": SMALL, "sd15": SMALL.model_copy(update={"cfg": 4.0, "sc
 
 
 def drawn(family: str) -> dict[str, Any]:
-    generator = ComfyGenerator(LoadedModels(*make_family(family)), FAMILIES[family])
     encode, texts = host.encode_text, []
     host.encode_text = lambda clip, text: texts.append(text) or encode(clip, text)
+    generator = ComfyGenerator(LoadedModels(*make_family(family)), FAMILIES[family])
     images = [generator.draw(*arguments).digest for arguments in DRAWS]
     host.encode_text = encode
     return {"images": images, "texts": texts}

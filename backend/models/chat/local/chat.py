@@ -30,6 +30,7 @@ from .generation import (
     count_written,
     decode,
     follow,
+    forget_prefix,
     read_question,
     sampling_processors,
     uses_static_cache,
@@ -201,12 +202,17 @@ class TransformersChat(ChatModel):
         is_single = self.base.is_tested and len(samplers) == 1
         static = is_single and uses_static_cache(model, inputs, engine.static_cache, room, self._ends)
         read = None
-        if is_single and not static and length <= engine.prefix_tokens:
-            read = read_question(model, self.adapter, inputs, [picture.digest for picture in asked[0][1]])
-        if read is None:
-            replies = decode(model, inputs, samplers, room, self._ends, static)
-        else:
-            replies = [follow(model, inputs["input_ids"], *read, samplers[0], room)]
+        try:
+            if is_single and not static and length <= engine.prefix_tokens:
+                read = read_question(model, self.adapter, inputs, [picture.digest for picture in asked[0][1]])
+            if read is None:
+                replies = decode(model, inputs, samplers, room, self._ends, static)
+            else:
+                replies = [follow(model, inputs["input_ids"], *read, samplers[0], room)]
+        except BaseException:
+            # Memory may be short.
+            forget_prefix(model)
+            raise
         count_written(model, replies)
         count(prompt_tokens=length * len(asked), reply_tokens=sum(reply.tokens for reply in replies))
         return replies

@@ -133,7 +133,6 @@ class ReplyListener:
         if watch is not None and is_settled:
             self._finish = "verdict"
             piece = piece[: len(piece) - watch.stop()]
-            count(stops_at_true=1)
         self._pieces.append(piece)
         if self._on_token is not None:
             self._on_token(piece)
@@ -237,17 +236,12 @@ def decode(
         ended = [row not in going or ids.shape[1] >= end for row in range(len(samplers))]
         return torch.tensor(ended, device=ids.device)
 
-    try:
-        model.generate(
-            **inputs,
-            generation_config=_generation_config(inputs, room, ends, static),
-            logits_processor=LogitsProcessorList(cast(Any, [choose])),
-            stopping_criteria=StoppingCriteriaList(cast(Any, [listen])),
-        )
-    except BaseException:
-        # Memory may be short.
-        forget_prefix(model)
-        raise
+    model.generate(
+        **inputs,
+        generation_config=_generation_config(inputs, room, ends, static),
+        logits_processor=LogitsProcessorList(cast(Any, [choose])),
+        stopping_criteria=StoppingCriteriaList(cast(Any, [listen])),
+    )
     return [sampler.listener.reply() for sampler in samplers]
 
 
@@ -432,37 +426,29 @@ def follow(model: Any, question: Any, cache: Any, logits: Any, sampler: Sampler,
     ids = torch.cat([question, question.new_zeros(1, room)], dim=-1)
     tokens: list[int] = question[0].tolist()
     draft: Sequence[int] = ()
-    try:
-        while True:
-            count(lm_forwards=1)
-            for at in range(len(draft) + 1):
-                token = sampler.choose(ids[:, : len(tokens)], logits[:, at])
-                ids[0, len(tokens)] = token
-                tokens.append(token)
-                if sampler.listener.take(token) or len(tokens) == length + room:
-                    _crop(cache, length)
-                    return sampler.listener.reply()
-                if at < len(draft) and token != draft[at]:
-                    break
-            read = len(tokens) - 1
-            _crop(cache, read)
-            draft = (
-                draft_of(tokens, min(MOST_DRAFTED, length + room - len(tokens) - 1))
-                if model in _exact
-                else ()
-            )
-            step = torch.tensor([[tokens[-1], *draft]], device=ids.device)
-            positions = torch.arange(read, read + step.shape[1], device=ids.device) + delta
-            logits = model(
-                input_ids=step,
-                position_ids=positions.expand(3, 1, -1),
-                use_cache=True,
-                **{cache_argument(model): cache},
-            ).logits
-    except BaseException:
-        # Memory may be short.
-        forget_prefix(model)
-        raise
+    while True:
+        count(lm_forwards=1)
+        for at in range(len(draft) + 1):
+            token = sampler.choose(ids[:, : len(tokens)], logits[:, at])
+            ids[0, len(tokens)] = token
+            tokens.append(token)
+            if sampler.listener.take(token) or len(tokens) == length + room:
+                _crop(cache, length)
+                return sampler.listener.reply()
+            if at < len(draft) and token != draft[at]:
+                break
+        read = len(tokens) - 1
+        _crop(cache, read)
+        most = min(MOST_DRAFTED, length + room - len(tokens) - 1)
+        draft = draft_of(tokens, most) if model in _exact else ()
+        step = torch.tensor([[tokens[-1], *draft]], device=ids.device)
+        positions = torch.arange(read, read + step.shape[1], device=ids.device) + delta
+        logits = model(
+            input_ids=step,
+            position_ids=positions.expand(3, 1, -1),
+            use_cache=True,
+            **{cache_argument(model): cache},
+        ).logits
 
 
 def tokens_of(ids: Sequence[int], image_token: int, digests: Sequence[str]) -> list[int | str]:
