@@ -15,18 +15,26 @@ const THUMBNAIL = 256;
 const requests = new Requests(api);
 const tell = (error) => warn(say("Characters of earlier stories"), error.message);
 
-/** Connect images of a run with the first ones of a node's growing images. */
-export async function connectImages(node, run, digests) {
+/** Copy an image of a run into the input folder, where Load Image finds it; returns its name there. */
+async function copied(run, digest, title) {
+  const image = await fetch(requests.picture(run, digest));
+  const body = new FormData();
+  body.append("image", await image.blob(), `${title.replace(/[^\p{L}\p{N}]+/gu, "-")}-${digest.slice(0, 8)}.png`);
+  return (await contentOf(await api.fetchApi("/upload/image", { method: "POST", body }))).name;
+}
+
+/** Connect images of a run with the first ones of a node's growing images. `title` is the beginning of their names. */
+export async function connectImages(node, run, digests, title) {
   for (const [index, digest] of digests.entries()) {
     const input = `images.image${index}`;
     const connected = node.getInputNode(node.inputs.findIndex((one) => one.name === input));
     const loader = connected?.comfyClass === LOADER ? connected : globalThis.LiteGraph.createNode(LOADER);
+    fill(loader, { image: await copied(run, digest, title) });
     if (loader !== connected) {
       loader.pos = [node.pos[0] - (index + 1) * (loader.size[0] + 60), node.pos[1]];
       node.graph.add(loader);
       connect(loader, node, input);
     }
-    fill(loader, { image: `interleave-thinker/${run}/pictures/${digest}.png [output]` });
     // The next input grows with the next frame.
     await new Promise(requestAnimationFrame);
   }
@@ -51,7 +59,7 @@ function rowOf(node, run, member) {
   about.append(make("span", "it-quiet", {}, (member.traits ?? []).join(", ")));
   const choose = () => {
     fillMember(node, member);
-    connectImages(node, run, digestsOf(member).slice(-1)).catch(tell);
+    connectImages(node, run, digestsOf(member).slice(-1), member.name).catch(tell);
   };
   return { content: [make("span", "it-character", {}, image, about)], choose };
 }

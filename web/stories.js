@@ -43,9 +43,9 @@ async function again(story) {
   for (const [number, member] of told.cast.entries()) {
     fillMember(cast[number], member);
     connect(cast[number], cast[number + 1] ?? plan, "cast");
-    await connectImages(cast[number], told.run, digestsOf(member));
+    await connectImages(cast[number], told.run, digestsOf(member), member.name);
   }
-  await connectImages(plan, told.run, told.request.images);
+  await connectImages(plan, told.run, told.request.images, "image");
 }
 
 const NO_STORY = "(no story yet)";
@@ -68,11 +68,11 @@ app.registerExtension({
       },
     });
   },
-  /** A template without a story opens with the newest one, the first of the list. */
-  loadedGraphNode(node) {
-    if (node.comfyClass !== LOADER) return;
-    const widget = node.widgets?.find((one) => one.name === "story");
-    const newest = widget?.options?.values?.[0];
-    if (newest && widget.value === NO_STORY) widget.value = newest;
+  /** A template without a story opens with the newest one. */
+  async loadedGraphNode(node) {
+    const isOpen = () => node.widgets?.some((one) => one.name === "story" && one.value === NO_STORY);
+    if (node.comfyClass !== LOADER || !isOpen()) return;
+    const { stories } = await requests.stories("", 0);
+    if (stories.length && isOpen()) fill(node, { story: `${PARENT}/${stories[0].run}` });
   },
 });

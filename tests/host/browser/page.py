@@ -174,6 +174,10 @@ def opened(page: Any, name: str) -> None:
     assert page.locator(".p-dialog").count() == 0, page.locator(".p-dialog").first.inner_text()
 
 
+STORIES_TAB = '.interleave-stories-tab-button, .side-bar-button:has-text("Stories")'
+"""The button of the tab Stories; front ends from 1.58 on do not give it a class of its own."""
+
+
 def opened_graph(page: Any, graph: Graph, how: str = "", kind: str = LOOP) -> None:
     """Open a graph in API form, its loop close up; `how` is "vue" with Nodes 2.0."""
     page.evaluate("async graph => await app.loadApiJson(graph, 'live')", graph)

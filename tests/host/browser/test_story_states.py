@@ -18,6 +18,7 @@ from .page import (
     READY,
     REOPENED,
     STARTED,
+    STORIES_TAB,
     TALL,
     clean,
     opened,
@@ -338,12 +339,16 @@ ONLY_LOADED = """() => {
 }"""
 
 
+IN_TEMPLATE = """run => app.graph._nodes.find(node => node.type === 'InterleaveLoadTrajectory')
+  ?.widgets.find(widget => widget.name === 'story').value === `output/interleave-thinker/${run}`"""
+
+
 def test_a_story_is_found_loaded_and_deleted(page: Any, host: ComfyServer) -> None:
     for name in ("lighthouse keeper", "lighthouse cat"):
         opened_graph(page, loop(name))
         ran(page, FINISHED)
     page.evaluate("() => app.graph.clear()")
-    page.locator(".interleave-stories-tab-button").click()
+    page.locator(STORIES_TAB).first.click()
     page.wait_for_selector(STORY)
     page.get_by_placeholder("Search stories").fill("lighthouse")
     wait_for_count(page, STORY, 2)
@@ -357,6 +362,8 @@ def test_a_story_is_found_loaded_and_deleted(page: Any, host: ComfyServer) -> No
     page.wait_for_timeout(500)
     ran(page)
     assert page.evaluate("() => app.graph._nodes.length") == 2
+    opened(page, "moving_story")
+    page.wait_for_function(IN_TEMPLATE, arg=journal(host, "lighthouse cat").name)
     newest.get_by_label("Delete this story").click()
     newest.get_by_text("Keep", exact=True).click()
     assert journal(host, "lighthouse cat").is_dir()
