@@ -331,31 +331,6 @@ def times_of(trajectory: Trajectory) -> dict[str, Spent]:
     return {name: spent for name, spent in ordered if spent.seconds}
 
 
-SHORTER = {
-    "planner": "--step-count plans fewer steps. The same --out does not plan again.",
-    "generator": "Fewer denoising steps, --max-attempts or a smaller --size take less time.",
-    "critic": "A server on another machine, or a critic trained with `prompts use short`, takes less time.",
-}
-"""How the part of an agent or of the generator gets shorter, in any run."""
-
-
-def time_advice(trajectory: Trajectory) -> list[str]:
-    """Return what took the most time, and the settings that shorten it; empty if nothing was measured."""
-    times = times_of(trajectory)
-    if not times:
-        return []
-    name, spent = next(iter(times.items()))
-    whole = sum(one.seconds for one in times.values())
-    lines = [f"The {name} took {spent.seconds / whole:.0%} of {duration(whole)}.", SHORTER[name]]
-    used_up = [one for one in trajectory.results if one.stop_reason is StopReason.attempts_used_up]
-    if name == "critic" and used_up:
-        seconds = sum(one.attempts[-1].judging.seconds for one in used_up)
-        lines.append(f"--set judge_last=false: the last attempts took {duration(seconds)}.")
-    if name != "generator" and getattr(trajectory.identities, name).startswith("transformers:"):
-        lines.append(f"Without a GPU, --{name} llamacpp:FILE.gguf takes less time than transformers.")
-    return lines
-
-
 def spent_words(spent: Spent) -> str:
     """Return seconds and tokens as text: "20.3 s (3,120 tokens read, 480 written)"."""
     counts = {"tokens read": spent.read, "cached": spent.cached, "written": spent.written}

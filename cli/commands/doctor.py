@@ -22,6 +22,7 @@ import typer
 from ...backend.core.errors import SettingsError, torchvision_repair
 from ...backend.core.machine import libraries
 from ...backend.core.prompts.trained_with import trained_with
+from ...backend.core.types import StopReason, Trajectory
 from ...backend.core.types.run_settings import sides_of
 from ..progress import Lines
 from ..shared_options import Json
@@ -135,18 +136,16 @@ def _report() -> tuple[dict[str, Any], bool]:
 def _show_times(folder: Path, as_json: bool) -> None:
     """Print what planner, generator and critic of a run needed, and what shortens the longest part."""
     from ...backend.story.loop.replay import load_trajectory
-    from ...backend.story.outcomes import spent_words, time_advice, times_of
+    from ...backend.story.outcomes import spent_words, times_of
 
     trajectory = load_trajectory(folder)
     times, advice = times_of(trajectory), time_advice(trajectory)
     if as_json:
         print(json.dumps({"times": {name: dict(spent) for name, spent in times.items()}, "advice": advice}))
         return
-    view = Lines()
-    for name, spent in times.items():
-        view.say(f"{name}: {spent_words(spent)}")
-    for line in advice or ["The times of this run were not measured."]:
-        view.say(line)
+    lines = [f"{name}: {spent_words(spent)}" for name, spent in times.items()]
+    for line in [*lines, *(advice or ["The times of this run were not measured."])]:
+        Lines().say(line)
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -167,6 +166,33 @@ def _show(report: dict[str, Any]) -> None:
         view.say("Missing", "bold")
     for line in report["advice"]:
         view.say(f"  {line}", "yellow")
+
+
+SHORTER = {
+    "planner": "--step-count plans fewer steps. The same --out does not plan again.",
+    "generator": "Fewer denoising steps, --max-attempts or a smaller --size take less time.",
+    "critic": "A server on another machine, or a critic trained with `prompts use short`, takes less time.",
+}
+"""How the part of an agent or of the generator gets shorter, in any run."""
+
+
+def time_advice(trajectory: Trajectory) -> list[str]:
+    """Return what took the most time, and the settings that shorten it; empty if nothing was measured."""
+    from ...backend.story.outcomes import duration, times_of
+
+    times = times_of(trajectory)
+    if not times:
+        return []
+    name, spent = next(iter(times.items()))
+    whole = sum(one.seconds for one in times.values())
+    lines = [f"The {name} took {spent.seconds / whole:.0%} of {duration(whole)}.", SHORTER[name]]
+    used_up = [one for one in trajectory.results if one.stop_reason is StopReason.attempts_used_up]
+    if name == "critic" and used_up:
+        seconds = sum(one.attempts[-1].judging.seconds for one in used_up)
+        lines.append(f"--set judge_last=false: the last attempts took {duration(seconds)}.")
+    if name != "generator" and getattr(trajectory.identities, name).startswith("transformers:"):
+        lines.append(f"Without a GPU, --{name} llamacpp:FILE.gguf takes less time than transformers.")
+    return lines
 
 
 def _advice(report: dict[str, Any]) -> list[str]:

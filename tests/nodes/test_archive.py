@@ -42,6 +42,7 @@ TRIGGERS = {
 }
 REASONS = """
 backend/core/machine/environment.py environment: the one place that reads it: keys, and whom they are for
+backend/models/chat/local/generation.py environment: where PyTorch keeps compiled code
 backend/core/machine/registry.py socket: inspect.Signature.bind checks the arguments of a plug-in
 backend/core/remote/addresses.py socket: asks whether a Ray cluster answers, for `--ray` alone
 backend/core/remote/call.py socket: hangs up when a run is cancelled; httpx opens the connection

@@ -29,7 +29,8 @@ from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.events import AttemptDrawn, AttemptStarted, PlanReady, StepFinished
 from interleave_thinker.backend.story.loop.loop import GIVEN, run
 from interleave_thinker.backend.story.loop.policy import accepted, attempt_seed, choose, first_image
-from interleave_thinker.backend.story.outcomes import time_advice, times_of
+from interleave_thinker.backend.story.outcomes import times_of
+from interleave_thinker.cli.commands.doctor import time_advice
 
 REQUEST = Request(text="a house, then the sun, then a boat")
 HOUSE = Plan(steps=(Step(number=1, prompt="a house"),))
