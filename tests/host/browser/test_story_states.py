@@ -39,7 +39,7 @@ def without(graph: Graph, *keys: str) -> Graph:
 
 def waiting(page: Any, graph: Graph, how: str = "") -> Any:
     """Run a story until its first step waits, and return the view's notice."""
-    opened_graph(page, without(graph, "board", "report"), how)
+    opened_graph(page, without(graph, "board", "report", "out"), how)
     ran(page)
     page.wait_for_function(WAITS.format(1))
     page.evaluate(TALL)
@@ -304,7 +304,7 @@ def test_a_second_tab_follows_decisions_in_the_first(page: Any, host: ComfyServe
 def test_the_view_shows_findings_and_the_step_that_is_generated_again(canvas: tuple[Any, str]) -> None:
     page, how = canvas
     graph = checked(f"checked in {how}", [*accepted(3), finding(2), *accepted(2)], size=(192, 128))
-    graph = changed(without(graph, "board", "report"), "critic", seconds_per_word=0.3)
+    graph = changed(without(graph, "board", "report", "out"), "critic", seconds_per_word=0.3)
     opened_graph(page, graph, how)
     page.evaluate(TALL)
     page.evaluate(STARTED)
