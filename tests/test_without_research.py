@@ -14,8 +14,8 @@ from interleave_thinker.backend.core.machine.registry import COMMANDS, plugin_na
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = {"research", ".git", "build"}
 NODES = (
-    "import sys; sys.path.append(sys.argv[1]); from reference_pages import host_stand_in; "
-    "host_stand_in.install(); from interleave_thinker.nodes.pack import NODES; "
+    "import sys, interleave_thinker; sys.path.append(sys.argv[1]); "
+    "from reference_pages import host_stand_in; host_stand_in.install(); from interleave_thinker.nodes.pack import NODES; "
     "print(len([node.define_schema() for node in NODES]))"
 )
 

@@ -327,6 +327,7 @@ def check_adapter(folder: Path) -> None:
         raise ModelMissing(
             f"Cannot find the adapter folder {str(folder)!r}.", "Give the folder with adapter_config.json."
         )
+    refuse_foreign(folder)
     if not (folder / "adapter_config.json").is_file():
         whole = (folder / "config.json").is_file()
         raise ChatError(
@@ -335,7 +336,6 @@ def check_adapter(folder: Path) -> None:
             if whole
             else "Give the folder with adapter_config.json and adapter_model.safetensors.",
         )
-    refuse_foreign(folder)
     check_files(folder, ChatError)
     config = read_json(folder / "adapter_config.json")
     if config.get("peft_type") != "LORA":
