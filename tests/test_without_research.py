@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = {"research", ".git", "build"}
 NODES = (
     "import sys, interleave_thinker; sys.path.append(sys.argv[1]); "
-    "from reference_pages import host_stand_in; host_stand_in.install(); from interleave_thinker.nodes.pack import NODES; "
-    "print(len([node.define_schema() for node in NODES]))"
+    "from reference_pages import host_stand_in; host_stand_in.install(); "
+    "from interleave_thinker.nodes.pack import NODES; print(len([node.define_schema() for node in NODES]))"
 )
 
 
