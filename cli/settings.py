@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -26,8 +25,6 @@ from ..backend.core.errors import SettingsError, first_fault
 from ..training.recipes.recipe import noun, read_recipe
 from .removed import removed, removed_name
 
-OPTIONS = "run.yaml"
-"""File in a run folder with the options of the command that made it."""
 SECTIONS = {"own-critic": "critic-sft"}
 """Commands that read the recipe section of another command."""
 RECIPE, GIVEN = "recipe", "given"
@@ -242,15 +239,8 @@ def _apply(context: typer.Context, value: str | None) -> str | None:
         else:
             defaults[place] = one
     context.default_map = {**(context.default_map or {}), **defaults}
-    context.meta[RECIPE] = {**context.meta.get(RECIPE, {}), **others}
+    context.meta[RECIPE] = others
     return value
-
-
-def options_of_run(context: typer.Context, folder: Path | None) -> Path | None:
-    """Make the options of the command that made a run folder the defaults of this one, if it has them."""
-    if folder is not None and (folder / OPTIONS).is_file():
-        _apply(context, str(folder / OPTIONS))
-    return folder
 
 
 def _values(recipe: str, section: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from ..models import (
 )
 from ..progress import JsonLines
 from ..run_request import Before, ModelOptions, carry_out, last_run
-from ..settings import GIVEN, OPTIONS, options_of_run, with_settings
+from ..settings import GIVEN, with_settings
 from ..shared_options import InputImages, Json
 from .decide import ask, is_interactive
 
@@ -77,10 +77,9 @@ def command(
         typer.Option(
             "--from",
             metavar="FOLDER",
-            callback=options_of_run,
-            is_eager=True,
             help="Run the story of this run folder again, in --out, with another --cast, --style or --size. "
-            "Its plan and other options stay, and images that the change does not affect.",
+            "Its plan and settings stay, and images that the change does not affect. Name its models again, "
+            "or add --config FOLDER/run.yaml.",
         ),
     ] = None,
     published: Annotated[
@@ -140,7 +139,7 @@ def command(
             lines = [
                 f"{name}: {json.dumps(value)}\n" for name, value in values.items() if value not in (None, [])
             ]
-            write_text(out / OPTIONS, "".join(lines), JournalError)
+            write_text(out / "run.yaml", "".join(lines), JournalError)
     raise typer.Exit(outcome.code)
 
 

@@ -293,14 +293,19 @@ def test_first_mistakes_are_explained(
 def test_a_run_folder_repeats_its_run(tmp_path: Path, scripts: Scripts) -> None:
     first = call("run", "x", "--out", tmp_path / "a", "--max-attempts", 2, *scripts.story(True, True, True))
     assert first.exit_code == 0, first.output
-    again = call("run", "--config", tmp_path / "a" / "run.yaml", "--out", tmp_path / "b")
+    options = "--config", tmp_path / "a" / "run.yaml"
+    again = call("run", *options, "--out", tmp_path / "b")
     assert again.exit_code == 0, again.output
     assert load_trajectory(tmp_path / "b").settings == load_trajectory(tmp_path / "a").settings
     (tmp_path / "planner.json").unlink()
-    other = ["run", "--from", tmp_path / "a", "--out", tmp_path / "c"]
+    other = ["run", "--from", tmp_path / "a", *options, "--out", tmp_path / "c"]
     same = call(*other, "--set", "pause=never")
     assert same.exit_code == 0 and same.output.count(", cached") == 3, same.output
     resized = call(*other[:-1], tmp_path / "d", "--size", 32)
     assert ", cached" not in resized.output, resized.output
     results = load_trajectory(tmp_path / "d").results
     assert {result.image.size for result in results if result.image} == {(32, 32)}
+    # A foreign run folder names no models and no programs.
+    (tmp_path / "a" / "run.yaml").write_text("critic: none\nllama_server: /bin/true\n")
+    alone = call("run", "--from", tmp_path / "a", "--out", tmp_path / "e")
+    assert alone.exit_code == 2 and "Add --critic" in alone.output, alone.output

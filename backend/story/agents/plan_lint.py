@@ -2,7 +2,7 @@
 
 A rule that raises false alarms is worse than none, since its findings are shown to users and sent to the
 planner. So every rule looks for clear cases only. Their words are elsewhere: counts and images are read by
-requested.py, shots by continuity.py, members of the cast by `core/types/presence.py`.
+requested.py, members of the cast by `core/types/presence.py`.
 tests/data/plan_faults.jsonl has faults that they must find, and twins without them.
 """
 
@@ -21,7 +21,6 @@ from ...core.types import Plan, Request, Step, Text, Value
 from ...core.types.cast import named_in
 from ...core.types.checklist import LETTERING
 from ...core.types.presence import Manner, members_in, mentions, without_marks
-from .continuity import axis, same_shot_size
 from .requested import AskedCount, asked_count, asked_images, asks_for_images, asks_for_none
 
 MAX_SHOWN = 60
@@ -208,6 +207,46 @@ def cast_missing(checked: Checked) -> Found:
                 break
 
 
+SHOT = r"(?:[ -]angle)?(?:(?:[ -][\w-]+)?[ -](?:shots?|view|framing)|(?=:))"
+CLOSE = r"close[ -]?ups?|(?-i:CU)|(?:close|tight|head)[ -]?shots?"
+WIDE = rf"(?:wide|long){SHOT}|(?-i:[WL]S)|(?<=size: )(?:wide|long)"
+FULL = rf"full{SHOT}|(?-i:FS)|(?<=size: )full"
+ALL_SIZES = rf"(?:{CLOSE}|{WIDE}|{FULL}|(?:medium|mid|waist){SHOT})"
+SIZE = re.compile(
+    r"\b(?:(?P<extreme>extreme(?:ly)?[ -]|(?-i:[EX](?=CU|[WL]S)))"
+    r"|(?P<medium>med(?:ium)?[ -]|(?-i:M(?=CU|[WL]S))))?"
+    rf"(?:(?P<close>{CLOSE})|(?P<wide>{WIDE})|(?P<full>{FULL})|(?P<establishing>establishing{SHOT}))\b"
+    rf"|\b(?P<middle>(?:medium|mid|waist){SHOT}|midshot|(?-i:MS)|(?<=size: )medium)\b"
+    r"|\b(?P<knees>(?:knees?-up|cowboy|american|three-quarter) shot)\b"
+    r"|\b(?P<moving>(?:start|begin)s? (?:wide|close))\b",
+    re.IGNORECASE,
+)
+"""Sizes of shots, in English words and as abbreviations. "moving" is a camera that moves."""
+ASKED_SIZE = re.compile(
+    rf"\b(?:all|every|each|only|same|fixed|locked|static)\b[^.;]*{ALL_SIZES}"
+    rf"|{ALL_SIZES}[^.;]*\b(?:all|every|each|only|same|fixed)\b|\b(?:close-?up|portrait)s (?:of|only)\b",
+    re.IGNORECASE,
+)
+"""A request for shots of one size."""
+
+
+def same_shot_size(checked: Checked) -> Found:
+    """The third of three shots in a row with the same size, unless the request asks for that."""
+    row: list[str] = []
+    for step, prompt in () if ASKED_SIZE.search(checked.request) else checked.drawn:
+        sizes = {
+            " ".join(name for name, text in found.groupdict().items() if text): found.group()
+            for found in SIZE.finditer(prompt)
+        }
+        if len(sizes) > 1:
+            sizes.pop("establishing", None)
+        # A shot with two sizes is one in which the camera moves.
+        size = next(iter(sizes)) if len(sizes) == 1 else ""
+        row = [*row, size] if row and {size, row[-1]} in ({size}, {"establishing", "wide"}) else [size]
+        if size and len(row) == 3:
+            yield step.number, f"The third shot in a row of the same size: '{sizes[size]}'."
+
+
 RULES: dict[str, Callable[[Checked], Found]] = {
     "step-count": step_count,
     "no-images": no_images,
@@ -216,8 +255,7 @@ RULES: dict[str, Callable[[Checked], Found]] = {
     "identical-prompts": identical_prompts,
     "cast-left-out": cast_left_out,
     "cast-missing": cast_missing,
-    "axis": lambda checked: axis(checked.drawn),
-    "same-shot-size": lambda checked: same_shot_size(checked.drawn, checked.request),
+    "same-shot-size": same_shot_size,
 }
 """All rules by id, in the order of their findings."""
 COUNTED_RULES = frozenset(("step-count", "no-images"))
