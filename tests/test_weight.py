@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 54_999, "benchmarks": 1_582, "tests": 44_952}
+LINES = {"product": 54_941, "benchmarks": 1_582, "tests": 44_950}
 WORDS = 59_600
-MODULES, MEDIAN = 405, 152
+MODULES, MEDIAN = 404, 152
 """Modules of the product, and the lines of the middle one, which may rise instead."""
 LAYOUT = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER")
 NOT_CODE = {getattr(tokenize, name) for name in LAYOUT}

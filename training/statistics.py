@@ -327,7 +327,7 @@ def two_level_mean(values: Sequence[Sequence[float]], bounds: Bounds | None = No
 def _mean(
     mean: float, parts: np.ndarray, sizes: np.ndarray, items: np.ndarray, bounds: Bounds | None
 ) -> Mean:
-    """Return a mean whose variance has these parts, each estimated from so many values."""
+    """Return a mean whose variance has these parts, each estimated from `sizes` values."""
     if bounds is None:
         bounds = (0.0, 1.0) if items.min() >= 0 and items.max() <= 1 else UNBOUNDED
     if len(items) == 1:
