@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 54_941, "benchmarks": 1_582, "tests": 44_950}
+LINES = {"product": 54_942, "benchmarks": 1_582, "tests": 44_950}
 WORDS = 59_600
 MODULES, MEDIAN = 404, 152
 """Modules of the product, and the lines of the middle one, which may rise instead."""
