@@ -31,7 +31,7 @@ _REMOVED = {
     "evaluate": "own-critic scorer tinyworld",
     "evaluate ablation": "--teacher-seeds --with --failed --next-step-stories",
     "train tinyworld-critic": "--draw-processes",
-    "data": "pairs critic-pairs planner-pairs inspect guard",
+    "data": "pairs critic-pairs planner-pairs inspect guard pack",
     "data prompts": "--variants --words --taxonomy --language --polish --polish-language --guard",
     "data filter": "--show --corrections --words --ray --workers --keep-labelled --guard",
     "data from-runs": "--guard --keep-labelled",
@@ -40,7 +40,6 @@ _REMOVED = {
         "--parallel --guard"
     ),
     "data sequences": "--parallel --ray --workers --published-quirks --guard",
-    "data pack": "--as --prefix --guard --guard-report --source",
     "data planner-rl": "--guard",
     "data tinyworld-planner-rl": "--wording",
     "evaluate critic": "--critic-notes --items",

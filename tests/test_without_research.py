@@ -42,7 +42,7 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("group", ["", "data", "evaluate", "train"])
 def test_help_lists_no_command_of_research(folder: Path, group: str) -> None:
     named = [name.removeprefix(f"{group}.") for name in plugin_names(COMMANDS) if name.startswith(group)]
-    assert "benchmark" in plugin_names(COMMANDS) and "data.pack" in plugin_names(COMMANDS)
+    assert "benchmark" in plugin_names(COMMANDS) and "data.sequences" in plugin_names(COMMANDS)
     done = python(folder, "-m", "interleave_thinker", *filter(None, [group]), "--help")
     assert done.returncode == 0, done.stderr
     listed = [line.split()[0] for line in done.stdout.partition("Commands:")[2].splitlines() if line.strip()]

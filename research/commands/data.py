@@ -1,4 +1,4 @@
-"""Stages of the published data: requests, trajectories, planner rows, sequences, packing."""
+"""Stages of the published data: requests, trajectories, planner rows, sequences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ...cli.models import PlannerOptions as Planning
 from ...cli.settings import with_settings
 from ...cli.shared_options import SCORERS, Parallel, SkipBad
 from ...training.from_runs.settings import FilterData
-from ..data.pack import CardData
 from ..data.planner_rows import PlannerRowsData
 from ..data.prompts.generate import PROMPTS, PromptsData
 from ..data.trajectories import TrajectoryOptions
@@ -201,21 +200,3 @@ def sequences(
 
     counts = make_sequences(runs, out, say)
     typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")
-
-
-@with_settings
-def pack(
-    *,
-    folders: Annotated[list[Path], typer.Argument(help="Folders of rows, made by the other stages.")],
-    out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
-    runs: Annotated[list[Path] | None, typer.Option(help="Runs that the rows were made from.")] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="List rows with bad images instead of stopping.")
-    ] = False,
-    about: CardData,
-) -> None:
-    """Pack rows and their images into shards, with a dataset card about their origin."""
-    from ..data.pack import Packing
-
-    Packing(about, runs or [], skip_bad, say).pack(folders, out)
-    typer.echo(f"\npacked: {out}")

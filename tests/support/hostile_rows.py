@@ -16,7 +16,6 @@ from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_se
 from interleave_thinker.backend.core.types import Request, Score, StepResult, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.output.exporters.record import export
 from interleave_thinker.backend.story.journal.copy import save_trajectory
-from interleave_thinker.research.data.pack import CardData, Packing
 from interleave_thinker.research.data.planner_rows import (
     PlannerReport,
     PlannerRowsData,
@@ -25,6 +24,8 @@ from interleave_thinker.research.data.planner_rows import (
 from interleave_thinker.research.data.sequences import make_sequences
 from interleave_thinker.training.from_runs.convert import RunConverter
 from interleave_thinker.training.from_runs.settings import FilterData
+from interleave_thinker.training.rows.rl import read_rl_rows
+from interleave_thinker.training.rows.sft import check_rows
 
 from .made_runs import grey_page, made_run, say
 
@@ -156,9 +157,11 @@ def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
     if top.startswith("comm"):
         return [lambda: planner([], out, folder / top)]
     if top in ("rows", "planner"):
-        data = [folder / top]
-        return [_packing(data, out, []), _packing(data, out, [folder / "runs"])]
-        return [_packing(data, out, [folder / "runs"])]
+        data = folder / top
+        return [
+            lambda: read_rl_rows(data / "critic_rl.jsonl"),
+            *(lambda path=path: check_rows(path, False) for path in sorted(data.glob("*_sft.json"))),
+        ]
     runs = [folder / top]
     settings = FilterData(balance=0.0, rl_share=0.5, held_out_runs=0.0)
     return [
@@ -166,12 +169,7 @@ def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
         lambda: RunConverter(settings, prompt_set, log=quiet).convert(runs, out),
         lambda: planner(runs, out),
         lambda: make_sequences(runs, out, log=quiet),
-        _packing([folder / "rows"], out, runs),
     ]
-
-
-def _packing(data: list[Path], out: Path, runs: list[Path]) -> Callable[[], object]:
-    return lambda: Packing(CardData(), runs, log=quiet).pack(data, out)
 
 
 def planner(runs: list[Path], out: Path, comm: Path | None = None) -> PlannerReport:
