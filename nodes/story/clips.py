@@ -27,6 +27,8 @@ from ..inputs.validation import in_range
 from .export import held_back
 
 MEGAPIXEL = 1_000_000
+SETTINGS = ("family", "seconds", "megapixels", "fps", "frame_rate", "width", "height", "length")
+"""Inputs whose values are recorded with a clip, with those that name a file of a model."""
 NO_PAIR = "A clip leads from one image to another one: the story needs at least two different images."
 LISTS = "Connect the outputs of one Clip List to the video nodes, and its TRAJECTORY to Add Clips."
 
@@ -157,6 +159,7 @@ class AddClips(io.ComfyNode):
         made: list[Clip] = []
         marks = _marks(frames, videos)
         kept = marks[0].kept if marks else story.clips
+        asked = _asked(cls.hidden)
         if missing_pairs(story):
             if not marks and (expanded := _one_by_one(cls.hidden, story)):
                 return expanded
@@ -174,16 +177,38 @@ class AddClips(io.ComfyNode):
                 for number, (pair, one, rate) in enumerate(zip(pairs, given, rates, strict=True), 1):
                     host.stop_if_interrupted()
                     progress.say(f"Clip {number} of {len(pairs)}")
-                    clip = clip_of(pair, _footage(one, rate, pair))
+                    clip = clip_of(pair, _footage(one, rate, pair)).model_copy(update={"asked": asked})
                     made.append(journal.keep_clip(clip) if journal else clip)
         story = with_clips(story, made)
         host.NodeProgress().say(f"Clips added: {len(made)}, kept: {len(story.clips) - len(made)}.")
         lines = [
             f"Step {step}: {'kept, made with ' if clip in kept else ''}{clip.seconds:.1f} s, "
-            f"{clip.frames} frames, {clip.size[0]}x{clip.size[1]}"
+            f"{clip.frames} frames, {clip.size[0]}x{clip.size[1]}{_differences(clip, asked)}"
             for step, clip in clips_of(story).items()
         ]
         return io.NodeOutput(story, "\n".join(lines))
+
+
+def _asked(hidden: io.HiddenHolder) -> str:
+    """Return the settings of an Add Clips and of the nodes before it, up to Clip List, that shape a clip.
+
+    They are lines: seconds, sizes, frame rates and names of model files. Seeds and prompts are not in them.
+    """
+    graph, name = running_graph.graph_of(hidden.dynprompt), hidden.unique_id or ""
+    lists = {node for node in graph if class_of(graph, node) == "InterleaveClipList"}
+    asked = {
+        f"{key.replace('_', ' ')} {value}"
+        for node in upstream(graph, [name], lists)
+        for key, value in graph[node]["inputs"].items()
+        if (key in SETTINGS or key.endswith("_name")) and as_link(value) is None
+    }
+    return "\n".join(sorted(asked))
+
+
+def _differences(clip: Clip, asked: str) -> str:
+    """Return how the settings of a clip differ from those of now, "" if they do not or are not known."""
+    others = [line for line in clip.asked.split("\n") if line and line not in asked.split("\n")]
+    return f". With {', '.join(others)}: switch only missing off to make it again" if others else ""
 
 
 def _marks(*given: Sequence[Any]) -> list[OneClip]:

@@ -138,6 +138,7 @@ class Clip(Value):
         size: Width and height in pixels.
         maker: Identity of what made it, with its seed; "" if unknown.
         took: Wall-clock seconds of generating it.
+        asked: In ComfyUI, the settings of the nodes that made it, in lines; "" if unknown.
     """
 
     past_fields = frozenset({"accepted", "reasoning"})
@@ -151,6 +152,7 @@ class Clip(Value):
     size: tuple[Side, Side]
     maker: Text = ""
     took: float = Field(default=0.0, ge=0.0)
+    asked: Text = ""
 
     @property
     def key(self) -> str:
