@@ -3,13 +3,14 @@
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
 import { openChooser } from "./chooser.js";
-import { connect, fill, warn } from "./host.js";
+import { connect, disconnect, fill, warn } from "./host.js";
 import { make } from "./live/elements.js";
 import { contentOf, Requests } from "./live/requests.js";
 import { say } from "./words.js";
 
 const NODE = "InterleaveCast";
 const LOADER = "LoadImage";
+const IMAGES = "images.image";
 const THUMBNAIL = 256;
 
 const requests = new Requests(api);
@@ -23,10 +24,11 @@ async function copied(run, digest, title) {
   return (await contentOf(await api.fetchApi("/upload/image", { method: "POST", body }))).name;
 }
 
-/** Connect images of a run with the first ones of a node's growing images. `title` is the beginning of their names. */
+/** Let a node's growing images be these of a run. `title` is the beginning of their names. */
 export async function connectImages(node, run, digests, title) {
+  disconnect(node, (name) => name.startsWith(IMAGES) && Number(name.slice(IMAGES.length)) >= digests.length);
   for (const [index, digest] of digests.entries()) {
-    const input = `images.image${index}`;
+    const input = `${IMAGES}${index}`;
     const connected = node.getInputNode(node.inputs.findIndex((one) => one.name === input));
     const loader = connected?.comfyClass === LOADER ? connected : globalThis.LiteGraph.createNode(LOADER);
     fill(loader, { image: await copied(run, digest, title) });

@@ -153,7 +153,7 @@ export function sideBar(tab) {
 /** Put new nodes on the canvas, in columns, below the nodes that are there; empty columns if a class is missing. */
 export function addNodes(columns) {
   const made = columns.map((classes) => classes.map((name) => globalThis.LiteGraph.createNode(name)));
-  if (made.flat().some((node) => !node)) return columns.map(() => []);
+  if (!made.flat().length || made.flat().some((node) => !node)) return columns.map(() => []);
   const { graph, ds, canvas } = app.canvas;
   const ratio = globalThis.devicePixelRatio || 1;
   const bottoms = (graph.nodes ?? graph._nodes ?? []).map(({ pos, size }) => pos[1] + size[1]);
@@ -190,6 +190,12 @@ export function fill(node, values) {
 /** Connect the first output of a node with an input of another. */
 export function connect(from, to, input) {
   from.connect(0, to, to.inputs.findIndex((one) => one.name === input));
+}
+
+/** Remove the links to those inputs of a node whose names `is` true of. */
+export function disconnect(node, is) {
+  // From the end: inputs that grow also shrink.
+  for (const [slot, { name, link }] of [...node.inputs.entries()].reverse()) if (link != null && is(name)) node.disconnectInput(slot);
 }
 
 /** Show a node in the middle of the canvas. */

@@ -6,12 +6,16 @@
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
 import { connectImages, digestsOf, fillMember } from "./cast_library.js";
-import { addNodes, connect, fill, language, sideBar } from "./host.js";
+import { addNodes, connect, disconnect, fill, goTo, language, sideBar } from "./host.js";
 import { Requests } from "./live/requests.js";
 import { StoryList } from "./live/story_list.js";
 import { say } from "./words.js";
 
 const LOOP = "InterleaveCriticLoop";
+const PLAN = "InterleaveEditPlan";
+const CAST = "InterleaveCast";
+/** Inputs of Edit Plan and Cast that get other values with another story. */
+const FILLED = ["plan", "edits", "request", "cast", "name", "kind", "traits"];
 const LOADER = "InterleaveLoadTrajectory";
 const BOARD = "InterleaveStoryboard";
 const PARENT = "output/interleave-thinker";
@@ -26,15 +30,31 @@ function load(story) {
   connect(loader, board, "trajectory");
 }
 
-/** Put a copy of a story on the canvas: its cast, and its plan before the Critic Loop that is there, else before a new one. */
+/** The node that is connected to an input of another one, if it is of this class. */
+function before(node, name, kind) {
+  const found = node?.getInputNode(node.inputs.findIndex((one) => one.name === name));
+  return found?.comfyClass === kind ? found : undefined;
+}
+
+/**
+ * Put a copy of a story on the canvas: its cast and plan, before the Critic Loop that is there, else before a new one. An Edit
+ * Plan and Cast nodes before that loop are used, since they would show another story than the one that runs.
+ */
 async function again(story) {
   const told = await requests.again(story.run);
   const isLoop = (node) => node.comfyClass === LOOP;
   const nodes = app.canvas.graph.nodes ?? app.canvas.graph._nodes;
   const present = Object.values(app.canvas.selected_nodes ?? {}).find(isLoop) ?? nodes.find(isLoop);
-  const added = present ? [] : [[LOOP], [BOARD]];
-  const [cast, [plan], [loop] = [present], [board] = []] = addNodes([told.cast.map(() => "InterleaveCast"), ["InterleaveEditPlan"], ...added]);
+  const shown = before(present, "plan", PLAN);
+  const cast = [];
+  for (let one = before(shown, "cast", CAST); one && cast.length < told.cast.length; one = before(one, "cast", CAST)) cast.unshift(one);
+  const missing = [told.cast.slice(cast.length).map(() => CAST), shown ? [] : [PLAN], ...(present ? [] : [[LOOP], [BOARD]])];
+  const [more, [plan = shown], [loop = present] = [], [board] = []] = addNodes(missing);
   if (!plan) return;
+  cast.unshift(...more);
+  for (const node of [...cast, plan]) disconnect(node, (name) => FILLED.includes(name));
+  // It forgets what it shows of the run before.
+  plan.onExecuted?.({});
   fill(plan, { edits: told.plan, request: told.request.text });
   const { seed, seed_rule, source } = told.settings;
   fill(loop, { seed, seed_rule, source });
@@ -46,6 +66,7 @@ async function again(story) {
     await connectImages(cast[number], told.run, digestsOf(member), member.name);
   }
   await connectImages(plan, told.run, told.request.images, "image");
+  goTo(plan);
 }
 
 const NO_STORY = "(no story yet)";

@@ -429,6 +429,7 @@ LAST_MIA = """traits => {
   const loader = node.getInputNode(node.inputs.findIndex(input => input.name === 'images.image0'));
   return [of(node, 'kind').value, of(node, 'traits').value, loader && of(loader, 'image').value];
 }"""
+KINDS = "() => app.graph._nodes.map(node => node.type)"
 NEW_MEMBER = """() => {
   const node = LiteGraph.createNode('InterleaveCast');
   app.graph.add(node);
@@ -442,9 +443,12 @@ def test_a_story_and_its_cast_are_used_again(canvas: tuple[Any, str], host: Comf
     ran(page)
     folder = journal(host, f"again-{kind}")
     before = results(folder)
+    page.evaluate(SET_TEXT, "1. Another story\n   draw: the sea")
+    kinds = page.evaluate(KINDS)
     page.locator(STORIES_TAB).first.click()
     page.locator(".it-story").first.get_by_text("Vary…", exact=True).click()
     page.locator(".it-story").first.get_by_text(f"Again {kind} (2)").wait_for()
+    assert page.evaluate(KINDS) == kinds, "no second plan or cast"
     ran(page)
     copied = journal(host, f"again-{kind}-2")
     assert results(copied) == before, "nothing is generated again"
