@@ -68,7 +68,7 @@ def test_a_story_is_directed_with_the_buttons(canvas: tuple[Any, str], host: Com
     assert page.locator(".it-card-state").first.inner_text() == "Approved at attempt 1"
     notice.get_by_text("Skip step", exact=True).click()
     page.wait_for_selector(FINISHED)
-    assert reasons(folder) == ["picked", "skipped"]
+    wait_until(host, lambda: reasons(folder) == ["picked", "skipped"])
     page.wait_for_timeout(500)
     assert not notice.is_visible()
     page.locator(".it-card-head").first.click()

@@ -181,8 +181,11 @@ class ComfyServer:
         return self.log_path.read_text(errors="replace")
 
     def free(self) -> None:
-        """Press the host's button that unloads models and frees its caches."""
+        """Press the host's button that unloads models and frees its caches, before the next prompt."""
         self.post("/free", {"unload_models": True, "free_memory": True}).raise_for_status()
+        # One prompt may overtake the button, a second one cannot.
+        text = {"class_type": "PreviewAny", "inputs": {"source": "after the button"}}
+        self.run({"text": text})
 
     def post(self, path: str, body: Any = None) -> httpx.Response:
         """POST JSON to the server."""
