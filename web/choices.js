@@ -1,7 +1,7 @@
-// Labels of the choices of the pack's nodes, in the language of the front end.
+// Labels of the choices of the pack's nodes and of their empty text fields, in the language of the front end.
 //
-// The front end reads names and tooltips of inputs from locales/, but not the labels of choices. The values of widgets stay as
-// they are saved.
+// The front end reads names and tooltips of inputs from locales/, but not the labels of choices. On the canvas, an empty text
+// field shows the name of its input in the workflow. The values of widgets stay as they are saved.
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
@@ -58,6 +58,7 @@ app.registerExtension({
     for (const widget of node.widgets ?? []) {
       const labels = new Map(Object.entries(nodeDefs[node.comfyClass]?.inputs?.[widget.name]?.options ?? {}));
       if (labels.size && widget.options) widget.options.getOptionLabel = (value) => labels.get(value) ?? value ?? "";
+      if (widget.element?.placeholder === widget.name) widget.element.placeholder = widget.label ?? widget.name;
     }
   },
 });

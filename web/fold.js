@@ -18,6 +18,10 @@ const REPLACED = {
   InterleaveCriticLoop: ["on_failure"],
 };
 
+/** Widths of new nodes, in which titles and paths are not cut. */
+const WIDTH = 220;
+const WIDTHS = { InterleaveSaveTrajectory: 400, InterleaveLoadTrajectory: 460 };
+
 function widgetOf(node, name) {
   return node.widgets?.find((widget) => widget.name === name);
 }
@@ -105,7 +109,9 @@ function fit(node) {
 app.registerExtension({
   name: "InterleaveThinker.Fold",
   nodeCreated(node) {
-    if (OURS.test(node.comfyClass ?? "")) fold(node);
+    if (!OURS.test(node.comfyClass ?? "")) return;
+    node.setSize([Math.max(node.size[0], WIDTHS[node.comfyClass] ?? WIDTH), node.size[1]]);
+    fold(node);
   },
   loadedGraphNode(node) {
     if (OURS.test(node.comfyClass ?? "") && widgetOf(node, ROW)) fit(node);

@@ -64,7 +64,7 @@ class AttemptClose(io.ComfyNode):
             shown=("max_attempts", "strictness"),
             inputs=[
                 io.Image.Input("image", lazy=True),
-                AttemptSocket.Input("opened", display_name="from Attempt Start"),
+                AttemptSocket.Input("opened"),
                 *attempts_inputs(),
                 setting_input(RunSettings, "candidates", optional=True),
                 strictness_input(),

@@ -92,7 +92,7 @@ def test_their_category_is_called_as_the_pack_in_every_language() -> None:
         names = words["templateWorkflows"]["category"]
         first = {one for folder_name, one in names.items() if not folder_name.endswith("/_")}
         assert first == {"InterleaveThinker"}, folder.name
-        assert all(names[f"{one}/_"].startswith("InterleaveThinker: ") for one in names if "/" not in one)
+        assert all(names[f"{one}/_"].startswith("Interleave: ") for one in names if "/" not in one)
 
 
 @templates
