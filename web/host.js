@@ -284,8 +284,18 @@ function orderTemplates() {
   };
 }
 
+/** Have %date:yyyy-MM-dd% and %Node.widget% in a file name replaced when the graph is queued, as the host does for its own nodes. */
+function replaceTokens(node) {
+  const widget = node.comfyClass?.startsWith("Interleave") && node.widgets?.find((one) => one.name === "filename_prefix");
+  if (!widget) return;
+  const replaced = globalThis.comfyAPI?.utils?.applyTextReplacements;
+  if (replaced) widget.serializeValue = () => replaced(rootGraph(), widget.value);
+  else missing("applyTextReplacements", "%date% and %Node.widget% in file names are not replaced");
+}
+
 app.registerExtension({
   name: "InterleaveThinker.Host",
+  nodeCreated: replaceTokens,
   init() {
     orderTemplates();
     watchTitle();

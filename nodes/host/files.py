@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +26,6 @@ from comfy_api.latest import io, ui
 
 from ...backend.core.errors import JournalError, SettingsError
 from ...backend.core.files.atomic import name_fault
-from ..inputs.name_tokens import MARK, NamedNode, named_nodes, with_tokens
 from ..inputs.validation import fault_of
 
 AGENT_FOLDER = "interleave_agents"
@@ -124,13 +122,12 @@ class NewName:
         return self.folder / f"{self.stem}{ending}"
 
 
-def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int, int] = (0, 0)) -> NewName:
+def new_name(prefix: str, size: tuple[int, int] = (0, 0)) -> NewName:
     """Return the next unused name `PREFIX_00001_` below the output folder.
 
     Args:
-        prefix: Beginning of the name, with subfolders before it. %date:yyyy-MM-dd%, %year%, %width% and the
-            like are replaced, and %Node.widget%.
-        hidden: The graph that is running, for %Node.widget%.
+        prefix: Beginning of the name, with subfolders before it. %year%, %width% and the like are replaced;
+            the browser has replaced %date:yyyy-MM-dd% and %Node.widget% (web/host.js).
         size: Width and height in pixels of the saved images, for %width% and %height%.
 
     Raises:
@@ -138,7 +135,6 @@ def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int
         JournalError: The folder cannot be made.
     """
     output = folder_paths.get_output_directory()
-    prefix = with_tokens(prefix, datetime.now(), graph_of(hidden))
     check_name(prefix)
     try:
         folder, name, counter, _, _ = folder_paths.get_save_image_path(
@@ -159,10 +155,9 @@ def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int
 def prefix_fault(prefix: str | None) -> bool | str:
     """Return the error of a name prefix, True if it has none: the result of a node's `validate_inputs`.
 
-    Tokens count as one character, since their values are not known yet. `None` is a prefix on a wire;
-    `new_name` checks it, and the replaced tokens, when the node runs.
+    `None` is a prefix on a wire; `new_name` checks it when the node runs.
     """
-    return prefix is None or fault_of(lambda: check_name(MARK.sub("0", prefix)), filename_prefix=prefix)
+    return prefix is None or fault_of(lambda: check_name(prefix), filename_prefix=prefix)
 
 
 def check_name(prefix: str) -> None:
@@ -195,14 +190,6 @@ def check_name(prefix: str) -> None:
             raise SettingsError(
                 f"{prefix[:80]!r} leads through {place.name!r}, a file.", "Choose another name."
             )
-
-
-def graph_of(hidden: io.HiddenHolder | None) -> list[NamedNode]:
-    """Return the nodes of the running graph, with the names used in tokens."""
-    prompt = getattr(hidden, "prompt", None)
-    sent = getattr(hidden, "extra_pnginfo", None)
-    workflow = sent.get("workflow") if isinstance(sent, dict) else None
-    return named_nodes(prompt, workflow)
 
 
 def graph_metadata(hidden: io.HiddenHolder | None) -> dict[str, str]:

@@ -112,7 +112,7 @@ class Export(io.ComfyNode):
         if options.get("language") == AS_THE_INTERFACE:
             options["language"] = ENGLISH
         options["metadata"] = host.graph_metadata(cls.hidden)
-        name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
+        name = host.new_name(filename_prefix, image_size(trajectory))
         path = write_export(trajectory, kind, name, options)
         notes = (incomplete_line(trajectory), font_note(trajectory) if kind in DRAWN else "")
         note = " · ".join(filter(None, notes))

@@ -57,7 +57,7 @@ class SaveTrajectory(io.ComfyNode):
             raise SettingsError(f"Unknown form {form[:40]!r}.", f"Choose one of: {FOLDER}, {ONE_FILE}.")
         if held := held_back(trajectory, 2):
             return held
-        name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
+        name = host.new_name(filename_prefix, image_size(trajectory))
         if form == FOLDER:
             path = save_trajectory(trajectory, name.file())
             shown: dict[str, Any] = {"text": (str(path),)}

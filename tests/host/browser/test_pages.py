@@ -250,7 +250,10 @@ def exported(canvas: tuple[Any, str]) -> tuple[Any, str, dict[str, Any]]:
         del graph[name]
     places = []
     for number, format in enumerate([*PICTURES, PAGE, VIDEO]):
-        values = EXPORT | {"format": format, "filename_prefix": "shown/story"}
+        values = EXPORT | {
+            "format": format,
+            "filename_prefix": "shown/%date:yyyy%-%InterleaveCriticLoop.seed%/story",
+        }
         graph[f"export{number}"] = node("InterleaveExport", trajectory=["loop", 2], **values)
         left, top = (number * 380, 0) if number < 4 else (0, 600)
         places.append(["InterleaveExport", format, left, top, 350, 320])

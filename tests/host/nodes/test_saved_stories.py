@@ -119,7 +119,7 @@ def test_a_video_shows_images_for_their_reading_time(host: ComfyServer, run: Tra
 
 
 def test_a_story_file_is_the_same_in_another_host(host: ComfyServer, run: Trajectory, name: str) -> None:
-    saving = save(name, filename_prefix="one/%date:yyyy%", form="one file (ZIP)")
+    saving = save(name, filename_prefix="one/%year%", form="one file (ZIP)")
     outputs = host.run(saving)
     path = path_of(outputs)
     assert path.suffix == ".zip" and path.name.startswith("20") and load_trajectory(path) == run
