@@ -26,6 +26,7 @@ from ..backend.pipeline.cast_file import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.story.agents.plan_constraints import PlanConstraints, constraints_in
 from ..backend.story.agents.plan_lint import remaining
+from ..backend.story.agents.text_writers import Translator
 from ..backend.story.journal.archive import OF_ONE_STORY, copy_run
 from ..backend.story.journal.journal import Journal
 from ..backend.story.journal.run_files import RUN, RunRecord
@@ -91,6 +92,8 @@ class ModelOptions:
     cast: CastOptions = field(default_factory=CastOptions)
     helpers: HelperOptions = field(default_factory=HelperOptions)
     published: PublishedSystem | None = None
+    language: str | None = None
+    """Language into which the planner's model translates the captions of a given plan."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ class _Work:
         helpers = models.helpers
         others = helpers.step_rewriter, helpers.story_checker, models.cast.cast_writer
         opener.check(
-            models.planner if prepared.needs_planner else None,
+            models.planner if prepared.needs_planner or models.language else None,
             models.critic if judged else None,
             models.generator if has_generator else None,
             others,
@@ -265,6 +268,9 @@ class _Work:
         self._models = Collaborators(planner, generator, critic, plan_cast, rewriter, reviewer, scorer)
         if before is not None:
             before.check_models(self._models)
+        if self._plan is not None and models.language:
+            view.wait("Translating the captions")
+            self._plan = Translator(opener.planner(models.planner).chat)(self._plan, models.language)
         if before is not None and not (self.out / RUN).is_file():
             copy_run(before.folder, self.out, OF_ONE_STORY)
         view.wait("Planning")

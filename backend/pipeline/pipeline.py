@@ -22,6 +22,7 @@ from ..models.generators import GENERATORS
 from ..models.scorers import Scorer, open_scorer
 from ..output.exporters import export_by_name
 from ..story.agents.plan_constraints import PlanConstraints
+from ..story.agents.text_writers import Translator
 from ..story.journal.archive import OF_ONE_STORY, copy_run
 from ..story.journal.journal import Journal
 from ..story.journal.run_files import RUN
@@ -315,6 +316,7 @@ class Pipeline:
         story: str | Path,
         folder: str | Path,
         *,
+        language: str = "",
         settings: RunSettings | None = None,
         cast: str | Path | Sequence[CastMember] = (),
     ) -> Story:
@@ -325,6 +327,7 @@ class Pipeline:
         Args:
             story: Run folder of the story. It stays as it is.
             folder: Run folder of the new story; an existing one is resumed.
+            language: Language into which the planner's model translates the captions. Default: they stay.
             settings: Settings of the run. Default: those of the story.
             cast: As in `stream`. Default: the cast of the story.
 
@@ -336,12 +339,22 @@ class Pipeline:
         plan = plan_of(place if is_begun else source)
         journal = Journal(source)
         request, settings = journal.request(), settings or journal.record().settings
+        if language and not is_begun:
+            plan = self._translator()(plan, language)
         stream = self.stream(
             request.text, place, images=request.images, plan=plan, settings=settings, cast=cast
         )
         if not is_begun:
             copy_run(source, place, OF_ONE_STORY)
         return stream.result()
+
+    def _translator(self) -> Translator:
+        from ..story.agents.planner import Planner
+
+        planner = self._open_planner()
+        if not isinstance(planner, Planner):
+            raise SettingsError(f"{type(planner).__name__} cannot translate.", "Use a chat model.")
+        return Translator(planner.chat)
 
     def _open_generator(self) -> Generator | None:
         if isinstance(self._generator, str):

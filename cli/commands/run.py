@@ -77,10 +77,14 @@ def command(
         typer.Option(
             "--from",
             metavar="FOLDER",
-            help="Run the story of this run folder again, in --out, with another --cast, --style or --size. "
-            "Its plan and settings stay, and images that the change does not affect. Name its models again, "
-            "or add --config FOLDER/run.yaml.",
+            help="Run the story of this run folder again, in --out, with another --cast, --style, --size or "
+            "--language. Its plan and settings stay, and images that the change does not affect. Name its "
+            "models again, or add --config FOLDER/run.yaml.",
         ),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(help="With --from: the planner translates the captions into this language."),
     ] = None,
     published: Annotated[
         PublishedSystem | None,
@@ -105,6 +109,8 @@ def command(
     named = [role for role, options in roles.items() if options.model_fields_set]
     if story is not None:
         before, own_plan = _varied(context, story, out, named)
+    elif language is not None:
+        raise SettingsError("--language is for the story of another run.", "Add --from.")
     elif request is None:
         if out is None:
             raise SettingsError("No request is given.", "Give one, or the folder of a run with --out.")
@@ -125,7 +131,8 @@ def command(
         image, plan = [out / PICTURES / f"{one.digest}.png" for one in asked.images], out / PLAN
     elif plan is not None:
         own_plan = read_plan_file(plan)
-    models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published)
+    language = None if (out / RUN).is_file() else language
+    models = ModelOptions(planning, judging, drawing, local, constraints, cast, helpers, published, language)
     asks = None if as_json or not is_interactive() else ask
     try:
         outcome = carry_out(asked, out, settings, models, own_plan, as_json, before, asks)

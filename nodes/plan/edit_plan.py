@@ -20,6 +20,7 @@ from ...backend.core.types import MAX_STYLE, MAX_TEXT, Plan, Request, Step
 from ...backend.core.types.cast import CastMember
 from ...backend.output.live.browser_requests import small_webp
 from ...backend.story.agents.plan_lint import found_casts, step_findings
+from ...backend.story.agents.text_writers import Translator
 from ...backend.story.plan_editor.edited_plan import (
     MAX_PLAN_TEXT,
     EditedPlan,
@@ -31,13 +32,17 @@ from ...backend.story.plan_editor.json_form import plan_object, write_json
 from ...backend.story.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
 from ...backend.story.plan_editor.outline import write_outline
 from .. import host
+from ..agents.reply_inputs import settings_of
 from ..inputs.sockets import (
+    AGENT,
     CAST,
     PLAN,
+    AgentSocket,
     CastSocket,
     PlannedRequest,
     PlanSocket,
     asked_request,
+    check_connected,
     check_optional,
     images_input,
     node_schema,
@@ -65,12 +70,15 @@ class EditPlan(io.ComfyNode):
         return node_schema(
             "InterleaveEditPlan",
             is_output_node=True,
+            shown=("edits", "request"),
             inputs=[
                 PlanSocket.Input("plan", optional=True),
                 io.String.Input("edits", multiline=True, default="", placeholder=EXAMPLE),
                 io.String.Input("request", default="", optional=True),
                 images_input(),
                 CastSocket.Input("cast", optional=True),
+                AgentSocket.Input("agent", optional=True),
+                io.String.Input("language", default="", optional=True),
             ],
             outputs=[PlanSocket.Output("PLAN"), io.String.Output("plan_text", display_name="plan as text")],
         )
@@ -101,12 +109,19 @@ class EditPlan(io.ComfyNode):
         request: str = "",
         images: dict[str, Any] | None = None,
         cast: tuple[CastMember, ...] | None = None,
+        agent: Any = None,
+        language: str = "",
     ) -> io.NodeOutput:
         """Apply the edits."""
         check_optional("Edit Plan", PLAN, plan=plan)
         check_optional("Edit Plan", CAST, cast=cast)
         members = cast or ()
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None, members)
+        if language.strip():
+            check_connected("Edit Plan", AGENT, agent=agent)
+            with host.host_interrupts():
+                told = Translator(agent, settings_of(agent))(outcome.plan, language)
+            outcome = outcome.model_copy(update={"plan": told})
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
         drawn = with_step_images(outcome.plan, host.input_folder())
         return io.NodeOutput(

@@ -305,6 +305,10 @@ def test_a_run_folder_repeats_its_run(tmp_path: Path, scripts: Scripts) -> None:
     assert ", cached" not in resized.output, resized.output
     results = load_trajectory(tmp_path / "d").results
     assert {result.image.size for result in results if result.image} == {(32, 32)}
+    scripts.planner(*["Ein Boot."] * 20)
+    told = call(*other[:-1], tmp_path / "f", "--language", "German")
+    assert told.exit_code == 0 and told.output.count(", cached") == 3, told.output
+    assert "text: Ein Boot." in told.output and "Add --from" in call("run", "x", "--language", "a").output
     # A foreign run folder names no models and no programs.
     (tmp_path / "a" / "run.yaml").write_text("critic: none\nllama_server: /bin/true\n")
     alone = call("run", "--from", tmp_path / "a", "--out", tmp_path / "e")

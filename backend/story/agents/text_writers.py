@@ -1,4 +1,4 @@
-"""Agents that write one text with any chat model: prompt enhancer, cast writer, step rewriter.
+"""Agents that write one text with any chat model: prompt enhancer, cast writer, step rewriter, translator.
 
 None needs a checkpoint of its own. The enhancer rewrites the prompt of a step for the image model. It reads
 the prompt alone, without the images, so an enhanced prompt can be cached by its prompt. The cast writer reads
@@ -394,3 +394,47 @@ def _rewrite_question(template: str, plan: Plan, step: Step, problem: str) -> st
     steps = "\n".join(f"{one.number}. {' '.join(one.prompt.split())}" for one in plan.steps if one.prompt)
     reason = " ".join(problem.split())[:MAX_PROBLEM] or "It did not show what the step asks for."
     return fill(template, plan=steps, number=str(step.number), problem=reason)
+
+
+TRANSLATE = (
+    "Translate this text of an illustrated story into {language}. Keep its meaning, its tone, its length and "
+    f"the names in it. Answer with the translation alone, without quotation marks around it.\n\n{SLOT}"
+)
+TRANSLATE_READER, TRANSLATE_HINT = "the translator", "Shorten the texts of the plan."
+
+
+class Translator(Writer):
+    """Translates the texts of a plan. Its arguments are those of `Writer`."""
+
+    max_tokens = 2048
+
+    def __call__(self, plan: Plan, language: str) -> Plan:
+        """Return the plan with the names and captions of its steps in a language. Its prompts stay.
+
+        Raises:
+            AnswerError: Two replies about a text could not be used, as those of a model that only plans.
+            ChatError: The backend failed, or a text is too long for a message.
+            Cancelled: The run was cancelled.
+        """
+
+        def read(reply: str) -> str:
+            if (text := read_prompt(reply))[0] in "{[":
+                raise AnswerError(f"The text was not translated into {language}.", text, "Use another model.")
+            return text
+
+        def said(text: str | None) -> str | None:
+            if not text:
+                return text
+            question = fill(TRANSLATE, language=language, prompt=text)
+            messages = [Message(role="user", content=(bounded(question, TRANSLATE_READER, TRANSLATE_HINT),))]
+            return self.written(messages, read, ENHANCE_AGAIN, TRANSLATE)
+
+        steps = [
+            step.model_copy(update={"name": said(step.name), "auxiliary_text": said(step.auxiliary_text)})
+            for step in plan.steps
+        ]
+        self.chat.offload()
+        return plan.model_copy(update={"steps": tuple(steps)})
+
+    def _offload(self) -> None:
+        """Leave the model on the device: another text may follow."""

@@ -273,7 +273,7 @@ def test_a_pipeline_takes_a_cast(tmp_path: Path) -> None:
 
 def test_a_story_is_told_again_with_the_same_plan(tmp_path: Path) -> None:
     steps = [
-        {"number": 1, "prompt": "Mia wakes up"},
+        {"number": 1, "name": "Morning", "prompt": "Mia wakes up", "auxiliary_text": "Very early."},
         {"number": 2, "prompt": "an empty street", "settings": {"source": "text"}},
         {"number": 3, "prompt": "add rain", "settings": {"source": 1}},
     ]
@@ -286,11 +286,13 @@ def test_a_story_is_told_again_with_the_same_plan(tmp_path: Path) -> None:
 
     first = Pipeline(generator=draw, critic=None)("a story", tmp_path / "one", plan=plan)
     drawn.clear()
-    pipeline = Pipeline(ScriptedChat([]), draw, None)
+    pipeline = Pipeline(ScriptedChat(["Der Morgen", '{"a": "plan"}', "Sehr früh."]), draw, None)
     cast = [CastMember(name="Mia", traits=("blue coat",))]
-    tell = partial(pipeline.again, tmp_path / "one", tmp_path / "two", cast=cast)
+    tell = partial(pipeline.again, tmp_path / "one", tmp_path / "two", language="German", cast=cast)
     again = tell()
     assert [text.split(".")[0] for text in drawn] == ["Mia wakes up", "add rain"], "step 3 edits step 1"
+    step = again.steps[0].step
+    assert (step.name, step.auxiliary_text, step.prompt) == ("Der Morgen", "Sehr früh.", "Mia wakes up")
     assert load_trajectory(tmp_path / "one") == first.trajectory
     assert tell().trajectory == again.trajectory and len(drawn) == 2, "it is resumed"
     with pytest.raises(JournalError, match="another request"):

@@ -67,6 +67,14 @@ def test_findings_are_warnings_of_the_planner_unless_they_are_repaired(host: Com
     assert "make the boat blue" in text_of(outputs, "planned") and "planner" not in outputs
 
 
+def test_an_agent_translates_the_texts_of_a_plan(host: ComfyServer) -> None:
+    plan = edited("1. Morning\n   draw: a boat\n   text: Very early.", language="German")
+    failure(host, plan, "input 'agent': expected an agent, got nothing")
+    agent = node("InterleaveTestAgent", replies=json.dumps(["Der Morgen", "Sehr früh."]))
+    outputs = host.run(changed(plan, "edit", agent="@agent") | {"agent": agent})
+    assert text_of(outputs, "text") == "1. Der Morgen\n   draw: a boat\n   text: Sehr früh."
+
+
 def test_a_long_plan_resumes_at_the_missing_part_and_outlives_the_hosts_cache(host: ComfyServer) -> None:
     outline = json.dumps({"outline": [f"{number}. Mile {number}." for number in range(1, 14)], "always": ""})
     parts = [
