@@ -105,11 +105,12 @@ def _on_rows(
     from ..training.trainer.progress import TimeLeft
 
     opener = Opener(local)
-    opened = [(options.critic, _opened(opener, options)) for options in critics]
+    opened = [(options, _opened(opener, options)) for options in critics]
     opener.finish()
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         judged = []
-        for number, (name, critic) in enumerate(opened):
+        for number, (options, critic) in enumerate(opened):
+            name = " with ".join(filter(None, (options.critic, options.adapter)))
             rows = given.of(critic, Path(scratch) / str(number))
             answers = answers_of(critic, rows, parallel, TimeLeft(f"answers of {name}", _log), _log)
             judged.append(JudgedRows(name, rows, answers))

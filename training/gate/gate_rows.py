@@ -120,7 +120,7 @@ def examination(
         if settings.gate_rows < 2 * least:
             hint = f"Set gate_rows to {2 * least} or more."
         elif annotated_share is None:
-            hint = f"Add rows about at least {more} images to {source}."
+            hint = f"Add rows about at least {more} images to {source}, or leave it out (then no gate)."
         else:
             hint = (
                 f"Annotate about {more} images, because held_out_runs {annotated_share:g} holds out "

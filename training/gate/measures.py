@@ -145,20 +145,10 @@ def answers_of(
     return answers
 
 
-def measured(answers: Sequence[Answer], rows: RowSet) -> Measured:
-    """Return the measures of the answers to rows that teach a verdict; a missing verdict is wrong.
-
-    Rows about the same images are one unit of the AUC's interval.
-    """
-    return measured_verdicts(
-        answers, [bool(truth_of(row)) for row in rows.rows], [tuple(row.images) for row in rows.rows]
-    )
-
-
 def measured_verdicts(
     answers: Sequence[Answer], truths: Sequence[bool], units: Sequence[tuple[str, ...]] | None = None
 ) -> Measured:
-    """Return the measures of answers about images, each of which is right or not."""
+    """Return the measures of answers about images, each of which is right or not; no verdict is wrong."""
     said = [answer.success for answer in answers]
     hits = [one == truth for one, truth in zip(said, truths, strict=True)]
     scores = [answer.probability for answer in answers if answer.probability is not None]
@@ -185,8 +175,9 @@ class JudgedRows(NamedTuple):
 
     @property
     def measured(self) -> Measured:
-        """The measures of all rows."""
-        return measured(self.answers, self.rows)
+        """The measures of all rows; those about the same images are one unit of the AUC's interval."""
+        truths = [bool(truth_of(row)) for row in self.rows.rows]
+        return measured_verdicts(self.answers, truths, [tuple(row.images) for row in self.rows.rows])
 
     def of_kind(self, kind: str) -> Share:
         """Return the share of right verdicts on rows of a kind."""

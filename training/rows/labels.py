@@ -235,8 +235,8 @@ class _Pairs:
         if name not in self._known:
             file = self._places.find(name)
             if file is None:
-                hint = "Write its path relative to the file, or name its folder with --images."
-                raise SettingsError(f"The image {name!r} was not found.", hint)
+                reason = f"The image {name!r} was not found below {str(self._base)!r}."
+                raise SettingsError(reason, "Correct the path, or name another folder with --images.")
             picture = Picture.open(file)
             kept = self._folder.copy(file, picture.digest, file.suffix.lower())
             self._known[name] = kept, "" if picture.is_white else picture.digest, picture.size
@@ -384,7 +384,10 @@ def as_lines(report: LabelsReport) -> list[str]:
         "have no reason, so they teach a verdict without one.": report.without_reason,
         "have no scores: in critic-grpo its --scorer scores their images.": report.without_score,
     }
-    return lines + [f"{count} rows {note}" for note, count in notes.items() if count]
+    lines += [f"{count} rows {note}" for note, count in notes.items() if count]
+    if 0 in report.rows[SFT[0]].values():
+        lines.append("WARNING: the rows to train on are all right or all wrong: a critic learns one answer.")
+    return lines
 
 
 def is_labels(path: Path) -> bool:

@@ -39,7 +39,7 @@ from ..rows.rl import CriticRlRow, PlannerRlRow
 from ..rows.sft import with_images
 from ..trainer.ending import gathered, of_first_rank
 from ..trainer.model_card import CardFacts, facts_of, read_facts
-from ..trainer.model_loading import check_options, count_parameters, load_policy, load_processor, reports_to
+from ..trainer.model_loading import check_options, count_parameters, load_policy, load_processor
 from ..trainer.progress import GRPO_PARTS, PLANNER_GRPO_PARTS, LineParts, number
 from ..trainer.resume import digest_of, newest_checkpoint, step_of, whole_checkpoints
 from ..trainer.run import Log, Prepared, TrainingRun
@@ -352,9 +352,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
         selection.keep()
         done = step_of(selection.finished) if selection.finished else trainer.state.global_step
         parts.notes.extend(self.ending.note(done, selection.steps))
-        facts = None
-        if trainer.accelerator.is_main_process:
-            facts = self._facts(parts)
+        facts = self._facts(parts) if trainer.accelerator.is_main_process else None
         result = Result(record, self.settings.save_dtype, selection.finished, facts)
         save_trained(trainer, parts.processor, self.final, result)
         check_stop(selection.monitor.stopped, self.final)
@@ -385,8 +383,7 @@ class Reinforcement(TrainingRun, Generic[Row]):
         """
         from .grpo_trainer import CollapseMonitor, Limits
 
-        settings = self.settings
-        prompt_set = self.prompt_set
+        settings, prompt_set = self.settings, self.prompt_set
 
         def check() -> HeldOutCheck:
             with gathered(trainer) as model:
@@ -414,12 +411,11 @@ class Reinforcement(TrainingRun, Generic[Row]):
         check_ends(self.checkpoint, processor.tokenizer.eos_token_id)
         rows, held_out = self._usable(processor, prompt_set)
         steps_in_all = rollouts_of(settings, len(rows), self.devices) * settings.updates
-        reporters = reports_to(settings, self.log)
         # The answers that one rank rewards per rollout, or those of the check, which rank 0 makes for all
         # ranks.
         answers = max(settings.prompts * settings.num_generations // self.devices, len(held_out))
         longest = task.longest(answers)
-        config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
+        config = config_of(settings, self.out / "steps", steps_in_all, self.devices, longest)
         policy = load_policy(self.checkpoint, settings)
         shown, pixels = self.out / "shown", settings.image_pixels
         asked_held_out = [row.question(images, shown, prompt_set, pixels) for row in held_out]

@@ -1,7 +1,7 @@
 """trl's GRPO trainer, its configuration, and the changes that the training of agents needs.
 
 The whole configuration is built in one function that can be tested without a GPU. `RewardTrainer` overrides
-two methods that are meant to be overridden, `log` and `compute_loss`, and one internal method of trl,
+two methods that are meant to be overridden, `log` and `compute_loss`, and internal ones of trl, such as
 `_tokenize_prompts`, without which requests with and without images cannot be mixed in a batch. trl counts
 answers that were left out of their group: they have no advantage, but a KL term, and their tokens are in the
 divisor of the loss. They are therefore masked, and the divisors are counted again, over all ranks. The loss
@@ -17,10 +17,11 @@ This module needs trl, so only training code imports it.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torch.utils.data import Sampler
 from transformers import TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -32,7 +33,7 @@ from ..gate.held_out import CheckLog, HeldOutCheck
 from ..reward.rollout_reward import RolloutReward
 from ..trainer.callbacks import Log
 from ..trainer.ending import Ending, patience
-from ..trainer.model_loading import on_cpu, trainer_arguments
+from ..trainer.model_loading import on_cpu, trackers_of, trainer_arguments
 from ..trainer.progress import number
 from .grpo_settings import GrpoTraining, batches, vllm_arguments
 
@@ -44,7 +45,6 @@ def config_of(
     steps: Path,
     steps_in_all: int,
     devices: int,
-    report_to: list[str],
     longest: float = 0.0,
 ) -> GRPOConfig:
     """Return the configuration of trl's trainer. Call it before the model is loaded (see `load_policy`).
@@ -54,7 +54,6 @@ def config_of(
         steps: Folder of the checkpoints.
         steps_in_all: Total number of optimizer steps.
         devices: Number of training processes, one per device.
-        report_to: Names of the experiment trackers.
         longest: Seconds for which one rank may compute rewards or a check while the others wait.
 
     Raises:
@@ -74,7 +73,7 @@ def config_of(
         "remove_unused_columns": False,
         "logging_steps": 1,
         "save_steps": settings.save_steps,
-        "report_to": report_to,
+        "report_to": trackers_of(settings),
         "ddp_timeout": patience(longest),
     }
     return GRPOConfig(**trainer_arguments(settings, GRPOConfig, steps, steps_in_all) | own)
@@ -125,6 +124,10 @@ class RewardTrainer(GRPOTrainer):
         ids, images, fields = super()._tokenize_prompts(prompts)
         return ids, None if images is None else [some or [] for some in images], fields
 
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        """Return trl's sampler, with an order of the rows that depends on seed and epoch alone."""
+        return _EpochOrder(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Save without the copy of a continued adapter that is the reference, and that every start makes."""
         super()._save(output_dir, state_dict)
@@ -164,6 +167,20 @@ class RewardTrainer(GRPOTrainer):
         """
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         return loss / self.kept if self.loss_type in ("grpo", "dr_grpo") else loss
+
+
+class _EpochOrder(Sampler[int]):
+    """Order of trl's sampler. After a resume that would continue with the order of the first epoch."""
+
+    def __init__(self, sampler: Any, epoch: Callable[[], int]) -> None:
+        self.sampler, self.epoch = sampler, epoch
+
+    def __iter__(self) -> Iterator[int]:
+        self.sampler.generator.manual_seed(self.sampler.seed + self.epoch())
+        return iter(self.sampler)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
 
 
 def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -37,7 +37,7 @@ from ..trainer.model_loading import (
     count_parameters,
     load_policy,
     load_processor,
-    reports_to,
+    trackers_of,
     trainer_arguments,
 )
 from ..trainer.progress import SFT_PARTS
@@ -333,7 +333,7 @@ class _FineTuning(TrainingRun):
             "lr_scheduler_type": "cosine",
             "max_length": None,
             "logging_steps": max(1, min(20, int(whole_steps / 10))),
-            "report_to": reports_to(settings, self.log),
+            "report_to": trackers_of(settings),
             **(_measuring(settings) if measured.rows else {}),
         }
         config = SFTConfig(**trainer_arguments(settings, SFTConfig, self.out / "steps", whole_steps) | own)

@@ -16,7 +16,7 @@ peft shortens their names in the adapter's file to endings, such as "q_proj", th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,7 +162,7 @@ class ModelTraining(BaseModel):
         description="Dtype of the saved checkpoint. auto: as trained; bfloat16 has the range of models "
         "trained in bf16.",
     )
-    tensorboard: bool = Field(default=True, description="Write TensorBoard files if it is installed.")
+    tensorboard: bool = Field(default=True, description="Write TensorBoard files.")
     report_to: str | None = Field(
         default=None,
         max_length=200,
@@ -336,14 +336,9 @@ def check_options(settings: ModelTraining) -> None:
         raise SettingsError(
             "--load-in-4bit freezes the weights, but no LoRA adapter is set.", "Set --lora-r as well (QLoRA)."
         )
-    require(*TRAINERS, *libraries_of(settings))
-    trackers_of(settings)
-
-
-def libraries_of(settings: ModelTraining) -> list[str]:
-    """Return the libraries that these settings need in addition to the trainers."""
     quantizes = settings.load_in_4bit or settings.optim == "adamw_8bit"
-    return (["peft"] if settings.adapts else []) + (["bitsandbytes"] if quantizes else [])
+    require(*TRAINERS, *["peft"] * settings.adapts, *["bitsandbytes"] * quantizes)
+    trackers_of(settings)
 
 
 def quantized(settings: ModelTraining, model: Any) -> Any:
@@ -399,30 +394,18 @@ def trainer_arguments(
     }
 
 
-def reports_to(settings: ModelTraining, log: Callable[[str], None]) -> list[str]:
-    """Return the trackers that the trainer logs to: `report_to`, and TensorBoard if enabled and installed.
+def trackers_of(settings: ModelTraining) -> list[str]:
+    """Return the trackers that the trainer logs to: those in `report_to`, and TensorBoard if enabled.
 
     Raises:
         SettingsError: A tracker is unknown or not installed.
     """
-    trackers = trackers_of(settings)
-    if settings.tensorboard and "tensorboard" not in trackers:
-        if missing(["tensorboard"]):
-            log("TensorBoard is not installed, so no TensorBoard files are written (pip install tensorboard)")
-        else:
-            trackers.append("tensorboard")
-    return trackers or ["none"]
-
-
-def trackers_of(settings: ModelTraining) -> list[str]:
-    """Return the trackers in `report_to`; raise SettingsError if one is unknown or not installed."""
-    named = [name.strip() for name in (settings.report_to or "").split(",")]
-    trackers = list(dict.fromkeys(name for name in named if name))
+    named = [*(settings.report_to or "").split(","), "tensorboard" if settings.tensorboard else ""]
+    trackers = list(dict.fromkeys(filter(None, map(str.strip, named))))
     for name in trackers:
         if name not in TRACKERS:
             raise SettingsError(f"report_to: unknown tracker {name!r}.", f"Use one of {', '.join(TRACKERS)}.")
-    absent = missing(trackers)
-    if absent:
+    if absent := missing(trackers):
         raise SettingsError(
             f"report_to {','.join(trackers)} needs {' and '.join(absent)} (not installed).",
             f"Install: pip install {' '.join(absent)}",

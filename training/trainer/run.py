@@ -65,8 +65,13 @@ def timed(prepared: Prepared, whole: int) -> list[str]:
     prepared.trainer.add_callback(timer)
     prepared.trainer.train()
     lines = time_lines(timer.seconds, timer.check_seconds, prepared, whole)
-    found = peak_memory(prepared.trainer)
-    return [*lines, f"peak memory until then: {found}"] if found else lines
+    if found := peak_memory(prepared.trainer):
+        lines.append(f"peak memory until then: {found}")
+    modules = prepared.trainer.model.modules()
+    if changed := [one.in_features * one.out_features for one in modules if hasattr(one, "lora_A")]:
+        # Libraries, and the largest changed matrix in several copies, most of them in float32.
+        lines.append(f"estimated memory of train merge: {0.9 + 22 * max(changed) / GB:.1f} GB of RAM")
+    return lines
 
 
 def time_lines(

@@ -43,6 +43,7 @@ WHOLE = "modules_to_save"
 OLDER = ("model.language_model.", "language_model.model.", "language_model.", "model.", "")
 """Prefixes of the language model's modules in older layouts."""
 OTHER_MODEL = "Check that the adapter was trained on this base model."
+INCOMPLETE = f"{OTHER_MODEL} If it was, the file is incomplete: download it again."
 
 
 def check_fields(config: Mapping[str, Any], folder: Path) -> None:
@@ -400,7 +401,7 @@ class _Reading:
             if name.startswith(touched):
                 raise ChatError(
                     f"{self.where} lacks the weights of {name!r}, which its configuration lists.",
-                    "The file may be incomplete: download it again.",
+                    INCOMPLETE,
                 )
         for end in self.config.whole_modules:
             if not any(f".{name}".endswith(f".{end}") for name in self.whole) and any(
@@ -409,7 +410,7 @@ class _Reading:
                 raise ChatError(
                     f"{self.where} lacks the weights of {end!r}, which its configuration lists in "
                     "modules_to_save.",
-                    "The file may be incomplete: download it again.",
+                    INCOMPLETE,
                 )
 
 

@@ -381,7 +381,7 @@ def _family(folder: Path) -> object:
     if not (folder / "config.json").is_file():
         hint = ""
         if (folder / "adapter_config.json").is_file():
-            hint = "It is an adapter: give the base model here, and this folder as its adapter."
+            hint = "It is an adapter: give the base model here, and this folder as adapter (critic.adapter)."
         raise ChatError(f"{str(folder)!r} is not a checkpoint: it has no config.json.", hint)
     return read_json(folder / "config.json").get("model_type")
 

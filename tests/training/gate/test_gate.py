@@ -24,7 +24,7 @@ from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.cli.train.own_critic import reinforcement_of
 from interleave_thinker.training.from_runs.settings import RunsData
 from interleave_thinker.training.gate.gate_rows import GateSettings, askable, chosen, examination, needed
-from interleave_thinker.training.gate.measures import Answer, answers_of, measured, measured_verdicts
+from interleave_thinker.training.gate.measures import Answer, JudgedRows, answers_of, measured_verdicts
 from interleave_thinker.training.gate.regression_gate import (
     GATE_FILE,
     Gate,
@@ -188,8 +188,12 @@ def test_too_few_rows_of_a_verdict_are_an_error_that_names_how_many_are_missing(
             examination(RowSet(rows, Path()), settings or GateSettings(), **source)
         return few.value.hint
 
-    assert hint(right[:18] + wrong).startswith("Add rows about at least 1 more right images to --held-out.")
-    assert "2 more right and 1 more wrong images to --old." in hint(right[:17] + wrong[:18], source="--old")
+    assert hint(right[:18] + wrong).startswith(
+        "Add rows about at least 1 more right images to --held-out, or"
+    )
+    assert "2 more right and 1 more wrong images to --old, or" in hint(
+        right[:17] + wrong[:18], source="--old"
+    )
     said = hint(right[:18] + wrong[:16], annotated_share=0.2)
     assert "Annotate about 5 more right and 15 more wrong images, because held_out_runs 0.2" in said
     assert hint(right + wrong, GateSettings(gate_rows=37)).startswith("Set gate_rows to 38 or more.")
@@ -217,7 +221,7 @@ def test_the_answers_of_a_critic_report_their_progress(taught: Path, tmp_path: P
     critic = Critic(open_chat(f"transformers:{taught}", device="cpu"))
     rows = RowSet(rows_of(3), tmp_path)
     said = answers_of(critic, rows, 2, lambda *one: seen.append(one))
-    found = measured(said, rows)
+    found = JudgedRows("a critic", rows, said).measured
     assert found.accuracy.rate == found.precision.rate == 1.0 and seen == [(0, 3), (2, 3)]
     assert found.auc and found.auc.auc == 1.0
 

@@ -102,7 +102,7 @@ def test_skipped_answers_weigh_nothing(folder: Path, tmp_path: Path, monkeypatch
 
 def told(tmp_path: Path, devices: int = 8, **changes: Any) -> Any:
     settings = recipe_settings("paper-8b", "critic-grpo", device="cpu", bf16=False, **changes)
-    return config_of(settings, tmp_path, 100, devices, "none")  # type: ignore[arg-type]
+    return config_of(settings, tmp_path, 100, devices)
 
 
 def test_trl_gets_the_settings_of_the_published_run(tmp_path: Path) -> None:

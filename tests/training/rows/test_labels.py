@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,14 @@ from support.cli_calls import call
 from interleave_thinker import Picture, SettingsError
 from interleave_thinker.backend.core.prompts.prompt_set import default_prompt_set
 from interleave_thinker.backend.story.agents.critic import critic_message
-from interleave_thinker.training.rows.labels import LabelSettings, LabelSource, held_out_of, import_labels
+from interleave_thinker.training.rows.labels import (
+    LabelSettings,
+    LabelSource,
+    LabelsReport,
+    as_lines,
+    held_out_of,
+    import_labels,
+)
 from interleave_thinker.training.rows.rl import read_rl_rows
 from interleave_thinker.training.rows.sft import read_rows, truth_of
 
@@ -57,8 +63,11 @@ def test_a_row_asks_as_the_critic_is_asked_and_learns_only_what_was_given(tmp_pa
     assert [bool(row.not_learned) for row in rows] == [False, False, False, True]
     assert Picture.open(out / rows[2].images[0]).is_white and rl[2].origin_image_path is None
     assert rl[0].evaluation.score is not None and rl[1].evaluation.score is None
-    report = json.loads((out / "report.json").read_text())
-    assert (report["without_reason"], report["without_score"]) == (2, 3)
+    report = LabelsReport.model_validate_json((out / "report.json").read_text())
+    assert (report.without_reason, report.without_score) == (2, 3)
+    assert len(as_lines(report)) == 6
+    report.rows["critic_sft.json"]["wrong"] = 0
+    assert as_lines(report)[6].startswith("WARNING: the rows to train on are all right")
 
 
 def test_a_white_image_from_text_is_held_out_or_not_like_others(tmp_path: Path) -> None:
@@ -74,7 +83,7 @@ def test_a_white_image_from_text_is_held_out_or_not_like_others(tmp_path: Path) 
         ("0.png,1.png,p,maybe,,,,,", "line 3, ok: .*'maybe' is not one of true"),
         ("0.png,1.png,p,,,,,,", "line 3, ok"),
         ("0.png,gone.png,p,no,,,,,", "line 3.*'gone.png' was not found"),
-        ("0.png,../labels.csv,p,no,,,,,", "line 3.*was not found"),
+        ("0.png,../labels.csv,p,no,,,,,", "line 3.*was not found below.*--images"),
         ("0.png,1.png,,no,,,,,", "line 3, prompt"),
         ("0.png,1.png,p,no,,,,11,", "line 3, semantics"),
         ("0.png,1.png,p,no,,,,,,more", "line 3.*more cells"),

@@ -23,11 +23,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trackers(**settings: object) -> list[str]:
-    return policy.reports_to(SftTraining(**settings), lambda line: None)  # type: ignore[arg-type]
+    return policy.trackers_of(SftTraining(**settings))  # type: ignore[arg-type]
 
 
 def test_trackers_are_passed_on_once_in_order() -> None:
-    assert trackers(tensorboard=False) == ["none"]
+    assert trackers(tensorboard=False) == []
     assert trackers() == ["tensorboard"]
     assert trackers(report_to="trackio, mlflow,trackio") == ["trackio", "mlflow", "tensorboard"]
     assert trackers(report_to="tensorboard", tensorboard=False) == ["tensorboard"]
@@ -36,12 +36,14 @@ def test_trackers_are_passed_on_once_in_order() -> None:
 def test_transformers_knows_every_tracker(tmp_path: Path) -> None:
     integrations = pytest.importorskip("transformers.integrations.integration_utils")
     assert set(policy.TRACKERS) <= set(integrations.INTEGRATION_TO_CALLBACK)
-    config = config_of(GrpoTraining(device="cpu"), tmp_path, 4, 1, ["trackio", "tensorboard"])
+    config = config_of(GrpoTraining(device="cpu", report_to="trackio"), tmp_path, 4, 1)
     assert config.report_to == ["trackio", "tensorboard"]
 
 
 def test_a_missing_or_unknown_tracker_raises_before_loading() -> None:
-    with pytest.raises(SettingsError, match=r"report_to wandb,mlflow needs wandb .*pip install wandb"):
+    with pytest.raises(
+        SettingsError, match=r"report_to wandb,mlflow,tensorboard needs wandb .*pip install wandb"
+    ):
         policy.check_options(SftTraining(report_to="wandb,mlflow"))
     with pytest.raises(
         SettingsError, match=r"unknown tracker 'weights'.*wandb, trackio, mlflow, tensorboard"

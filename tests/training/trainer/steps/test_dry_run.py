@@ -80,9 +80,10 @@ def test_the_command_prints_the_estimates(folder: Path, tmp_path: Path, scratch:
         *("train", "critic-sft", "--model", folder / "base", "--data", tmp_path / "rows.json", "--dry-run"),
         *("--images", folder),
         *("--out", tmp_path / "run", "--set", "device=cpu", "--per-device-train-batch-size", 4),
+        *("--lora-r", 2),
     )
     assert said.exit_code == 0, said.output
-    assert "GB of RAM" in said.output
+    assert "GB of RAM" in said.output and "memory of train merge: 0.9 GB" in said.output
     assert "estimated time" in said.output and "checkpoint: " not in said.output
     assert not (tmp_path / "run").exists()
 
@@ -128,11 +129,11 @@ def test_own_critic(folder: Path, tmp_path: Path, scratch: Path, monkeypatch: py
 def test_too_few_rows_for_a_rollout_name_the_recipe(folder: Path) -> None:
     made = own_critic.MadeData.model_construct(folder=folder, rl=folder / "critic_rl.jsonl")
     settings = short_trainings.GRPO.model_copy(update={"prompts": 500, "per_device_train_batch_size": 64})
-    with pytest.raises(SettingsError, match=r"10 rows .*one rollout needs 500 .*recipe") as few:
+    with pytest.raises(SettingsError, match=r"3 rows .*one rollout needs 500 .*recipe") as few:
         rl_rows(made, settings)
-    assert "490 more rows, or set prompts: 10 and per_device_train_batch_size: 10 in" in few.value.hint
-    settings = settings.model_copy(update={"prompts": 10, "per_device_train_batch_size": 10})
-    assert len(rl_rows(made, settings).rows) == 10
+    assert "497 more rows, or set prompts: 3 and per_device_train_batch_size: 3 in" in few.value.hint
+    settings = settings.model_copy(update={"prompts": 3, "per_device_train_batch_size": 3})
+    assert len(rl_rows(made, settings).rows) == 3
 
 
 def test_the_options_that_the_error_names_fit_the_rows(folder: Path, tmp_path: Path, scratch: Path) -> None:
@@ -142,12 +143,12 @@ def test_the_options_that_the_error_names_fit_the_rows(folder: Path, tmp_path: P
     for one in (*small, "rollouts=1"):
         given += ["--set", one]
     refused = call(*given)
-    assert refused.exit_code == 2 and "10 training rows are fewer than the 16" in refused.output
-    found = re.search(r"Use (--set prompts=10 --set per_dev\w+=40), or give 6 more", refused.output)
+    assert refused.exit_code == 2 and "3 training rows are fewer than the 16" in refused.output
+    found = re.search(r"Use (--set prompts=3 --set per_dev\w+=12), or give 13 more", refused.output)
     assert found, refused.output
     accepted = call(*given, *found[1].split())
     assert accepted.exit_code == 0, accepted.output
-    assert "1 rollouts of 10 prompts x 4 answers" in accepted.output
+    assert "1 rollouts of 3 prompts x 4 answers" in accepted.output
 
 
 def test_the_estimate_is_the_median_for_all_steps_and_checks() -> None:

@@ -57,7 +57,7 @@ def test_ranks_wait_for_the_longest_judge_time(tmp_path: Path) -> None:
     assert drawing.longest(12) == (2 * 4 + 6 * 2) * 10 + 12 * 2 * 5
 
     def waits(longest: float) -> int:
-        return config_of(GrpoTraining(device="cpu"), tmp_path, 4, 1, ["none"], longest).ddp_timeout
+        return config_of(GrpoTraining(device="cpu"), tmp_path, 4, 1, longest).ddp_timeout
 
     assert waits(judging.longest(64)) == MIN_PATIENCE + 7224
     assert waits(0.0) == MIN_PATIENCE and waits(1e9) == MAX_PATIENCE
