@@ -30,7 +30,6 @@ _REMOVED = {
     "export": "--narration",
     "evaluate": "own-critic scorer tinyworld",
     "evaluate ablation": "--teacher-seeds --with --failed --next-step-stories",
-    "train tinyworld-critic": "--draw-processes",
     "data": "pairs critic-pairs planner-pairs inspect guard pack",
     "data prompts": "--variants --words --taxonomy --language --polish --polish-language --guard",
     "data filter": "--show --corrections --words --ray --workers --keep-labelled --guard",
@@ -43,7 +42,8 @@ _REMOVED = {
     "data planner-rl": "--guard",
     "data tinyworld-planner-rl": "--wording",
     "evaluate critic": "--critic-notes --items",
-    "train": "critic-dpo planner-dpo tinyworld-base doctor",
+    "train": "critic-dpo planner-dpo doctor tinyworld-base tinyworld-critic tinyworld-generator "
+    "tinyworld-planner",
     "train critic-sft": "--samples --sample-tokens",
     "train planner-sft": "--samples --sample-tokens",
     "train own-critic": "--samples --sample-tokens --keep-labelled",

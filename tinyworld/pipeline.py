@@ -30,15 +30,11 @@ from PIL import Image
 from ..backend.core.errors import GeneratorError, SettingsError
 from ..backend.models.checkpoints.model_folder import check_files, check_weights
 from .drawing import CELL, PAGE, atlas
-from .scene import EMPTY
 
 if TYPE_CHECKING:
     from diffusers.models.transformers.pixart_transformer_2d import PixArtTransformer2DModel
     from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
     from transformers import PreTrainedTokenizerFast, T5EncoderModel
-
-
-EMPTY_WEIGHT = 20.0
 
 
 class CellCodec(ModelMixin, ConfigMixin):
@@ -78,33 +74,11 @@ class CellCodec(ModelMixin, ConfigMixin):
             self._known = known.unflatten(0, (9, -1))
         return self._known
 
-    @classmethod
-    def fitted(cls, channels: int = 96) -> CellCodec:
-        """Return the fitted codec: principal components of the atlas, with EMPTY_WEIGHT for empty cells."""
-        tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).double() / 127.5 - 1
-        weight = torch.ones(tiles.shape[:3], dtype=torch.float64)
-        weight[:, :, EMPTY] = EMPTY_WEIGHT
-        weight = (weight / weight.sum()).flatten()[:, None]
-        cells = tiles.flatten(3).flatten(0, 2)
-        mean = (weight * cells).sum(0)
-        _, spread, directions = torch.linalg.svd((cells - mean) * weight.sqrt(), full_matrices=False)
-        spread, directions = spread[:channels], directions[:channels]
-        # The sign of a principal component is arbitrary. Fixing it gives the same codec on every machine.
-        directions = directions * directions.gather(1, directions.abs().argmax(1, keepdim=True)).sign()
-        scale = spread.rsqrt()
-        scale = scale / ((spread * scale) ** 2).mean().sqrt()
-        codec = cls(channels=channels)
-        codec.mean.data = mean.float()
-        codec.basis.data = directions.T.float().contiguous()
-        codec.scale.data = scale.float()
-        return codec
-
 
 CHANNELS = 96
 MAX_TOKENS = 64
-SHIFT = 2.0
 LUCK_CHANNELS = 3
-"""Noise channels of a cell that decide its mistakes (research/tinyworld/models/generator.py)."""
+"""Noise channels of a cell that decide its mistakes."""
 LUCK_SPREAD = 1.1
 """Factor by which luck is wider than in training.
 
@@ -255,64 +229,3 @@ def _pixels(image: Image.Image | None) -> torch.Tensor:
     if image.size != (PAGE, PAGE):
         image = image.resize((PAGE, PAGE), Image.Resampling.LANCZOS)
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 127.5 - 1
-
-
-def untrained_parts(vocabulary: list[str], heads: int = 6, layers: int = 6) -> dict[str, Any]:
-    """Return new modules for training: transformer, two-layer T5 encoder, word tokenizer, scheduler."""
-    from diffusers.models.transformers.pixart_transformer_2d import PixArtTransformer2DModel
-    from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
-    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, T5Config, T5EncoderModel
-
-    words = {word: index for index, word in enumerate(["[PAD]", "[UNK]", *vocabulary])}
-    phrases = [AddedToken(word, normalized=True) for word in vocabulary if " " in word]
-    raw = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    raw.normalizer = normalizers.Lowercase()  # pyright: ignore[reportAttributeAccessIssue]
-    raw.pre_tokenizer = pre_tokenizers.Whitespace()  # pyright: ignore[reportAttributeAccessIssue]
-    raw.add_tokens(phrases)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="[PAD]", unk_token="[UNK]")
-    text_encoder = T5EncoderModel(
-        T5Config(
-            vocab_size=len(tokenizer),
-            d_model=128,
-            d_kv=32,
-            num_heads=4,
-            num_layers=2,
-            d_ff=256,
-            dropout_rate=0.0,
-            pad_token_id=0,
-            is_encoder_decoder=False,
-        )
-    )
-    # An object and its place are a fixed number of words apart, and attention that starts at fixed distances
-    # finds this. With the library's 0.09, images with two objects had them swapped half of the time even
-    # after long training.
-    for name, weight in text_encoder.named_parameters():
-        if "relative_attention_bias" in name:
-            torch.nn.init.normal_(weight, std=4.0)
-    transformer = PixArtTransformer2DModel(
-        num_attention_heads=heads,
-        attention_head_dim=32,
-        num_layers=layers,
-        cross_attention_dim=32 * heads,
-        caption_channels=128,
-        in_channels=2 * CHANNELS + 1,
-        out_channels=CHANNELS,
-        sample_size=3,
-        patch_size=1,
-        norm_num_groups=1,
-        interpolation_scale=0.05,  # pyright: ignore[reportArgumentType] - cells 20 apart, else their codes are alike
-        use_additional_conditions=False,
-    )
-    # Weights of 1/sqrt(fan-in) instead of the library's 0.58 of that, so that words are learned earlier.
-    for name, module in transformer.named_modules():
-        if isinstance(module, torch.nn.Linear) and not name.startswith("adaln_single"):
-            torch.nn.init.normal_(module.weight, std=module.in_features**-0.5)
-    torch.nn.init.zeros_(transformer.proj_out.weight)
-    return {
-        "transformer": transformer,
-        "codec": CellCodec.fitted(CHANNELS),
-        "text_encoder": text_encoder,
-        "tokenizer": tokenizer,
-        "scheduler": FlowMatchEulerDiscreteScheduler(shift=SHIFT),
-    }

@@ -1,4 +1,4 @@
-"""`data tinyworld-*` and `train tinyworld-*`: the rows and checkpoints of the tiny world."""
+"""`data tinyworld-*` and `train tinyworld-rl-data`: the rows of the tiny world."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-
-from ...cli.settings import with_settings
-from ...cli.shared_options import Out, log
-from ..tinyworld.models.generator import GeneratorTraining
-from ..tinyworld.models.recipes import CriticRecipe, PlannerRecipe
 
 PageRows = Annotated[int, typer.Option(min=2, help="Number of rows; half of them are about correct pages.")]
 PagesOf = Annotated[
@@ -76,54 +71,6 @@ def make_critic_rows(
     made = make_mistakes(out, pipeline, rows, OLD_SEED + seed, TimeLeft("rows", typer.echo))
     write_rows(out / SFT_FILE, made)
     typer.echo(f"data: {out / SFT_FILE}")
-
-
-@with_settings
-def train_generator(*, out: Out, settings: GeneratorTraining) -> None:
-    """Train the tiny world's generator from scratch."""
-    from ..tinyworld.models.generator import train
-
-    typer.echo(f"pipeline: {train(settings, out, log)}")
-
-
-@with_settings
-def train_planner(
-    *,
-    out: Out,
-    start: Annotated[
-        Path | None, typer.Option(help="Planner to start from (folder). Default: random weights.")
-    ] = None,
-    recipe: PlannerRecipe,
-) -> None:
-    """Train the tiny world's planner."""
-    from ...backend.core.machine.libraries import TRAINERS, require
-
-    require(*TRAINERS)
-    from ..tinyworld.models import recipes
-
-    typer.echo(f"checkpoint: {recipes.train_planner(out, recipe, start, log)}")
-
-
-@with_settings
-def train_critic(
-    *,
-    out: Out,
-    generator: Annotated[
-        Path | None,
-        typer.Option(
-            help="Pipeline folder of the generator whose mistakes it learns. Default: the built-in one."
-        ),
-    ] = None,
-    recipe: CriticRecipe,
-) -> None:
-    """Train the tiny world's critic on pages of a generator."""
-    from ...backend.core.machine.libraries import TRAINERS, require
-    from ...tinyworld import checkpoint
-
-    require(*TRAINERS)
-    from ..tinyworld.models import recipes
-
-    typer.echo(f"checkpoint: {recipes.train_critic(out, generator or checkpoint('generator'), recipe, log)}")
 
 
 def make_rl_rows(

@@ -41,7 +41,6 @@ COMMANDS = {
     "critic-sft, QLoRA": [*SFT, "--lora-r", "4", "--load-in-4bit", "--out", "made/4"],
     "critic-grpo": [*GRPO, "--out", "made/5"],
     "merge": ["--model", "tinyworld:critic", "--adapter", "adapter", "--out", "made/6"],
-    "tinyworld-critic": ["--out", "made/8"],
 }
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from support.rendered_pages import rendered
+
 from interleave_thinker import open_generator, open_scorer
 from interleave_thinker.research.tinyworld.data.critic_rows import ImageFolder, rl_row
-from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.tinyworld import checkpoint
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from support.rendered_pages import rendered
 
-from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.tinyworld.oracle import compare
 from interleave_thinker.tinyworld.reasoning import as_english
 

@@ -1,16 +1,15 @@
 """Training rows of the tiny critic: what it sees, what it should see, the verdict, and the next prompt.
 
-Rows with rendered images and invented mistakes teach seeing and comparing; rows with generated images teach
-the generator's mistakes. The answers are the oracle's (tinyworld/oracle.py). Rows for reinforcement learning
-have exact scores; half of their images are correct. Wrong ones were generated from the plain prompt or with
-clauses, so that refined prompts have something to add.
+The images are generated, so the rows teach the generator's mistakes. The answers are the oracle's
+(tinyworld/oracle.py). Rows for reinforcement learning have exact scores; half of their images are correct.
+Wrong ones were generated from the plain prompt or with clauses, so that refined prompts have something to
+add.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING
 
 from ....backend.core.answers.reading import write_verdict
@@ -18,13 +17,12 @@ from ....backend.core.errors import TrainingError
 from ....backend.core.files.atomic import writing
 from ....backend.core.pictures import Picture
 from ....backend.core.prompts.prompt_set import PromptSet, fill
-from ....tinyworld.oracle import DrawnImage, seen_name, verdict_of
-from ....tinyworld.scene import BACKDROPS, CELLS, EMPTY, name_of
+from ....tinyworld.oracle import DrawnImage, verdict_of
 from ....tinyworld.scorer import TinyWorldScorer
 from ....tinyworld.wording import edit_text, prompt_text
 from ....training.rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ....training.rows.sft import SftMessage, SftRow
-from ..world.judged_images import balanced, mistaken, real, rendered
+from ..world.judged_images import balanced
 
 if TYPE_CHECKING:
     from ....tinyworld.pipeline import TinyWorldPipeline
@@ -37,19 +35,6 @@ PROMPT_SET = PromptSet(
 
 
 MISTAKES_SEED = 500_000
-DESCRIBE = "Before: <image> After: <image> Describe."
-
-
-def _description(drawn: DrawnImage) -> str:
-    """Describe both images cell by cell, in the format of the reasoning."""
-    before = drawn.scene_before
-    was = BACKDROPS[before.backdrop] if before else "blank"
-    parts = [f"was page {was} see page {BACKDROPS[drawn.seen.backdrop]}"]
-    for cell, now in enumerate(drawn.seen.cells):
-        held = before.cells[cell] if before else EMPTY
-        if held != EMPTY or now != EMPTY:
-            parts.append(f"was {CELLS[cell]} {name_of(held)} see {CELLS[cell]} {seen_name(now)}")
-    return "; ".join(parts)
 
 
 class ImageFolder:
@@ -80,49 +65,10 @@ def judge_row(drawn: DrawnImage, pages: ImageFolder) -> SftRow:
     return row_of(question, write_verdict(verdict_of(drawn)), [pages.name(before), pages.name(drawn.after)])
 
 
-def describe_row(drawn: DrawnImage, pages: ImageFolder) -> SftRow:
-    """Build a row that teaches seeing both images."""
-    images = [pages.name(drawn.before or Picture.white(drawn.after.size)), pages.name(drawn.after)]
-    return row_of(DESCRIBE, _description(drawn), images)
-
-
 def row_of(question: str, answer: str, images: list[str]) -> SftRow:
     """Build a row with one question and its answer."""
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
     return SftRow(messages=turns, images=images)
-
-
-def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[SftRow]:
-    """Build a curriculum: `describe` descriptions, then `judge` verdicts with 10 % descriptions mixed in."""
-    rng = Random(f"critic/{seed}")
-    pages = ImageFolder(folder / "pages")
-    rows = [describe_row(rendered(rng), pages) for _ in range(describe)]
-    for _ in range(judge):
-        row = describe_row if rng.random() < 0.1 else judge_row
-        rows.append(row(rendered(rng), pages))
-    return rows
-
-
-def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
-    """Build `count` rows with generated images, half of them correct.
-
-    They contain mistakes of the generator, and images paired with a different instruction.
-    """
-    rng = Random(f"critic real/{seed}")
-    pages = ImageFolder(folder / "pages")
-    rows: list[SftRow] = []
-    passed = refused = 0
-    for drawn in real(pipeline, seed):
-        if len(rows) >= count:
-            return rows
-        other = mistaken(rng, drawn) if drawn.success and passed > refused else None
-        drawn = other or drawn
-        if drawn.success and passed > refused + 8:
-            continue
-        passed, refused = passed + drawn.success, refused + (not drawn.success)
-        row = describe_row if rng.random() < 0.05 else judge_row
-        rows.append(row(drawn, pages))
-    return rows
 
 
 def make_mistakes(

@@ -1,8 +1,8 @@
-"""Images for a critic to judge, with their expected content: rendered ones with mistakes, and generated ones.
+"""Generated images for a critic to judge, with their expected content.
 
-Generated images come in chains as in stories: a generated image is usually the source of the next edit, so
-its faults are also part of the image before. An image can be paired with a different instruction, which it
-does not fulfill.
+They come in chains as in stories: a generated image is usually the source of the next edit, so its faults are
+also part of the image before. An image can be paired with a different instruction, which it does not
+fulfill.
 """
 
 from __future__ import annotations
@@ -32,31 +32,12 @@ from ....tinyworld.scene import (
     color_and_thing,
     identity_of,
 )
-from ....tinyworld.scorer import ImageReading, read_images
+from ....tinyworld.scorer import read_images
 from ....tinyworld.wording import Clause, prompt_text
-from .scenes import misdraw, random_clauses, random_edit, random_luck, random_scene, random_start
+from .scenes import random_clauses, random_edit, random_scene, random_start
 
 if TYPE_CHECKING:
     from ....tinyworld.pipeline import TinyWorldPipeline
-
-
-BY_BIAS = 0.3
-"""Share of rendered mistakes that may be biased ones. A critic that saw only these would guess."""
-
-
-def rendered(rng: Random, mistakes: float = 0.55) -> DrawnImage:
-    """Return a rendered image; about a share `mistakes` of them has a mistake."""
-    before = None if rng.random() < 0.2 else random_scene(rng)
-    edit = random_start(rng) if before is None else random_edit(rng, before)
-    after = edit.apply(before)  # pyright: ignore[reportArgumentType]
-    clauses = random_clauses(rng, before, after) if rng.random() < 0.4 else []
-    scene = after
-    if rng.random() < mistakes:
-        while scene == after:
-            scene = misdraw(before, edit, [], random_luck(rng), by_bias=rng.random() < BY_BIAS)
-    page = draw(scene)
-    seen = ImageReading(scene.backdrop, scene.cells, (0.0,) * 9)
-    return DrawnImage(draw(before) if before else None, before, edit, tuple(clauses), page, seen)
 
 
 def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[DrawnImage]:

@@ -8,6 +8,7 @@ from shutil import copytree
 
 import pytest
 from support.ablation_outcomes import write_seeds
+from support.rendered_pages import rendered
 
 from interleave_thinker.backend.core.errors import SettingsError, TrainingError
 from interleave_thinker.research.tinyworld.ablation import training
@@ -20,7 +21,6 @@ from interleave_thinker.research.tinyworld.ablation.report import (
     findings_in,
 )
 from interleave_thinker.research.tinyworld.ablation.training import AblationSettings, agent_in
-from interleave_thinker.research.tinyworld.world.judged_images import rendered
 from interleave_thinker.tinyworld.wording import prompt_text
 
 AGENTS = Path(__file__).parents[2] / "data" / "agents"

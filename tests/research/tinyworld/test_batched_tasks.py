@@ -19,8 +19,8 @@ from interleave_thinker.research.tinyworld.stories import (
     run_story,
 )
 from interleave_thinker.research.tinyworld.world.requests import random_story
-from interleave_thinker.research.tinyworld.world.scenes import misdraw, random_luck
 from interleave_thinker.tinyworld.drawing import draw
+from interleave_thinker.tinyworld.scene import EMPTY
 from interleave_thinker.tinyworld.scorer import read_image
 from interleave_thinker.tinyworld.wording import read_prompt
 
@@ -28,7 +28,7 @@ STORIES = [random_story(Random(number), "evaluate") for number in range(12)]
 
 
 class Draughtsman:
-    """Applies the world's rules of mistakes to a prompt, and records the batch sizes."""
+    """Forgets a thing with every third seed, if no clause names a cell, and records the batch sizes."""
 
     identity = "draughtsman"
 
@@ -39,7 +39,10 @@ class Draughtsman:
         found = read_prompt(prompt)
         assert found is not None
         before = read_image(source).scene if source else None
-        return draw(misdraw(before, found[0], found[1], random_luck(Random(seed))))
+        edit, clauses = found
+        page = edit.apply(before)  # pyright: ignore[reportArgumentType]
+        forgets = seed % 3 == 0 and not clauses and page.occupied
+        return draw(page.put(page.occupied[0], EMPTY) if forgets else page)
 
     def draw_all(self, wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
         self.at_once.append(len(wanted))

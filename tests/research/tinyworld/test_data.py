@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+from support.rendered_pages import rendered
+
 from interleave_thinker.backend.core.answers.reading import read_plan, read_verdict, write_plan
 from interleave_thinker.research.tinyworld.data import critic_rows as critic_data
 from interleave_thinker.research.tinyworld.world.requests import random_story
@@ -43,7 +45,7 @@ def test_rows_describe_the_content_of_pages(tmp_path: Path) -> None:
     rng, pages = Random(3), critic_data.ImageFolder(tmp_path / "pages")
     verdicts = []
     for _ in range(200):
-        drawn = critic_data.rendered(rng)
+        drawn = rendered(rng)
         assert read_image(drawn.after).scene is not None
         row = critic_data.judge_row(drawn, pages)
         verdict = read_verdict(row.messages[-1].content)
