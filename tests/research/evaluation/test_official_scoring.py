@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 from support.benchmark_runs import collected
 from support.cli_calls import call
-from support.fake_judge import accepting
 
 from interleave_thinker import ChatError, InterleaveError, Message, Reply, ReplySettings, SettingsError
 from interleave_thinker.research.benchmarks.benchmark import EvaluatorJob
@@ -85,6 +85,37 @@ class Words:
         return Reply(text=self.text)
 
 
+class Accepting:
+    """A judge that accepts this share of all questions, in the format of the question."""
+
+    prompt_set = None
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self.identity = rate, f"fake:{rate:g}"
+
+    def reply(self, messages: Sequence[Message], settings: ReplySettings, on_token=None) -> Reply:
+        text = "\n".join(part for one in messages for part in one.content if isinstance(part, str))
+        number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+        form = next(form for mark, form in FORMS.items() if mark in text)
+        return Reply(text=form(number / 2**64 < self.rate))
+
+
+def comm_answer(accepts: bool) -> str:
+    points = {"Justification": "", "Score": 10 * accepts}
+    names = ("style_consistency", "entity_consistency", "trend_consistency", "overall_consistency")
+    coherence = {"overall_score": dict.fromkeys(names, 10 * accepts)}
+    return json.dumps(
+        {"scores": {"Image_Coherence": coherence, "Completeness": points, "Image_Quality": points}}
+    )
+
+
+FORMS = {
+    "Image_Coherence": comm_answer,
+    "Final Score": lambda accepts: f"**Final Score:** **{5 if accepts else 1}**",
+    "Score: 0": lambda accepts: f"Score: {int(accepts)}",
+}
+
+
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return collected("wise", tmp_path_factory.mktemp("wise")).parent
@@ -122,7 +153,7 @@ def test_an_evaluator_is_cached(out: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         judging,
         "open_judge",
-        lambda spec, answers, deadline: BenchmarkJudge(accepting(0.5), answers, deadline),
+        lambda spec, answers, deadline: BenchmarkJudge(Accepting(0.5), answers, deadline),
     )
     line = ["benchmark", "score", str(out), "--official", str(here), "--judge", "half"]
     lines = call(*line).output
@@ -342,7 +373,7 @@ def judged(path):
 def scored_by_stand_in(out: Path, checkout: Path) -> BenchmarkScores:
     answers = out / "answers.sqlite"
     return score_officially(
-        out, OfficialScoring(checkout), lambda: BenchmarkJudge(accepting(1), answers), lambda line: None
+        out, OfficialScoring(checkout), lambda: BenchmarkJudge(Accepting(1), answers), lambda line: None
     )
 
 
