@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -51,6 +52,7 @@ PROCESSOR_FILES = {
 COPY = "Copy the processor's files (*.json, *.jinja) from its base model into the folder."
 logger = logging.getLogger(__name__)
 MAIN_MEMORY = "cpu"
+GROUPED = "sdpa_grouped"
 UNKNOWN_CONTEXT = 32768
 """Default context length in tokens, for a model that does not define it."""
 _bases_lock = threading.Lock()
@@ -111,7 +113,7 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
     tested = is_tested(family)
     options: dict[str, Any] = {"dtype": settings.dtype}
     # For other families the library chooses the attention implementation.
-    options |= {"attn_implementation": "sdpa"} if tested else {}
+    options |= {"attn_implementation": grouped_attention()} if tested else {}
     if settings.quantization is not None:
         whole = NOT_QUANTIZED if tested else [*NOT_QUANTIZED, *OTHER_TOWERS]
         config = _quantization(settings.quantization, whole)
@@ -130,6 +132,30 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
         eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id, bos_token_id=own.bos_token_id
     )
     return model
+
+
+@cache
+def grouped_attention() -> str:
+    """Register an attention that computes what the library's `sdpa` does, and return its name.
+
+    If there is a mask, as for drafted tokens, the library copies the keys and values for every head that
+    shares them. On a CPU the copies take longer than the attention, and torch does not need them.
+    """
+    from torch.nn.functional import scaled_dot_product_attention
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import sdpa_mask
+
+    def attend(module: Any, *states: Any, **options: Any) -> tuple[Any, None]:
+        """Attend from queries to keys and values, and perhaps a mask."""
+        if len(states) < 4 or states[3] is None or not states[0].is_cpu:
+            return sdpa_attention_forward(module, *states, **options)
+        output = scaled_dot_product_attention(*states, scale=options["scaling"], enable_gqa=True)
+        return output.transpose(1, 2), None
+
+    AttentionInterface.register(GROUPED, attend)
+    AttentionMaskInterface.register(GROUPED, sdpa_mask)
+    return GROUPED
 
 
 def use_linear_patches(model: Any) -> None:

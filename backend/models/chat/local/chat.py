@@ -27,10 +27,10 @@ from .generation import (
     Processor,
     ReplyListener,
     Sampler,
-    count_written,
     decode,
     follow,
     forget_prefix,
+    keep_written,
     read_question,
     sampling_processors,
     uses_static_cache,
@@ -213,7 +213,7 @@ class TransformersChat(ChatModel):
             # Memory may be short.
             forget_prefix(model)
             raise
-        count_written(model, replies)
+        keep_written(model, samplers)
         count(prompt_tokens=length * len(asked), reply_tokens=sum(reply.tokens for reply in replies))
         return replies
 

@@ -5,9 +5,9 @@ reply reads P(success) from the raw logits, applies sampling settings and gramma
 random numbers, so that a seed gives the same reply alone and in a batch. Its listener gets the token, and
 does streaming, cancelling and the stop at a final verdict.
 
-A reply to a kept question is followed token by token (`follow`), with drafts copied from the prompt: a critic
-repeats the prompt that it refines. All other replies use `generate`, whose own prompt lookup cannot be used,
-because it calls the samplers for tokens that it then rejects.
+A reply to a kept question is followed token by token (`follow`), with drafts copied from the prompt and from
+earlier replies: a critic repeats the prompt that it refines, and its own phrases. All other replies use
+`generate`, whose own prompt lookup cannot be used, because it calls the samplers for tokens that it rejects.
 
 Only the part of a question that differs from the last one is read. Every question of a critic begins with
 the same instructions, and the attempts of a step share the image before it and the goal. One question is kept
@@ -56,6 +56,8 @@ TRIED = 8
 """Tokens that are decoded with and without a static cache."""
 MOST_DRAFTED = 16
 """Maximum number of drafted tokens in a pass."""
+MOST_WRITTEN = 2000
+"""Tokens of earlier replies that are kept."""
 Processor = Callable[[Any, Any], Any]
 """Gets the ids so far `(1, length)` and scores `(1, vocabulary)` of the next token, and returns scores."""
 
@@ -87,14 +89,15 @@ class ReplyListener:
         self._watch: AnswerWatch | None = watch_of(settings, held, thinking)
         self._true_tokens, self._false_tokens = (list(tokens) for tokens in watched_tokens)
         self._pieces: list[str] = []
-        self._tokens = 0
+        self.tokens: list[int] = []
+        """Tokens of the reply, its end included."""
         self._before: list[int] = []
         self._pending: list[int] = []
         self._finish: Literal["end", "length", "verdict"] = "length"
 
     def take(self, token: int) -> bool:
         """Add the next token, and return whether the reply is complete."""
-        self._tokens += 1
+        self.tokens.append(token)
         if token in self._end_tokens:
             self._finish = "end"
             self._flush()
@@ -111,7 +114,7 @@ class ReplyListener:
         self._flush()
         return Reply(
             text="".join(self._pieces),
-            tokens=self._tokens,
+            tokens=len(self.tokens),
             probability=self._watch.probability() if self._watch else None,
             finish=self._finish,
             thinking=self._thinking,
@@ -263,13 +266,14 @@ def _generation_config(inputs: dict[str, Any], room: int, ends: Sequence[int], s
 
 _compiled = threading.local()
 """`exact`: whether compiled decoding is exact, by model. CUDA graphs belong to the thread that made them."""
-_written: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-"""Tokens that a model has written since its weights are on their device."""
+_written: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
+"""The last tokens that a model has written since its weights are on their device."""
 
 
-def count_written(model: Any, replies: Sequence[Reply]) -> None:
-    """Count the tokens of replies, after which decoding is compiled."""
-    _written[model] = _written.get(model, 0) + sum(reply.tokens for reply in replies)
+def keep_written(model: Any, samplers: Sequence[Sampler]) -> None:
+    """Keep the tokens of replies. Later replies are drafted from them, and compiled after enough of them."""
+    new = [token for sampler in samplers for token in sampler.listener.tokens]
+    _written[model] = [*_written.get(model, ()), *new][-MOST_WRITTEN:]
 
 
 def uses_static_cache(
@@ -288,7 +292,7 @@ def uses_static_cache(
         room: Token limit of the reply.
         ends: Tokens that end a reply.
     """
-    is_due = _written.get(model, 0) >= STATIC_AFTER and getattr(model, "hf_quantizer", None) is None
+    is_due = len(_written.get(model, ())) >= STATIC_AFTER and getattr(model, "hf_quantizer", None) is None
     if not _compiles(inputs["input_ids"]) or not (is_due if wanted is None else wanted):
         return False
     exact = vars(_compiled).setdefault("exact", weakref.WeakKeyDictionary())
@@ -388,23 +392,22 @@ def read_question(
 
 
 def draft_of(tokens: Sequence[int], most: int) -> Sequence[int]:
-    """Return the tokens that may come next; empty if the last two tokens did not occur before.
+    """Return the tokens that may come next: those after the longest earlier occurrence of the last tokens.
 
-    They followed the longest earlier occurrence of the last tokens, of equally long ones the latest, and are
-    as many as the equal tokens, since a longer repetition is more likely to continue.
+    Of equally long occurrences the latest counts. Twice as many tokens are drafted as are equal, since a
+    longer repetition is more likely to continue.
     """
     longest = after = 0
-    for end in range(len(tokens) - 2, 0, -1):
-        if tokens[end] != tokens[-1] or tokens[end - 1] != tokens[-2]:
-            continue
-        equal = 2
+    earlier = [at for at, token in enumerate(tokens[:-1]) if token == tokens[-1]]
+    for end in reversed(earlier):
+        equal = 1
         while equal < most and equal <= end and tokens[end - equal] == tokens[-1 - equal]:
             equal += 1
         if equal > longest:
             longest, after = equal, end + 1
         if longest >= most:
             break
-    return tokens[after : after + min(longest, most)]
+    return tokens[after : after + min(2 * longest, most)]
 
 
 def follow(model: Any, question: Any, cache: Any, logits: Any, sampler: Sampler, room: int) -> Reply:
@@ -422,7 +425,7 @@ def follow(model: Any, question: Any, cache: Any, logits: Any, sampler: Sampler,
     """
     import torch
 
-    length, delta = question.shape[1], model.model.rope_deltas
+    length, delta, written = question.shape[1], model.model.rope_deltas, _written.get(model, ())
     ids = torch.cat([question, question.new_zeros(1, room)], dim=-1)
     tokens: list[int] = question[0].tolist()
     draft: Sequence[int] = ()
@@ -440,7 +443,7 @@ def follow(model: Any, question: Any, cache: Any, logits: Any, sampler: Sampler,
         read = len(tokens) - 1
         _crop(cache, read)
         most = min(MOST_DRAFTED, length + room - len(tokens) - 1)
-        draft = draft_of(tokens, most) if model in _exact else ()
+        draft = draft_of([*written, *tokens], most) if model in _exact else ()
         step = torch.tensor([[tokens[-1], *draft]], device=ids.device)
         positions = torch.arange(read, read + step.shape[1], device=ids.device) + delta
         logits = model(

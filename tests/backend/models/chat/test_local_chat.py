@@ -146,6 +146,20 @@ def test_linear_patches_are_the_convolution(chat: Any, checkpoint: Path) -> None
     assert "forward" not in vars(plain.model.visual.patch_embed)
 
 
+def test_grouped_attention_computes_what_the_library_does(tmp_path: Path) -> None:
+    """The heads share keys, and padding makes a mask necessary."""
+    import torch
+    from transformers import Qwen3VLForConditionalGeneration
+
+    folder = build(tmp_path, default_prompt_set(), MODELS["real-proportions"]._replace(layers=2), [])
+    plain = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype="float32")
+    inputs = {"input_ids": torch.arange(5, 25)[None], "attention_mask": torch.ones(1, 20).long()}
+    inputs["attention_mask"][0, :4] = 0
+    with torch.no_grad():
+        ours, theirs = (model(**inputs).logits[:, 4:] for model in (decoding(folder).model, plain))
+    assert torch.allclose(ours, theirs, atol=1e-4)
+
+
 def test_a_base_is_gone_with_its_last_chat(checkpoint: Path) -> None:
     agent = open_chat(f"transformers:{checkpoint}", device="cpu", dtype="bfloat16")
     assert agent.identity.count("bfloat16") == 1
@@ -375,6 +389,9 @@ def test_a_random_model_answers_a_story_the_same(tmp_path: Path) -> None:
             assert cached == fresh
     assert counts.cached_tokens > 3 * 500
     assert counts.lm_forwards < 2 * 4 * 12, "some tokens were drafted"
+    with counting() as counts:
+        assert chats[0].reply([message], ReplySettings(max_tokens=12)) == fresh
+    assert counts.lm_forwards <= 5, "a reply is drafted from earlier ones"
 
 
 def test_a_library_that_answers_differently_is_noticed(
