@@ -65,6 +65,20 @@ def test_the_map_names_what_exists(line: str) -> None:
             assert re.search(rf"\b{name}\b", texts), f"{name} is not in the files of its line: {line}"
 
 
+def test_a_file_that_a_text_names_exists() -> None:
+    there = ["/" + path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")]
+    foreign = re.compile("UEval/|eval/|comfy/|backend/models/generators/flat.py")
+    """Files of other programs, and an example."""
+    texts = [*DOCUMENTS, *(path for path in ROOT.rglob("*.py") if "tests" not in path.parts)]
+    named = {
+        name: text.name
+        for text in texts
+        for name in re.findall(r"(?<![\w/.-])\w+(?:/\w+)+\.py\b", text.read_text(encoding="utf-8"))
+    }
+    missing = [name for name in named if not any(path.endswith("/" + name) for path in there)]
+    assert not [(name, named[name]) for name in missing if not foreign.match(name)]
+
+
 def sections_of(path: Path) -> set[str]:
     """Return the anchors of a document's sections: headings in lower case with dashes for spaces."""
     headings = re.findall(r"^#+ (.*)", path.read_text(encoding="utf-8"), re.M)

@@ -330,7 +330,9 @@ def _mean(
         bounds = (0.0, 1.0) if items.min() >= 0 and items.max() <= 1 else UNBOUNDED
     if len(items) == 1:
         return Mean(mean=mean, low=bounds[0], high=bounds[1], n=1)
-    known, half = parts > 0, 0.0
+    known = parts > 0
+    # Equal values do not show their variance: the interval is then Wilson's of as many equal outcomes.
+    half = 0.0 if bounds == UNBOUNDED else Z**2 / (len(items) + Z**2)
     if known.any():
         require("scipy")
         from scipy.stats import t

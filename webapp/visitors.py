@@ -12,7 +12,7 @@ import secrets
 import shutil
 import threading
 import time
-from ipaddress import ip_network
+from ipaddress import IPv6Address, ip_network
 from pathlib import Path
 
 from fastapi import Request, Response
@@ -138,7 +138,10 @@ class Visitors:
 
 def _address(client: str) -> str:
     """Return an address, of version 6 without the half that its owner chooses."""
-    return client if ":" not in client else str(ip_network(f"{client.partition('%')[0]}/64", strict=False))
+    if ":" not in client:
+        return client
+    address = IPv6Address(client.partition("%")[0])
+    return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
 
 
 def _cookie(request: Request) -> str:

@@ -218,9 +218,9 @@ PUBLIC = PublicSettings(public=True, steps=3, attempts=2, waiting=0, visitors=2,
 THERE = {"base_url": "https://try.example"}
 
 
-def visitor(app: Any) -> Client:
+def visitor(app: Any, **given: Any) -> Client:
     """Return a visitor with the cookie that the page gave."""
-    client = Client(TestClient(app, **THERE))
+    client = Client(TestClient(app, **THERE, **given))
     cookie = client.http.get("/").headers["Set-Cookie"]
     assert cookie.startswith("__Host-visitor=") and "Max-Age" not in cookie
     assert all(part in cookie for part in ("HttpOnly", "Secure", "SameSite=None; Partitioned", "Path=/"))
@@ -286,6 +286,19 @@ def test_nothing_of_a_visitor_is_kept(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_address_makes_a_limited_number_of_requests(tmp_path: Path) -> None:
-    client = visitor(app_of(tmp_path, listening="0.0.0.0", public=PUBLIC))
-    statuses = [client.post("again", run="none").status_code for _ in range(20)]
-    assert statuses[0] == 400 and statuses[-1] == 429
+    app = app_of(tmp_path, listening="0.0.0.0", public=PUBLIC)
+    first, same, another, mapped, other = (
+        visitor(app, client=(address, 1))
+        for address in (
+            "2001:db8::1",
+            "2001:db8::2",
+            "2001:db8:0:1::1",
+            "::ffff:203.0.113.8",
+            "::ffff:203.0.113.9",
+        )
+    )
+    for client in (first, mapped):
+        statuses = [client.post("again", run="none").status_code for _ in range(20)]
+        assert statuses[0] == 400 and statuses[-1] == 429
+    assert same.post("again", run="none").status_code == 429
+    assert [one.post("again", run="none").status_code for one in (another, other)] == [400, 400]

@@ -182,6 +182,16 @@ class RowSet:
             found.append(hashlib.blake2b(parts.encode(), digest_size=16).hexdigest())
         return found
 
+    def judging(self, digests: Collection[str]) -> list[int]:
+        """Return the indices of the rows that judge an image (their last one) with one of these digests."""
+        found = {
+            name: Picture.open(self.folder / name).digest
+            for name in {r.images[-1] for r in self.rows if r.images}
+        }
+        return [
+            number for number, row in enumerate(self.rows) if row.images and found[row.images[-1]] in digests
+        ]
+
 
 def question_text(row: SftRow) -> str:
     """Return the text of a row's question."""

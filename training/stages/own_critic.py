@@ -28,6 +28,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.core.errors import SettingsError
+from ...backend.core.pictures import Picture
 from ...backend.core.prompts.prompt_set import PromptSet, default_prompt_set
 from ...backend.models.scorers import Scorer
 from ...backend.output.sft_rows import SftRow
@@ -336,10 +337,25 @@ class _OwnCritic:
         given = self._read(self.data.old, self.data.images)
         # Old rows with the same questions could contradict the new answers, or contain held-out questions.
         old = without(without(given, new), annotated)
+        reinforced = self._reinforced_images(made)
+        judging = set(old.judging(reinforced))
+        old = RowSet([row for number, row in enumerate(old.rows) if number not in judging], old.folder)
         if len(given.rows) > len(old.rows):
             self.log(f"{len(given.rows) - len(old.rows)} old rows left out, because these runs ask the same")
         asked, old = self._gate_rows(new, old, annotated)
+        if asked.judging(reinforced):
+            raise SettingsError(
+                "GRPO would train on images of --held-out rows.",
+                "Use --held-out rows about other images than those of the runs.",
+            )
         return _Rows(new, old, annotated, asked)
+
+    def _reinforced_images(self, made: MadeData) -> set[str]:
+        """Return the digests of the images that GRPO rows judge."""
+        if self.agents.reinforcement is None or made.rl is None:
+            return set()
+        rows = read_rl_rows(made.rl, self.data.skip_bad)[0]
+        return {Picture.open(made.folder / row.edited_image_path).digest for row in rows}
 
     def _gate_rows(self, new: RowSet, old: RowSet, annotated: RowSet) -> tuple[RowSet, RowSet]:
         """Return the rows of the gate, none of which is trained on, and the remaining old rows."""

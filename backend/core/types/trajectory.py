@@ -241,7 +241,7 @@ class Trajectory(SparseValue):
     """A complete run: request, plan and all attempts.
 
     `unused` lists settings that had no effect. `checks` are the story checks of the run, oldest first.
-    `clips` lead from one image to the next (clips/making.py).
+    `clips` lead from one image to the next (story/clips.py).
     """
 
     omitted = ("unused", "checks", "clips", "planning")

@@ -1,4 +1,4 @@
-"""Finds llama.cpp's server program, and asks it what it can do."""
+"""Finds llama.cpp's server program, asks it what it can do, and runs it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def has_cards(program: str) -> bool:
 
 
 def has_shared_slots(program: str) -> bool:
-    """Return whether this build of the server has slots that share one context (`SLOTS` in settings.py).
+    """Return whether this build of the server has slots that share one context (`SHARED_SLOTS`).
 
     Raises:
         ChatError: The program does not start.

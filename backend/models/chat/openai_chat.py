@@ -125,7 +125,6 @@ class OpenAIChat(ChatModel):
         self._timeout = timeout
         self._deadline = deadline
         self._key_variable = key_variable
-        self._most_tokens = MAX_TOKENS
         self._rejected: frozenset[str] = frozenset()
 
     @property
@@ -234,15 +233,14 @@ class OpenAIChat(ChatModel):
                 except _TooManyTokens as refused:
                     if body["max_tokens"] <= MIN_TOKENS:
                         raise refused.error from refused
-                    # Later requests start with the accepted limit.
-                    self._most_tokens = max(MIN_TOKENS, body["max_tokens"] // 2)
-                    body = {**body, "max_tokens": self._most_tokens}
+                    # Only for this question: a shorter one has room for a longer reply.
+                    body = {**body, "max_tokens": max(MIN_TOKENS, body["max_tokens"] // 2)}
 
     def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
             "messages": [message_json(message, settings.max_pixels) for message in messages],
-            "max_tokens": min(settings.limit, self._most_tokens),
+            "max_tokens": min(settings.limit, MAX_TOKENS),
             "temperature": settings.temperature,
             "seed": settings.seed,
             "stream": True,

@@ -78,7 +78,7 @@ class ImagesOptions(DrawOptions):
     """Options of servers of the Images API.
 
     Attributes:
-        extras: Names of described.FIELDS separated by commas, or `none`.
+        extras: Names of `FIELDS` separated by commas, or `none`.
         mask: Image file that is white where edits may change the source image.
     """
 

@@ -90,7 +90,7 @@ def agent_work(
         images: Areas of the images in pixels.
         answer: Tokens of the reply.
         precision: Precision of the language layers.
-        largest: Larger areas are scaled down to this before an agent sees them (chat/chat_model.py).
+        largest: Larger areas are scaled down to this before an agent sees them (seams/chat_model.py).
     """
     areas = [min(area, largest) for area in images]
     image_tokens = sum(map(shape.image_tokens, areas))

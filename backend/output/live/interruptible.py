@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...core.pictures import Picture
 from ...core.seams.generator import Generator, GeneratorWrapper
-from ...core.types import CheckedItem, ChecklistItem, Enhancement, Verdict
+from ...core.types import CheckedItem, ChecklistItem, Enhancement, UnusedSetting, Verdict
 from ...core.types.roles import CriticLike
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class ListenedCritic(CriticLike):
 
     def __init__(self, critic: Critic, listener: Callable[[str], None], stop: Stop) -> None:
         self._critic, self._listener, self._stop = critic, listener, stop
+        self.chat = critic.chat
 
     @property
     def identity(self) -> str:
@@ -64,6 +65,11 @@ class ListenedCritic(CriticLike):
         """
         self._stop()
         return self._critic.judge(before, after, original_prompt, prompt_used, self._hear)
+
+    @property
+    def unused_settings(self) -> tuple[UnusedSetting, ...]:
+        """Settings that its backend does not support."""
+        return self._critic.unused_settings
 
     @property
     def judges_together(self) -> bool:

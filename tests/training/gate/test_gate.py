@@ -312,6 +312,8 @@ def test_held_out_rows_are_never_trained_on(tmp_path: Path) -> None:
     assert not {row.images[-1] for row in held.rows} & {row.images[-1] for row in rest.rows}
     assert split(RowSet(rows.rows[::-1], tmp_path), 0.25, LOOSE)[0] == split(rows, 0.25, LOOSE)[0]
     assert len(split(rows, 0.25, GateSettings())[0].rows) == 2 * needed(GateSettings())
+    judged = {Picture.open(tmp_path / row.images[-1]).digest for row in rows.rows[:3]}
+    assert rows.judging(judged) == [0, 1, 2], "rows about images that GRPO trains on"
 
 
 def test_old_rows_fill_up_missing_new_ones() -> None:

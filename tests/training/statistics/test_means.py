@@ -9,6 +9,7 @@ from interleave_thinker.training.statistics import (
     OF_DIFFERENCES,
     UNBOUNDED,
     Mean,
+    share,
     stratified_means,
     two_level_mean,
 )
@@ -56,6 +57,8 @@ def test_an_interval_stays_within_the_possible_means() -> None:
     found = stratified_means({"a": [1.0, 1.0, 0.0], "b": [1.0]}).items
     assert 0.0 <= found.low < found.mean < found.high <= 1.0
     assert stratified_means({"a": [-1.0, 1.0]}, bounds=OF_DIFFERENCES).items.low == -1.0
+    same = two_level_mean([[0.0] * 20] * 3)
+    assert (same.low, same.high) == (0.0, pytest.approx(1 - share([True] * 60).low)), "not empty"
     won = {"a": [1.0, 0.0, 1.0, 0.0]}
     assert stratified_means(won).items.low == 0.0
     assert stratified_means(won, bounds=OF_DIFFERENCES).items.low < 0.0, (

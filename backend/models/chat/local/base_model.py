@@ -328,10 +328,15 @@ class SharedBase:
         with self.lock:
             if self.model is None:
                 self.model = self._load()
-                for name, folder in self._adapters.items():
-                    with boundary(ChatError, f"Adapter {folder!r}"):
-                        self._attach(Path(folder), name)
-                    self._selected = name
+                try:
+                    for name, folder in self._adapters.items():
+                        with boundary(ChatError, f"Adapter {folder!r}"):
+                            self._attach(Path(folder), name)
+                        self._selected = name
+                except BaseException:
+                    # Otherwise the next reply would be that of the base without its adapter.
+                    self.release()
+                    raise
             if self._is_offloaded:
                 self.model.to(self.settings.device)
                 self._is_offloaded = False

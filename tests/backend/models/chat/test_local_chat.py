@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from support import tiny_checkpoint
@@ -25,8 +26,8 @@ from interleave_thinker.backend.core.machine.counters import counting
 from interleave_thinker.backend.core.prompts.prompt_set import PromptSet, default_prompt_set
 from interleave_thinker.backend.core.types import ChecklistItem, Plan, Request, RunSettings, Step
 from interleave_thinker.backend.models.chat.grammars import grammar_is_installed
+from interleave_thinker.backend.models.chat.local import base_model, generation
 from interleave_thinker.backend.models.chat.local import chat as local
-from interleave_thinker.backend.models.chat.local import generation
 from interleave_thinker.backend.models.chat.local.base_model import EngineSettings
 from interleave_thinker.backend.models.chat.local.generation import (
     common_length,
@@ -167,6 +168,20 @@ def test_a_base_is_gone_with_its_last_chat(checkpoint: Path) -> None:
     del agent
     gc.collect()
     assert base() is None
+
+
+def test_a_model_without_its_adapter_never_answers(
+    checkpoint: Path, adapters: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = local.open(str(checkpoint), device="cpu", share=False, adapter=str(adapters[0]))
+    before = chat.reply(question(240), PLAIN)
+    chat.base.release()
+    with monkeypatch.context() as patch:
+        patch.setattr(base_model, "attach", Mock(side_effect=RuntimeError("out of memory")))
+        for _ in range(2):
+            with pytest.raises(ChatError, match="out of memory"):
+                chat.reply(question(240), PLAIN)
+    assert chat.reply(question(240), PLAIN) == before
 
 
 def test_an_adapter_has_its_prompt_set(checkpoint: Path, adapters: tuple[Path, Path], tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from interleave_thinker.backend.core.seams.chat_model import Message, Reply, Rep
 from interleave_thinker.backend.core.types import Fault, Request, RunSettings, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.models.chat.scripted import ScriptedChat
 from interleave_thinker.backend.output.exporters.page import render
+from interleave_thinker.backend.output.live.interruptible import ListenedCritic
 from interleave_thinker.backend.output.report.run_report import report
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.journal.store import JudgeKey, JudgementRecord
@@ -90,6 +91,18 @@ def test_missing_verdicts_in_a_row_stop_a_run(heard: str, error: type[Exception]
         hear(letter)
     with pytest.raises(error) if error else nullcontext():
         hear(heard[-1])
+
+
+def test_without_seeds_each_attempt_is_another_image(tmp_path: Path) -> None:
+    class Unseeded(Counting):
+        repeatable = False
+
+    settings = RunSettings(max_attempts=3, seed_rule="every step")
+    team = Collaborators(None, Unseeded(), Verdicts(*[False] * 6))
+    run_, again = (list(run(REQUEST, team, settings, Journal(tmp_path), PLAN))[-1] for _ in range(2))
+    assert isinstance(run_, Finished) and isinstance(again, Finished)
+    seeds = [attempt.seed for result in run_.trajectory.results for attempt in result.attempts]
+    assert len(set(seeds)) == 6 and again.trajectory.results == run_.trajectory.results
 
 
 def test_images_judged_together_have_one_failure() -> None:
@@ -213,6 +226,9 @@ def test_constrained_decoding_that_a_backend_cannot_do_is_named() -> None:
 
     assert Critic(Unasked([])).unused_settings == ()
     assert Critic(Constraining([]), constrained_decoding="always").unused_settings == ()
+    critic = Critic(ScriptedChat([]), constrained_decoding="always")
+    listened = ListenedCritic(critic, lambda text: None, lambda: None)
+    assert listened.unused_settings == critic.unused_settings and listened.chat is critic.chat
 
 
 def test_a_setting_that_is_rejected_during_the_run_is_reported_then(tmp_path: Path) -> None:
