@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from .cast import MAX_CAST, UNSPACED, CastMember
@@ -174,14 +174,13 @@ APART = rf"""
 """Phrases that only mention a member: owners, pictures, and objects of writing, waiting and thinking."""
 
 
+@cache
 def _pattern_of(phrases: str) -> re.Pattern[str]:
     """Return the pattern of a table with a phrase in each line. Words of the spaced scripts are whole."""
     rows = [row.strip() for row in phrases.strip().splitlines()]
     whole = [row if row[0] in "§^" or HAN.search(row) else rf"\b{row}" for row in rows]
     return re.compile("|".join(whole), re.IGNORECASE)
 
-
-READ = {"seen": _pattern_of(SEEN), "gone": _pattern_of(GONE), "apart": _pattern_of(APART)}
 
 Manner = Literal["seen", "gone", "apart"]
 _Place = tuple[CastMember, int, int]
@@ -258,12 +257,12 @@ def _around(member: CastMember, text: str, start: int, end: int) -> str:
 
 @lru_cache(1024)
 def _manner(around: str, is_character: bool) -> Manner:
-    if READ["seen"].search(around):
+    if _pattern_of(SEEN).search(around):
         return "seen"
-    if READ["gone"].search(around):
+    if _pattern_of(GONE).search(around):
         return "gone"
     # "The door of the mill" shows the mill.
-    return "apart" if is_character and READ["apart"].search(around) else "seen"
+    return "apart" if is_character and _pattern_of(APART).search(around) else "seen"
 
 
 def _last_of_list(found: Sequence[_Place], first: int, text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ..graphs.examples import id_of, need_checkpoints, twin
 from ..graphs.stories import Graph, changed, planned, reply, story, verdict
 from ..graphs.template_names import FILE_NAMES
 from ..server.comfy_server import PACK, ROOT, ComfyServer, running
+from ..server.rigs import RIGS, environment
 from ..server.runs import failure, journal, ran_in
 
 FOUND_HERE = {
@@ -217,6 +219,19 @@ def painted(host: ComfyServer, graph: Graph) -> int:
     before = ran_in(host).count("paint")
     assert host.run(graph)["out"]["images"]
     return ran_in(host).count("paint") - before
+
+
+def test_loading_the_pack_imports_nothing_that_it_does_not_need_before_a_run(host_home: HostHome) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(RIGS)!r}); import host_modules; before = set(sys.modules)\n"
+        "from interleave_thinker.nodes import InterleaveThinkerExtension\n"
+        "new = [name.removeprefix('interleave_thinker.') for name in set(sys.modules) - before]\n"
+        "print('IMPORTED', *{name.partition('.')[0] for name in new})"
+    )
+    command = [str(host_home.python), "-c", code, str(host_home.folder), str(ROOT)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=240)
+    found = done.stdout.partition("IMPORTED")[2].split()
+    assert found and set(found) <= {"PIL", "backend", "nodes"}, done.stderr
 
 
 def test_without_internals_little_is_drawn(host_home: HostHome, host: ComfyServer, tmp_path: Path) -> None:
