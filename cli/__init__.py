@@ -15,6 +15,8 @@ Exit codes of all commands:
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -70,4 +72,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    atexit.register(gc.freeze)  # The collections at the exit would scan a million objects of libraries.
     app(prog_name="interleave-thinker")

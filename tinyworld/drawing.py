@@ -15,7 +15,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw
 
 from ..backend.core.pictures import Picture
 from .scene import BACKDROPS, EMPTY, IDENTITIES, Scene, color_and_thing
@@ -80,9 +80,13 @@ class Pen:
 
     def finish(self) -> Image.Image:
         """Return the tile at CELL pixels with an outline around everything."""
-        alpha = self.tile.getchannel("A").filter(ImageFilter.MaxFilter(13))
+        import numpy as np
+
+        alpha = np.pad(np.asarray(self.tile.getchannel("A")), 6)
+        for _ in range(2):  # rows, then columns: equals PIL's MaxFilter(13), which takes far longer
+            alpha = np.lib.stride_tricks.sliding_window_view(alpha, 13, axis=0).max(-1).T
         outlined = Image.new("RGBA", self.tile.size, (0, 0, 0, 0))
-        outlined.paste(Image.new("RGBA", self.tile.size, OUTLINE), mask=alpha)
+        outlined.paste(Image.new("RGBA", self.tile.size, OUTLINE), mask=Image.fromarray(alpha))
         outlined.alpha_composite(self.tile)
         return outlined.resize((CELL, CELL), Image.Resampling.LANCZOS)
 

@@ -17,7 +17,7 @@ from ..backend.core.errors import GeneratorError, boundary
 from ..backend.core.machine.environment import one_thread
 from ..backend.core.pictures import Picture
 from ..backend.core.seams.generator import Generator
-from ..backend.models.checkpoints.checkpoint import loading
+from ..backend.models.checkpoints.checkpoint import loading, without_progress_bars
 from ..backend.models.generators.pipelines.folder import content_digest, read_index
 from . import checkpoint
 
@@ -49,8 +49,7 @@ class TinyWorldGenerator(Generator):
         Raises:
             GeneratorError: If the pipeline fails.
         """
-        with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time, one_thread():
-            return Picture(self.pipeline([prompt], [source.image if source else None], [seed])[0])
+        return self.draw_many([prompt], [source], [seed])[0]
 
     def draw_many(
         self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
@@ -71,18 +70,10 @@ class TinyWorldGenerator(Generator):
 
 def load_pipeline(folder: Path) -> TinyWorldPipeline:
     """Load the pipeline in a folder in float32 on the CPU, without a progress bar."""
-    from transformers.utils import logging
-
     from .pipeline import TinyWorldPipeline
 
-    with loading():
-        shown = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
-        try:
-            return TinyWorldPipeline.load(folder)
-        finally:
-            if shown:
-                logging.enable_progress_bar()
+    with loading(), one_thread(), without_progress_bars():
+        return TinyWorldPipeline.load(folder)
 
 
 def check(argument: str) -> None:

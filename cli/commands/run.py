@@ -11,9 +11,11 @@ import typer
 from ...backend.core.errors import JournalError, SettingsError
 from ...backend.core.files.atomic import write_text
 from ...backend.core.types import Plan, RunSettings
+from ...backend.models.chat.local.base_model import EngineSettings
 from ...backend.models.generators import GENERATORS
 from ...backend.output.live.browser_requests import run_folder
 from ...backend.pipeline.as_published import REPLY_SETTINGS, SIZES, STORY_SETTINGS, PublishedSystem
+from ...backend.pipeline.models import TINY_WORLD
 from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.prepared import plan_of, read_request
 from ...backend.story.agents.plan_constraints import PlanConstraints
@@ -168,6 +170,9 @@ def demo(
 
     With the default models it needs neither a network nor a GPU.
     """
+    if TINY_WORLD in (planning.planner, judging.critic):
+        # By default these agents read every question whole, for equal rounding.
+        local = local.model_copy(update={"engine": EngineSettings(**local.engine.model_dump())})
     models = ModelOptions(planning, judging, drawing, local)
     outcome = carry_out(read_request(DEMO_REQUEST, []), out, RunSettings(seed=seed), models, as_json=as_json)
     if show and outcome.page:

@@ -7,6 +7,7 @@ the number of threads. A review of what the package reads from the environment n
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -125,3 +126,17 @@ def restricted(home: Path, **more: str) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     return {**inherited, **fixed, **more}
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Collect no garbage inside the block: scanning the objects of imported libraries takes long."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.freeze()
+            gc.unfreeze()  # The objects are old ones now, which are rarely scanned.
+            gc.enable()

@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import SettingsError
+from .environment import collector_paused
 
 GENERATORS = "interleave_thinker.generators"
 CHAT_BACKENDS = "interleave_thinker.chat_backends"
@@ -263,7 +264,8 @@ class Registry:
             inspect.signature(opened).bind(argument, **given)
         except TypeError as error:
             raise SettingsError(f"Cannot open the {self.kind} {name!r}: {error}.") from error
-        return opened(argument, **given)
+        with collector_paused():
+            return opened(argument, **given)
 
     def check(self, spec: str, **options: object) -> None:
         """Check a name and its argument without loading a library for models.

@@ -17,6 +17,7 @@ import hashlib
 import os
 import re
 import shlex
+import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,6 +29,7 @@ from ...core.errors import ChatError, InterleaveError, ModelMissing, boundary
 from ...core.files import bounded_reader
 from ...core.files.bounded_reader import opened
 from ...core.machine.counters import count
+from ...core.machine.environment import device_named
 from .adapter_files import check_fields
 from .model_folder import MAX_NUMBER, check_files, check_safetensors, check_weights, numbers_of
 
@@ -218,8 +220,9 @@ def load_whole(folder: Path, **options: Any) -> Any:
     """
     from transformers import AutoModelForImageTextToText
 
-    gc.collect()  # Trainers and models that are not used any more have reference cycles.
-    with boundary(ChatError, f"Checkpoint {str(folder)!r}"), _without_progress_bars():
+    if "transformers.trainer" in sys.modules or device_named("auto") != "cpu":
+        gc.collect()  # Trainers and models that are not used any more have reference cycles.
+    with boundary(ChatError, f"Checkpoint {str(folder)!r}"), without_progress_bars():
         loaded: Any = AutoModelForImageTextToText.from_pretrained(
             str(folder), use_safetensors=True, output_loading_info=True, **LOCAL, **options
         )
@@ -238,7 +241,7 @@ def check_missing(folder: Path, missing: Collection[str]) -> None:
 
 
 @contextmanager
-def _without_progress_bars() -> Iterator[None]:
+def without_progress_bars() -> Iterator[None]:
     """Hide the library's progress bars, because this package shows its own progress."""
     from transformers.utils import logging as library
 
