@@ -36,6 +36,7 @@ from ..core.types import (
     MAX_TEXT,
     FindingKind,
     Plan,
+    RedrawRequest,
     Request,
     StepResult,
     StoryCheck,
@@ -44,7 +45,6 @@ from ..core.types import (
 )
 from ..story.agents.asking import filled_parts, message_of
 from ..story.agents.text_writers import Writer
-from ..story.journal.choices import RedrawRequest
 from ..story.journal.store import RunStore, StoryKey
 from ..story.loop.events import Event, StoryChecked
 from ..story.loop.policy import prompt_with_problems, step_to_reopen
@@ -138,7 +138,8 @@ class StoryReview:
         ):
             return None
         story = _story_of(request, pages)
-        requests = [one for page in pages for one in store.redraws(page.step).values() if one.story == story]
+        asked = [store.choices().requests(page.step, plan.style).values() for page in pages]
+        requests = [one for some in asked for one in some if one.story == story]
         if len(requests) >= self._most:
             return None
         check, reused = self._checked(store, request, pages)

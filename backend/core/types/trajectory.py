@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import Enum
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ..pictures import Picture
+from ..pictures import DIGEST, Picture
 from .checklist import CheckedItems
 from .clip import Clip
-from .plan import MAX_STEPS, Plan, Request, Step
+from .plan import MAX_STEPS, Plan, Request, Step, in_style
 from .run_settings import MAX_ATTEMPTS, MAX_BATCH, MAX_STEP_IMAGES, CastShown, RunSettings, UnusedSetting
 from .values import Several, SparseValue, Text, Value
 
@@ -102,7 +103,7 @@ class Enhancement(Value):
 class Attempt(SparseValue):
     """One attempt at a step. `image` is None if it failed, `verdict` is None if no critic was used."""
 
-    omitted = ("place", "redraw", "beside", "enhancement", "cast", "judging")
+    omitted = ("place", "redraw", "beside", "enhancement", "cast", "judging", "plain_verdict")
 
     prompt: Text
     seed: int
@@ -115,6 +116,9 @@ class Attempt(SparseValue):
     cast: CastShown | None = Field(default=None, description="What the model was told about the cast.")
     image: Picture | None = None
     verdict: Verdict | None = None
+    plain_verdict: Verdict | None = Field(
+        default=None, description="The verdict before the answers to the checklist, if they were asked for."
+    )
     score: Score | None = None
     error: Fault | None = None
     seconds: float = Field(default=0.0, ge=0.0, description="Wall-clock seconds of generating and judging.")
@@ -237,11 +241,108 @@ class Identities(SparseValue):
     )
 
 
+MAX_CHOICES = 10 * MAX_STEPS
+MAX_REDRAWS = 100
+"""Maximum number of requested attempts of one step."""
+PictureDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
+StepNumber = Annotated[int, Field(ge=1)]
+
+
+class RedrawRequest(SparseValue):
+    """One more attempt that the user or the story check requested.
+
+    `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
+    valid as long as the plan has that prompt. One of the story check, or with a `mask`, is about the image
+    `about`, and is made only while the step has it. `story` is a digest of the texts of the story that was
+    checked. With a mask, only this area of the image is generated again. `caption` replaces that of the step.
+    """
+
+    omitted = ("about", "story", "mask", "caption")
+
+    by: RequestedBy = "user"
+    planned: Text
+    prompt: Annotated[Text, Field(min_length=1)]
+    about: PictureDigest | None = None
+    story: PictureDigest | None = None
+    mask: Picture | None = None
+    caption: Text | None = None
+
+
+class Choices(SparseValue):
+    """Content of choices.json: by step number, the picked image's digest and the requested attempts.
+
+    `skips` are the skipped steps with their prompts at that time. A skip is valid as long as the plan has
+    that prompt. `plan` is the digest of the planner's plan that the user approved. `timed` are the images
+    that a time-out let pass, by step number; 0 is the plan.
+    """
+
+    omitted = ("redraws", "skips", "plan", "timed")
+
+    format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
+    version: Literal[1] = 1
+    steps: dict[StepNumber, PictureDigest] = Field(default_factory=dict, max_length=MAX_CHOICES)
+    redraws: dict[StepNumber, Annotated[Several[RedrawRequest], Field(max_length=MAX_REDRAWS)]] = Field(
+        default_factory=dict, max_length=MAX_CHOICES
+    )
+    skips: dict[StepNumber, Text] = Field(default_factory=dict, max_length=MAX_CHOICES)
+    plan: PictureDigest | None = None
+    timed: dict[Annotated[int, Field(ge=0)], PictureDigest] = Field(
+        default_factory=dict, max_length=MAX_CHOICES
+    )
+
+    @property
+    def digest(self) -> str:
+        """40 hex digits of BLAKE2b over all choices."""
+        return hashlib.blake2b(self.model_dump_json().encode(), digest_size=20).hexdigest()
+
+    def about(self, step: int, **decision: PictureDigest | Text) -> Choices:
+        """Return the choices with the user's decision about a step, which replaces the one before.
+
+        Args:
+            step: Number of the step.
+            **decision: Field (`steps`, `skips` or `timed`) and the value for the step; none: no decision.
+        """
+        without = {
+            name: {number: one for number, one in getattr(self, name).items() if number != step}
+            for name in ("steps", "skips", "timed")
+        }
+        for name, value in decision.items():
+            without[name][step] = value
+        return self.model_copy(update=without)
+
+    @property
+    def approved_plan(self) -> str | None:
+        """Digest of the plan that the user approved or a time-out let pass, if there is one."""
+        return self.timed.get(0) or self.plan
+
+    def requests(self, step: Step, style: str = "") -> dict[int, RedrawRequest]:
+        """Return the requested attempts that are valid for a step as it is planned now.
+
+        Args:
+            step: The step, with the plan's style sentence before its prompt or without.
+            style: The plan's style sentence.
+
+        Returns:
+            Numbers from 1, in ascending order, with their requests.
+        """
+        return {
+            number: request
+            for number, request in enumerate(self.redraws.get(step.number, ()), start=1)
+            if step.prompt in (request.planned, in_style(request.planned, style))
+        }
+
+    def skipped(self, step: Step, style: str = "") -> bool:
+        """Return whether the user skipped a step as it is planned now. Arguments are those of `requests`."""
+        planned = self.skips.get(step.number)
+        return planned is not None and step.prompt in (planned, in_style(planned, style))
+
+
 class Trajectory(SparseValue):
     """A complete run: request, plan and all attempts.
 
     `unused` lists settings that had no effect. `checks` are the story checks of the run, oldest first.
-    `clips` lead from one image to the next (story/clips.py).
+    `clips` lead from one image to the next (story/clips.py). `choices` are the user's and the story check's
+    decisions so far, which have a file of their own.
     """
 
     omitted = ("unused", "checks", "clips", "planning")
@@ -256,3 +357,4 @@ class Trajectory(SparseValue):
     checks: Several[StoryCheck] = Field(default=(), max_length=MAX_CHECKS)
     clips: Several[Clip] = Field(default=(), max_length=MAX_STEPS)
     planning: Spent = Field(default=Spent(), description="What the planner needed in this run.")
+    choices: Choices = Field(default=Choices(), exclude=True)

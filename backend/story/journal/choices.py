@@ -18,105 +18,23 @@ separately, since no person decided it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from ...core.errors import JournalError, RunMissing, SettingsError
 from ...core.files.lock import SystemLock
 from ...core.pictures import DIGEST, Picture
-from ...core.types import (
-    MAX_BATCH,
-    MAX_STEPS,
-    MAX_TEXT,
-    Plan,
-    RequestedBy,
-    Several,
-    Step,
-    Text,
-    in_style,
-)
-from ...core.types.values import SparseValue
+from ...core.types import MAX_BATCH, MAX_TEXT, Choices, Plan, RedrawRequest, Several
+from ...core.types.trajectory import MAX_CHOICES, MAX_REDRAWS
 from .run_files import ATTEMPTS, PICTURES, PLAN, RUN, RunFiles
 
 CHOICES = "choices.json"
 LOCK = "choices.lock"
-MAX_CHOICES = 10 * MAX_STEPS
-MAX_REDRAWS = 100
-"""Maximum number of requested attempts of one step."""
 WAIT_SECONDS = 30.0
 HINT = "Correct the file, or delete it to leave every choice to the critic."
-
-PictureDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
-
-
-StepNumber = Annotated[int, Field(ge=1)]
-
-
-class RedrawRequest(SparseValue):
-    """One more attempt that the user or the story check requested.
-
-    `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
-    valid as long as the plan has that prompt. One of the story check, or with a `mask`, is about the image
-    `about`, and is made only while the step has it. `story` is a digest of the texts of the story that was
-    checked. With a mask, only this area of the image is generated again. `caption` replaces that of the step.
-    """
-
-    omitted = ("about", "story", "mask", "caption")
-
-    by: RequestedBy = "user"
-    planned: Text
-    prompt: Annotated[Text, Field(min_length=1)]
-    about: PictureDigest | None = None
-    story: PictureDigest | None = None
-    mask: Picture | None = None
-    caption: Text | None = None
-
-
-class Choices(SparseValue):
-    """Content of choices.json: by step number, the picked image's digest and the requested attempts.
-
-    `skips` are the skipped steps with their prompts at that time. A skip is valid as long as the plan has
-    that prompt. `plan` is the digest of the planner's plan that the user approved. `timed` are the images
-    that a time-out let pass, by step number; 0 is the plan.
-    """
-
-    omitted = ("redraws", "skips", "plan", "timed")
-
-    format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
-    version: Literal[1] = 1
-    steps: dict[StepNumber, PictureDigest] = Field(default_factory=dict, max_length=MAX_CHOICES)
-    redraws: dict[StepNumber, Annotated[Several[RedrawRequest], Field(max_length=MAX_REDRAWS)]] = Field(
-        default_factory=dict, max_length=MAX_CHOICES
-    )
-    skips: dict[StepNumber, Text] = Field(default_factory=dict, max_length=MAX_CHOICES)
-    plan: PictureDigest | None = None
-    timed: dict[Annotated[int, Field(ge=0)], PictureDigest] = Field(
-        default_factory=dict, max_length=MAX_CHOICES
-    )
-
-    @property
-    def digest(self) -> str:
-        """40 hex digits of BLAKE2b over all choices."""
-        return hashlib.blake2b(self.model_dump_json().encode(), digest_size=20).hexdigest()
-
-    def about(self, step: int, **decision: PictureDigest | Text) -> Choices:
-        """Return the choices with the user's decision about a step, which replaces the one before.
-
-        Args:
-            step: Number of the step.
-            **decision: Field (`steps`, `skips` or `timed`) and the value for the step; none: no decision.
-        """
-        without = {
-            name: {number: one for number, one in getattr(self, name).items() if number != step}
-            for name in ("steps", "skips", "timed")
-        }
-        for name, value in decision.items():
-            without[name][step] = value
-        return self.model_copy(update=without)
 
 
 def read_choices(folder: str | Path) -> Choices:
@@ -131,31 +49,6 @@ def read_choices(folder: str | Path) -> Choices:
 def choices_in(files: RunFiles) -> Choices:
     """Return the user's choices, as `read_choices`, for files that are already open."""
     return files.read_model(Choices, CHOICES, hint=HINT, context={"pictures": files.picture}) or Choices()
-
-
-def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, RedrawRequest]:
-    """Return the requested attempts that are valid for a step as it is planned now.
-
-    Args:
-        choices: The user's choices.
-        step: The step, with the plan's style sentence before its prompt or without.
-        style: The plan's style sentence.
-
-    Returns:
-        Numbers from 1, in ascending order, with their requests.
-    """
-    requests = choices.redraws.get(step.number, ())
-    return {
-        number: request
-        for number, request in enumerate(requests, start=1)
-        if step.prompt in (request.planned, in_style(request.planned, style))
-    }
-
-
-def is_skipped(choices: Choices, step: Step, style: str = "") -> bool:
-    """Return whether the user skipped a step as it is planned now. Arguments are those of `fitting`."""
-    planned = choices.skips.get(step.number)
-    return planned is not None and step.prompt in (planned, in_style(planned, style))
 
 
 def plan_in(files: RunFiles) -> Plan | None:
@@ -375,7 +268,7 @@ def newest_redraws(folder: str | Path) -> dict[int, int]:
     plan = plan_in(RunFiles(folder)) if choices.redraws else None
     newest: dict[int, int] = {}
     for step in plan.steps if plan else ():
-        for number, request in fitting(choices, step).items():
+        for number, request in choices.requests(step).items():
             if request.by == "user" and not request.mask:
                 newest[step.number] = number
     return newest

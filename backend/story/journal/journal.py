@@ -40,11 +40,21 @@ from ...core.files.bounded_reader import read_text
 from ...core.files.image_places import with_step_images
 from ...core.files.lock import SystemLock
 from ...core.pictures import Picture
-from ...core.types import Identities, Plan, Request, RunSettings, Spent, Step, StoryCheck, Trajectory
+from ...core.types import (
+    Choices,
+    Identities,
+    Plan,
+    RedrawRequest,
+    Request,
+    RunSettings,
+    Spent,
+    StoryCheck,
+    Trajectory,
+)
 from ...core.types.clip import Clip
 from ..clips import clip_pairs, with_clips
 from .archive import run_files
-from .choices import RedrawRequest, add_request, choices_in, fitting, is_skipped
+from .choices import add_request, choices_in
 from .clips import CLIPS, clips_in, keep_clip
 from .run_files import (
     ATTEMPTS,
@@ -316,17 +326,9 @@ class Journal(CallRecords, RunStore):
         planned = self.record().planned
         return planned.spent if planned else Spent()
 
-    def user_selected(self, step: int) -> str | None:
-        """Return the digest of the image that the user picked for a step."""
-        return choices_in(self._files).steps.get(step)
-
-    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
-        """Return the attempts that were requested at a step, by their numbers."""
-        choices = choices_in(self._files)
-        if step.number not in choices.redraws:
-            return {}
-        plan = self._read_plan()
-        return fitting(choices, step, plan.style if plan else "")
+    def choices(self) -> Choices:
+        """Return what the user and the story check decided so far."""
+        return choices_in(self._files)
 
     def request_redraw(self, step: int, request: RedrawRequest) -> None:
         """Request one more attempt at a step."""
@@ -343,22 +345,6 @@ class Journal(CallRecords, RunStore):
         """Store a story check. It replaces one with the same key."""
         self._files.remove(TRAJECTORY)
         self._files.write_model(StoryChecks(checks=with_check(self.story_checks(), check)), CHECKS)
-
-    def skipped(self, step: Step) -> bool:
-        """Return whether the user skipped a step."""
-        choices = choices_in(self._files)
-        if step.number not in choices.skips:
-            return False
-        plan = self._read_plan()
-        return is_skipped(choices, step, plan.style if plan else "")
-
-    def approved_plan(self) -> str | None:
-        """Return the digest of the planner's plan that the user approved or a time-out let pass."""
-        return self.timed(0) or choices_in(self._files).plan
-
-    def timed(self, step: int) -> str | None:
-        """Return the digest of the image of a step that a time-out let pass."""
-        return choices_in(self._files).timed.get(step)
 
     def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
         """Store what the run waits for, or remove what it waited for."""
@@ -414,7 +400,7 @@ class Journal(CallRecords, RunStore):
         return Request(text=record.text, images=tuple(self._picture(digest) for digest in record.images))
 
     def trajectory(self) -> Trajectory | None:
-        """Return the content of trajectory.json with the run's clips; `None` if the run has not ended.
+        """Return trajectory.json with the run's clips and choices; `None` if the run has not ended.
 
         Raises:
             JournalError: The file is damaged or from a newer version.
@@ -422,7 +408,7 @@ class Journal(CallRecords, RunStore):
         self._files.check_version(TRAJECTORY)
         hint = "Delete it: the run is then read from its records."
         found = self._files.read_model(Trajectory, TRAJECTORY, hint=hint, context={"pictures": self._picture})
-        return found and self.with_clips(found)
+        return found and self.with_clips(found.model_copy(update={"choices": self.choices()}))
 
     def _found_record(self) -> RunRecord | None:
         self._files.check_version(RUN)

@@ -19,24 +19,28 @@ from ...core.types import (
     MAX_CHECKS,
     MAX_IMAGES,
     MAX_STEPS,
+    Attempt,
+    Choices,
     Enhancement,
     Fault,
     Identities,
     Plan,
+    RedrawRequest,
     Request,
     RunSettings,
     Score,
     Several,
     Spent,
-    Step,
+    StepSettings,
     StoryCheck,
     Text,
     Trajectory,
     Verdict,
+    step_identity,
 )
 from ...core.types.checklist import ChecklistItem
 from ...core.types.values import SparseValue, bounded_identity
-from .choices import Choices, RedrawRequest, fitting, with_request
+from .choices import with_request
 from .run_files import Digest, Key
 from .waiting import Waiting
 
@@ -63,6 +67,14 @@ class DrawKey(Key):
     seed: int
     source: Digest | None
 
+    @classmethod
+    def of(
+        cls, generator: str, prompt: str, source: Picture | None, seed: int, settings: StepSettings
+    ) -> DrawKey:
+        """Return the key of a call of the generator with this identity."""
+        digest = source.digest if source else None
+        return cls(generator=step_identity(generator, settings), prompt=prompt, seed=seed, source=digest)
+
 
 class JudgeKey(Key):
     """A critic (as in `Identities`) and its arguments; `before=None` means a white image."""
@@ -72,6 +84,18 @@ class JudgeKey(Key):
     after: Digest
     original_prompt: Text
     prompt_used: Text
+
+    @classmethod
+    def of(cls, critic: str, original: str, attempt: Attempt) -> JudgeKey:
+        """Return the key of the verdict on the image of an attempt by the critic with this identity."""
+        assert attempt.image is not None, "only images are judged"
+        return cls(
+            critic=critic,
+            before=attempt.source.digest if attempt.source else None,
+            after=attempt.image.digest,
+            original_prompt=original,
+            prompt_used=attempt.prompt,
+        )
 
 
 CHECKS = 1
@@ -92,21 +116,18 @@ def checked_key(key: JudgeKey, items: Sequence[ChecklistItem]) -> JudgeKey:
     return key.model_copy(update={"critic": bounded_identity(f"{key.critic} checklist={asked}")})
 
 
-def score_key(
-    scorer: str, before: str | None, after: str, original_prompt: str, compared: Sequence[str] = ()
-) -> JudgeKey:
+def score_key(scorer: str, original: str, attempt: Attempt, compared: Sequence[str] = ()) -> JudgeKey:
     """Return the key of a scorer's score; it is stored like a verdict.
 
     Args:
         scorer: Identity of the scorer.
-        before: Digest of the source image.
-        after: Digest of the image.
-        original_prompt: Prompt from the plan.
+        original: Prompt from the plan.
+        attempt: The attempt whose image is scored.
         compared: Digests of the images that it was compared with, if the scorer compares images.
     """
     others = f" compared={json.dumps(sorted(compared))}" if compared else ""
-    name = bounded_identity(f"score {scorer}{others}")
-    return JudgeKey(critic=name, before=before, after=after, original_prompt=original_prompt, prompt_used="")
+    key = JudgeKey.of(bounded_identity(f"score {scorer}{others}"), original, attempt)
+    return key.model_copy(update={"prompt_used": ""})
 
 
 class DrawRecord(SparseValue):
@@ -223,16 +244,9 @@ class RunStore:
     def keep_judged(self, judged: JudgementRecord) -> None:
         """Store the record of a judgement."""
 
-    def user_selected(self, step: int) -> str | None:
-        """Return the digest of the image that the user picked as the result of this step, if there is one."""
-        return None
-
-    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
-        """Return the further attempts that were requested at this step, by ascending numbers.
-
-        Read before every generator call, since requests may arrive at any time.
-        """
-        return {}
+    def choices(self) -> Choices:
+        """Return what the user and the story check decided so far. They may decide more at any time."""
+        return Choices()
 
     def request_redraw(self, step: int, request: RedrawRequest) -> None:
         """Request one more attempt at a step."""
@@ -243,18 +257,6 @@ class RunStore:
 
     def keep_story_check(self, check: StoryCheck) -> None:
         """Store a story check. It replaces one with the same key."""
-
-    def skipped(self, step: Step) -> bool:
-        """Return whether the user skipped this step."""
-        return False
-
-    def approved_plan(self) -> str | None:
-        """Return the digest of the plan that the user approved or a time-out let pass, if there is one."""
-        return None
-
-    def timed(self, step: int) -> str | None:
-        """Return the digest of the image of this step that a time-out let pass, if there is one."""
-        return None
 
     def keep_waiting(self, waiting: Waiting | None) -> Waiting | None:
         """Store what the run waits for, if it waits. Return it with the time at which the wait began."""
@@ -278,7 +280,7 @@ class InMemoryStore(RunStore):
         self._plans: dict[PlanKey | None, Plan] = {}
         self._draws: dict[DrawKey, DrawRecord] = {}
         self._judgements: dict[JudgeKey, JudgementRecord] = {}
-        self._choices, self._style, self._planning = Choices(), "", Spent()
+        self._choices, self._planning = Choices(), Spent()
         self._checks: tuple[StoryCheck, ...] = ()
         self.trajectory: Trajectory | None = None
 
@@ -292,7 +294,7 @@ class InMemoryStore(RunStore):
 
     def keep_plan(self, plan: Plan, key: PlanKey | None, spent: Spent | None = None) -> None:
         """Store the plan."""
-        self._plans[key], self._style, self._planning = plan, plan.style, spent or self._planning
+        self._plans[key], self._planning = plan, spent or self._planning
 
     def planning(self) -> Spent:
         """Return what the planner needed."""
@@ -316,9 +318,9 @@ class InMemoryStore(RunStore):
         if judged.succeeded:
             self._judgements[judged.key] = judged
 
-    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
+    def choices(self) -> Choices:
         """Return the attempts that the story check requested."""
-        return fitting(self._choices, step, self._style)
+        return self._choices
 
     def request_redraw(self, step: int, request: RedrawRequest) -> None:
         """Request one more attempt at a step."""

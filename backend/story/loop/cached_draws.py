@@ -22,7 +22,7 @@ from ...core.machine.counters import count
 from ...core.pictures import Picture
 from ...core.seams.adoption import returned
 from ...core.seams.generator import Generator
-from ...core.types import MAX_BATCH, DrawSettings, Fault, StepSettings, step_identity
+from ...core.types import MAX_BATCH, DrawSettings, Fault, StepSettings
 from ...core.types.cast import followed_by
 from ..journal.store import DrawKey, DrawRecord, RunStore
 
@@ -110,12 +110,7 @@ class CachedDraws:
             self._begun = {}
 
     def _draw_key(self, wanted: WantedDraw) -> DrawKey:
-        return DrawKey(
-            generator=step_identity(self._generator.identity, wanted.settings),
-            prompt=wanted.prompt,
-            seed=wanted.seed,
-            source=wanted.source.digest if wanted.source else None,
-        )
+        return DrawKey.of(self._generator.identity, *wanted)
 
     def _draw_now(self, key: DrawKey, wanted: WantedDraw, by: Generator | None = None) -> DrawRecord:
         count(draws=1)

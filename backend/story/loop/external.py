@@ -22,6 +22,7 @@ from ...core.types import (
     MAX_BATCH,
     MAX_TEXT,
     CastShown,
+    Choices,
     DrawSettings,
     Fault,
     Identities,
@@ -35,10 +36,8 @@ from ...core.types import (
     Text,
     Trajectory,
     Value,
-    step_identity,
 )
 from ...core.types.roles import CriticLike
-from ..journal.choices import RedrawRequest
 from ..journal.journal import Journal
 from ..journal.store import DrawKey, DrawRecord, InMemoryStore, JudgeKey, JudgementRecord, PlanKey, RunStore
 from .collaborators import Collaborators
@@ -67,9 +66,8 @@ class ExternalDrawRequest(Value):
 
     def key(self, identity: str) -> DrawKey:
         """Return the cache key of the image for a generator with this identity."""
-        source = self.source.digest if self.source else None
-        generator = step_identity(identity, DrawSettings(cast=self.cast))
-        return DrawKey(generator=generator, prompt=self.plain or self.prompt, seed=self.seed, source=source)
+        prompt, settings = self.plain or self.prompt, DrawSettings(cast=self.cast)
+        return DrawKey.of(identity, prompt, self.source, self.seed, settings)
 
 
 class DrawNeeded(Cancelled):
@@ -282,6 +280,7 @@ class _ExternalJournal(Journal):
             "request": external_run.request,
             "plan": external_run.plan,
             "results": (*external_run.earlier, *trajectory.results),
+            "choices": super().choices(),
         }
         return trajectory.model_copy(update=update)
 
@@ -294,9 +293,14 @@ class _ExternalJournal(Journal):
             self.end()
             raise
 
-    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
-        # Nodes outside of the loop are given no mask.
-        return {number: one for number, one in super().redraws(step).items() if not one.mask}
+    def choices(self) -> Choices:
+        # Nodes outside of the loop are given no mask. A request without a planned prompt is valid nowhere.
+        choices = super().choices()
+        redraws = {
+            step: tuple(one.model_copy(update={"planned": ""}) if one.mask else one for one in requests)
+            for step, requests in choices.redraws.items()
+        }
+        return choices.model_copy(update={"redraws": redraws})
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:
         return super().drawn(key) or self._failed_draws.get(key)

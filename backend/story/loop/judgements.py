@@ -75,7 +75,7 @@ class CachedJudgements:
         Raises:
             Cancelled: The run was cancelled.
         """
-        keys = [_judge_key(critic, original, attempt) for attempt in attempts]
+        keys = [JudgeKey.of(critic.identity, original, attempt) for attempt in attempts]
         known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
         count(judgements_kept=sum(key in known for key in keys))
         new = {key: attempt for key, attempt in zip(keys, attempts, strict=True) if key not in known}
@@ -212,17 +212,6 @@ class MissingVerdicts:
                 "All images are saved. Correct the cause and run again: images without a verdict are judged, "
                 "and not generated again.",
             )
-
-
-def _judge_key(critic: CriticLike, original: str, attempt: Attempt) -> JudgeKey:
-    assert attempt.image is not None, "only images are judged"
-    return JudgeKey(
-        critic=critic.identity,
-        before=attempt.source.digest if attempt.source else None,
-        after=attempt.image.digest,
-        original_prompt=original,
-        prompt_used=attempt.prompt,
-    )
 
 
 def _verdicts(critic: CriticLike, original: str, attempts: Sequence[Attempt]) -> Sequence[Verdict]:

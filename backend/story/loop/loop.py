@@ -166,11 +166,12 @@ class RunPlan:
     def _user_decided(self, result: StepResult) -> bool:
         """Return whether the user decided about a step, or edited the plan, while it was run."""
         step = result.step
-        picked = user_selected(result.attempts, self._store.user_selected(step.number)) is not None
-        asked = any(request.by == "user" for request in self._store.redraws(step).values())
+        choices, style = self._store.choices(), self.plan.style
+        picked = user_selected(result.attempts, choices.steps.get(step.number)) is not None
+        asked = any(request.by == "user" for request in choices.requests(step, style).values())
         written = self._store.written_plan()
         edited = written is not None and plan_digest(written) != plan_digest(self.plan)
-        return picked or asked or edited or self._store.skipped(step)
+        return picked or asked or edited or choices.skipped(step, style)
 
 
 GIVEN = "given"
@@ -247,7 +248,7 @@ class _Run:
             yield PlanReady(plan, self.run_plan.reused)
             yield from self._unused_from_start(plan)
             if self.run_plan.planned:
-                self.waiting = waits_for_plan(plan, self.settings, self.store.approved_plan())
+                self.waiting = waits_for_plan(plan, self.settings, self.store.choices().approved_plan)
             while self.waiting is None and (yield from self._steps()):
                 reopened = yield from self._review()
                 if reopened is None:
@@ -363,6 +364,7 @@ class _Run:
             unused=tuple(self.context.unused),
             checks=self.store.story_checks(),
             planning=self.store.planning(),
+            choices=self.store.choices(),
         )
         waiting = self.store.keep_waiting(self.waiting)
         self.store.finish(trajectory)

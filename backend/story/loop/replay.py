@@ -76,10 +76,7 @@ class _Past(RunStore):
     def __init__(self, journal: Journal) -> None:
         self.written_plan, self.plan, self.planning = journal.written_plan, journal.plan, journal.planning
         self.drawn, self.judged = journal.draw_record, journal.judge_record
-        self.user_selected, self.redraws = journal.user_selected, journal.redraws
-        self.story_checks = journal.story_checks
-        self.skipped, self.timed = journal.skipped, journal.timed
-        self.approved_plan = journal.approved_plan
+        self.choices, self.story_checks = journal.choices, journal.story_checks
         self.with_clips = journal.with_clips
 
 

@@ -65,12 +65,6 @@ class CachedScores:
         return record
 
     def _key(self, original: str, attempt: Attempt, attempts: Sequence[Attempt]) -> JudgeKey:
-        assert attempt.image is not None, "only images are scored"
         compared = attempts if self._scorer.identity.startswith(TOGETHER) else ()
-        return score_key(
-            self._scorer.identity,
-            attempt.source.digest if attempt.source else None,
-            attempt.image.digest,
-            original,
-            [one.image.digest for one in compared if one.image and one.source == attempt.source],
-        )
+        shown = [one.image.digest for one in compared if one.image and one.source == attempt.source]
+        return score_key(self._scorer.identity, original, attempt, shown)

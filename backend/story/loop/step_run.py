@@ -21,6 +21,7 @@ from ...core.types import (
     Fault,
     Plan,
     Redraw,
+    RedrawRequest,
     Request,
     RunSettings,
     Step,
@@ -30,7 +31,6 @@ from ...core.types import (
     UnusedSetting,
 )
 from ...core.types.roles import CriticLike
-from ..journal.choices import RedrawRequest
 from ..journal.store import JudgementRecord, RunStore
 from .cached_draws import CachedDraws, DrawnFrom, WantedDraw
 from .events import AttemptDrawn, AttemptJudged, AttemptScored, AttemptStarted, Event, SettingUnused
@@ -119,8 +119,8 @@ class StepRun:
 
     def events(self) -> EventStream[Event, None, StepResult]:
         """Run the step, yield its events and return its result."""
-        step, store = self.step, self.context.store
-        if not step.prompt or store.skipped(step):
+        step, choices = self.step, self.context.store.choices()
+        if not step.prompt or choices.skipped(step, self.plan.style):
             return self.result(StopReason.skipped if step.prompt else StopReason.text_only)
         try:
             source = step_source(step, self.context.request, self.earlier, self.settings)
@@ -133,13 +133,14 @@ class StepRun:
         )
         if self.context.generator.follows_anchor:
             self.context.generator.set_anchor(first_image(self.context.request.images, self.earlier))
-        before = store.user_selected(step.number)
+        before = choices.steps.get(step.number)
         reason = yield from self._own_attempts(step.prompt, before)
         requested, early = yield from self._requested_attempts()
         if requested is None:
             yield from self._score()
         # Read again: the user may have picked an attempt in the meantime.
-        picks = Picks(store.user_selected(step.number), before, store.timed(step.number))
+        choices = self.context.store.choices()
+        picks = Picks(choices.steps.get(step.number), before, choices.timed.get(step.number))
         chosen, reason, approved = decide(
             self.attempts,
             Ended(reason, requested, early),
@@ -199,7 +200,7 @@ class StepRun:
         An own attempt that is cached is not skipped, so that a resumed run has its attempts in the same
         order.
         """
-        requests = self.context.store.redraws(self.step).values()
+        requests = self._all_requests().values()
         if all(request.by != "user" or request.about for request in requests):
             return False
         seed = step_seed(self.step, draws, self.settings)
@@ -226,7 +227,7 @@ class StepRun:
                 seed = redraw_seed(self.step, self.settings, done, prompt, self.attempts, turn)
                 wanted = self._requested(request, prompt, seed)
                 if not self.context.draws.has_drawn(wanted):
-                    pick = self.context.store.user_selected(self.step.number)
+                    pick = self.context.store.choices().steps.get(self.step.number)
                     if len(later) > 1 or user_selected(self.attempts, pick) is not None:
                         break
                     if time.monotonic() >= self.context.deadline:
@@ -248,8 +249,10 @@ class StepRun:
     def _requests(self) -> dict[int, RedrawRequest]:
         """Return the requested attempts; one about an image only if that is among the attempts."""
         images = self._images()
-        requests = self.context.store.redraws(self.step)
-        return {number: one for number, one in requests.items() if one.about in (None, *images)}
+        return {number: one for number, one in self._all_requests().items() if one.about in (None, *images)}
+
+    def _all_requests(self) -> dict[int, RedrawRequest]:
+        return self.context.store.choices().requests(self.step, self.plan.style)
 
     def _images(self) -> dict[str, Picture]:
         return {attempt.image.digest: attempt.image for attempt in self.attempts if attempt.image}
@@ -328,12 +331,13 @@ class StepRun:
         if critic is None or not numbers or self.step.prompt is None:
             return
         drawn = [self.attempts[number] for number in numbers]
-        judged = judgements.judge(critic, self.step.prompt, drawn)
+        judged = plain = judgements.judge(critic, self.step.prompt, drawn)
         if critic.checks_items and (items := checklist_of(self.step, self.plan, self.settings)):
-            judged = judgements.check(critic, items, self.step.prompt, drawn, judged)
-        for number, (found, reused) in zip(numbers, judged, strict=True):
+            judged = judgements.check(critic, items, self.step.prompt, drawn, plain)
+        for number, (found, reused), (before, _) in zip(numbers, judged, plain, strict=True):
             attempt = self.attempts[number]
             update = {"verdict": found.verdict, "error": found.error, **_spent(attempt, found)}
+            update["plain_verdict"] = None if found is before else before.verdict
             self.attempts[number] = attempt.model_copy(update=update)
             yield AttemptJudged(self.step, number, self.attempts[number], reused)
             yield from self._unused_now(critic, found)

@@ -17,7 +17,6 @@ from interleave_thinker.backend.core.errors import InterleaveError, SettingsErro
 from interleave_thinker.backend.core.types import Plan, RunSettings, Step, StopReason
 from interleave_thinker.backend.output.exporters.page import export
 from interleave_thinker.backend.story.journal.choices import ask_redraw, let_pass, read_choices
-from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.waiting import WAITING, waiting_for
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
@@ -105,8 +104,7 @@ def test_a_skipped_step_has_no_image_and_the_next_edits_the_one_before(tmp_path:
     assert all_accepted(done.trajectory) and load_trajectory(tmp_path) == done.trajectory
     (tmp_path / "trajectory.json").unlink()
     assert images(load_trajectory(tmp_path)) == images(done.trajectory)
-    copy = save_trajectory(done.trajectory, tmp_path.parent / "copy")
-    assert read_choices(copy).skips == {2: "image 2"}
+    assert read_choices(tmp_path).skips == {2: "image 2"}
     ask_redraw(tmp_path, 2)
     assert read_choices(tmp_path).skips == {}, "the newest decision counts"
 
@@ -118,8 +116,7 @@ def test_an_image_that_passed_is_asked_about_when_it_changes(
     ended = decided_up_to(story, 2)
     let_pass(story.folder, 2, images(ended.trajectory)[1])
     story()
-    save_trajectory(story().trajectory, tmp_path / "copy")
-    assert read_choices(tmp_path / "copy").timed == {2: images(ended.trajectory)[1]}
+    assert read_choices(story.folder).timed == {2: images(ended.trajectory)[1]}
     approve(story.folder, 2, redraw="a blue whale")
     ended = story()
     assert ended.waiting.step == 2 and read_choices(story.folder).timed == {}
@@ -179,8 +176,6 @@ def test_an_approved_image_is_not_called_picked_by_hand(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "run" / "trajectory.json").read_text(encoding="utf-8"))["results"]
     assert [one.get("approved") for one in written] == [True, None, True]
     assert load_trajectory(tmp_path / "run") == ended.trajectory
-    save_trajectory(ended.trajectory, tmp_path / "copy")
-    assert [one.approved for one in load_trajectory(tmp_path / "copy").results] == [True, False, True]
     page = export(ended.trajectory, tmp_path / "page").read_text(encoding="utf-8")
     assert page.count("Approved at attempt 1") == 2 * page.count("Attempt 1 picked by hand") > 0
 

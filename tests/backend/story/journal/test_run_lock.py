@@ -18,7 +18,7 @@ from support.killed_runs import tell
 from interleave_thinker import InterleaveError, JournalError, Plan, Step
 from interleave_thinker.backend.story.journal import choices as journal_choices
 from interleave_thinker.backend.story.journal.choices import pick, read_choices
-from interleave_thinker.backend.story.journal.journal import NAME, NOTE, FolderLock, Journal
+from interleave_thinker.backend.story.journal.journal import NAME, NOTE, FolderLock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and fork are POSIX")
 
@@ -128,7 +128,7 @@ def test_too_many_picks_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(journal_choices, "WAIT_SECONDS", 0.2)
     with pytest.raises(JournalError, match="is locked"), _picking(tmp_path / "run"):
         pick(tmp_path / "run", 1, picture)
-    assert Journal(tmp_path / "run").user_selected(1) is None
+    assert 1 not in read_choices(tmp_path / "run").steps
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from support.small_agents import Counting, OnePlan, Verdicts
 from interleave_thinker import Cancelled, CriticLike, Finished, Picture, Plan, StepFinished, StepRewritten
 from interleave_thinker.backend.core.types import Request, RunSettings, Step, StopReason, Trajectory, Verdict
 from interleave_thinker.backend.story.journal.choices import ask_redraw, pick, skip_step
-from interleave_thinker.backend.story.journal.copy import save_trajectory
 from interleave_thinker.backend.story.journal.journal import Journal
 from interleave_thinker.backend.story.loop.collaborators import Collaborators
 from interleave_thinker.backend.story.loop.loop import run
@@ -172,8 +171,6 @@ def test_a_rewritten_step_is_not_rewritten_again(tmp_path: Path, given: bool) ->
     assert folder() == first and (len(folder.rewriter.asked), len(folder.drawn)) == (asked, drawn)
     assert first.plan.as_planned == PLAN and first.plan != PLAN
     assert load_trajectory(tmp_path / "run") == first
-    copy = save_trajectory(first, tmp_path / "copy")
-    assert load_trajectory(copy).plan == first.plan
     other = Folder(tmp_path / "other", True, max_draws=1)
     other.plan = first.plan
     assert not any(step.rewritten for step in other().plan.steps), "another run's images do not count"
