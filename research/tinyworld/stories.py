@@ -287,7 +287,7 @@ class BatchedAgent:
         verdicts = []
         for page, verdict in zip(pages, self.verdicts(pages), strict=True):
             if verdict is None:
-                verdicts.append(self._critic.judge(*page))
+                verdicts.append(self.critic.judge(*page))
                 continue
             refined = next_prompt(verdict, prompt_used=page[3])
             verdicts.append(verdict.model_copy(update={"refined_prompt": refined}))
@@ -318,7 +318,8 @@ class BatchedAgent:
         return plans
 
     @cached_property
-    def _critic(self) -> Critic:
+    def critic(self) -> Critic:
+        """The regular critic."""
         settings = ReplySettings(max_tokens=self.verdict_tokens, watch_verdict=True)
         return Critic(self._chat(), settings=settings)
 
