@@ -185,7 +185,8 @@ def use_prompts(
 ) -> None:
     """Store a built-in prompt set with a checkpoint before training it.
 
-    Training data for this checkpoint is then made with this prompt set, and so are its requests later.
+    Training data for this checkpoint is then made with this prompt set, and so are its requests later. A few
+    hundred rows do not teach a critic to judge in another form (docs/explanation/speed.md).
     """
     prompt_set = named_prompt_set(name)
     store_beside(prompt_set, to)

@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python -m research.experiments.reply_length runs/reply_length
 
-The forms are those of the prompt sets `default`, `verdict-first` and `short`. Like own critics, all start from
-a critic that reasons first (the novice). They learn the same filtered attempts in the same order. New images
-are judged, half of them right; stories run with their own plans. Each form's mean and its difference from
-`default` are printed, with 95 % intervals over the seeds. Run it again to continue.
+The forms are those of the prompt sets `default`, `verdict-first` and `short`. Like own critics, they all
+start from a critic that reasons first (the novice). They learn the same filtered attempts in the same order.
+New images are judged, half of them right; stories run with their own plans. Each form's mean and its
+difference from `default` are printed, with 95 % intervals over the seeds. Run it again to continue.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from math import nan
 from pathlib import Path
 from statistics import fmean
 
@@ -22,7 +23,7 @@ from interleave_thinker.backend.models.chat.local.base_model import load_process
 from interleave_thinker.research.tinyworld.ablation import measures, training
 from interleave_thinker.research.tinyworld.data.critic_rows import make_mistakes
 from interleave_thinker.research.tinyworld.data.trajectories import make_filtered
-from interleave_thinker.training.gate.measures import answers_of, measured
+from interleave_thinker.training.gate.measures import JudgedRows, answers_of
 from interleave_thinker.training.rows.sft import RowSet
 from interleave_thinker.training.statistics import UNBOUNDED, two_level_mean
 
@@ -50,7 +51,7 @@ def judged(critic: Path, rows: RowSet, seed: int) -> dict[str, float]:
     """Return the measures of a critic: judged images as in a run, and stories."""
     agent, tokenizer = training.agent_in(critic, SETTINGS), load_processor(critic).tokenizer
     answers, stories = answers_of(agent.critic, rows, at_a_time=64), measures.stories_of(SETTINGS, seed)
-    found, plans = measured(answers, rows), [story.plan for story in stories]
+    found, plans = JudgedRows("", rows, answers).measured, [story.plan for story in stories]
     told = measures.run_stories_together(stories, plans, agent.judge, (measures.ATTEMPTS,))[measures.ATTEMPTS]
 
     def tokens(said: bool) -> float:
@@ -62,7 +63,7 @@ def judged(critic: Path, rows: RowSet, seed: int) -> dict[str, float]:
         "verdicts right": found.accuracy.rate,
         "right images accepted": found.true_recall.rate,
         "wrong images rejected": found.false_recall.rate,
-        "AUC of P(success)": found.auc.auc if found.auc else 0.5,
+        "AUC of P(success)": found.auc.auc if found.auc else nan,
         "steps right": fmean(right for story in told for right in story.steps),
         "stories right": fmean(story.right for story in told),
         "tokens of a reply that accepts": tokens(True),
