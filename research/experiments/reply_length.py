@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python -m research.experiments.reply_length runs/reply_length
 
 The forms are those of the prompt sets `default`, `verdict-first` and `short`. Like own critics, they all
-start from a critic that reasons first (the novice). They learn the same filtered attempts in the same order.
-New images are judged, half of them right; stories run with their own plans. Each form's mean and its
-difference from `default` are printed, with 95 % intervals over the seeds. Run it again to continue.
+start from a critic that reasons first (the novice). They learn the same filtered attempts, in an order that
+depends on the seed. New images are judged, half of them right; stories run with their own plans. The output
+is each form's mean and its difference from `default`, with 95 % intervals over seeds. Run it again to continue.
 """
 
 from __future__ import annotations
@@ -71,28 +71,25 @@ def judged(critic: Path, rows: RowSet, seed: int) -> dict[str, float]:
     }
 
 
-def of_seed(folder: Path, form: str, seed: int) -> dict[str, float]:
+def of_seed(out: Path, form: str, seed: int) -> dict[str, float]:
     """Return the measures of the critic that answers in this form; it is trained if needed."""
-    stored, generator = folder / f"{form}.json", training.open_generator()
+    stored, generator, first = out / f"{form}_{seed}.json", training.open_generator(), SEEDS[0]
     if not stored.exists():
-        rows = training.rows_of(
-            folder, lambda data: make_filtered(data, generator, SETTINGS.critic_rows, seed)
-        )
-        new = training.rows_of(
-            folder / "new", lambda data: make_mistakes(data, generator, SETTINGS.judged, seed)
-        )
+        rows = training.rows_of(out, lambda data: make_filtered(data, generator, SETTINGS.critic_rows, first))
+        images = out / "images"
+        new = training.rows_of(images, lambda data: make_mistakes(data, generator, SETTINGS.judged, first))
         for row in rows:
             row.messages[-1].content = in_form(row.messages[-1].content, form)
         settings = training.sft_settings(training.CRITIC_RATE, seed)
-        critic = training.fine_tuned(NOVICE, rows, folder / "data", folder / form, settings)
-        result = judged(critic, RowSet(new, folder / "new" / "data"), seed)
+        critic = training.fine_tuned(NOVICE, rows, out / "data", out / f"{form}_{seed}", settings)
+        result = judged(critic, RowSet(new, images / "data"), seed)
         stored.write_text(json.dumps(result), encoding="utf-8")
     return json.loads(stored.read_text(encoding="utf-8"))
 
 
 def main(out: Path) -> None:
     """Run the experiment in a folder and print its table."""
-    found = {form: [of_seed(out / f"seed_{seed}", form, seed) for seed in SEEDS] for form in NAMES}
+    found = {form: [of_seed(out, form, seed) for seed in SEEDS] for form in NAMES}
     for title in found["default"][0]:
         print(title)
         for form, ones in found.items():
