@@ -5,7 +5,7 @@
 The forms are those of the prompt sets `default`, `verdict-first` and `short`. Like own critics, they all
 start from a critic that reasons first (the novice). They learn the same filtered attempts, in an order that
 depends on the seed. New images are judged, half of them right; stories run with their own plans. The output
-is each form's mean and its difference from `default`, with 95 % intervals over seeds. Run it again to continue.
+is each form's mean and its difference from `default`, with 95 % intervals. Run it again to continue.
 """
 
 from __future__ import annotations
