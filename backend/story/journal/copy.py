@@ -44,7 +44,8 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
             files.write_model(trajectory.choices, CHOICES)
         masks = [one.mask for requests in trajectory.choices.redraws.values() for one in requests]
         attempts = [attempt for result in trajectory.results for attempt in result.attempts]
-        shown = [picture for attempt in attempts for picture in (attempt.source, *attempt.beside)]
+        # Attempts of an execution record have one seed, so several may be one call with different images.
+        shown = [picture for one in attempts for picture in (one.source, one.image, *one.beside)]
         for picture in filter(None, (*masks, *shown)):
             files.write_picture(picture)
         for result in trajectory.results:
