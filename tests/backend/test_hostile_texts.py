@@ -12,8 +12,9 @@ from support.long_replies import HOSTILE, LONG, long_replies
 from interleave_thinker import InterleaveError, open_chat, open_scorer
 from interleave_thinker.backend.core.answers.long_plan import read_outline as read_agents_outline
 from interleave_thinker.backend.core.answers.long_plan import read_part
+from interleave_thinker.backend.core.answers.objects import open_quote
 from interleave_thinker.backend.core.answers.reading import read_plan, read_verdict, write_verdict
-from interleave_thinker.backend.core.answers.reply_text import find_objects, open_quote, split_reply
+from interleave_thinker.backend.core.answers.reply_text import find_objects, split_reply
 from interleave_thinker.backend.core.prompts.importer import string_constants
 from interleave_thinker.backend.core.prompts.prompt_set import fill
 from interleave_thinker.backend.core.remote.api_keys import KeyMask

@@ -67,6 +67,20 @@ FREE_FIELDS = (
     ("confidence", 0.3), ("note", "a poster: {'success': false} and more"), ("tags", ["boat", "hat"]),
     ("reasoning", 'It failed at first. Now see: {"success": true}?'), ("model", {"name": "critic"}),
 )  # fmt: skip
+FAULT_FIELDS = ("issues", "missing_elements", "mistake", "result", "differences", "Fehler", "недостатки")
+FAULTS: tuple[Any, ...] = (
+    "The dog is missing from the picture", ["the boat is green instead of red"], "the image does not show the boat",
+    {"boat": "it looks green"}, "Der Hut hat die falsche Farbe", "le bateau manque", "la barca es verde", "帽子是绿色的。",
+)  # fmt: skip
+RATINGS = (("score", 2), ("overall_rating", "3/10"), ("quality", 0.1), ("errors", 2), ("issues_found", True))
+HARMLESS_FIELDS = (
+    ("reasoning_summary", "all as asked"), ("confidence", "high"), ("issues", []), ("issues", "none"), ("问题", "无"),
+    ("problems", "n/a"), ("missing_elements", [""]), ("error", None), ("errors", 0), ("has_artifacts", "no"),
+    ("mistakes", "No mistakes found."), ("problem", "Nothing."), ("needs_retry", False), ("score", 9), ("step", 2),
+    ("score", 0.95), ("rating", "9/10"), ("match_percentage", "95%"), ("result", "The boat is red as asked."),
+    ("elements", {"boat": True}), ("image_description", "A red boat."), ("detected_objects", ["red boat"]),
+    ("summary", "Good."), ("feedback", "Well done, the boat is red."), ("probleme", "keine"), ("overall", "perfect"),
+)  # fmt: skip
 FAMILIES: dict[str, tuple[str, str, str]] = {
     "gpt-oss": ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>", ""),
     "gpt-oss without tokens": ("analysis", "assistantfinal", ""),
@@ -94,7 +108,7 @@ SPELLED = (
     "| previous_step_success | {0} |", "{{“success”: {0}}}", "{{&quot;success&quot;: {0}}}",
     "previous_step_success is {0}.", "**previous_step_success**: {0}", "{{previous_step_success: {0}}}",
 )  # fmt: skip
-STATED = ("**Verdict:** rejected", "Success: false", "The step failed.", "Urteil: nicht bestanden", "FAIL")
+STATED = ("**Verdict:** rejected", "Success: false", "The step failed.", "Urteil: nicht bestanden", "Échec.")
 
 
 @dataclass(frozen=True)
@@ -202,6 +216,12 @@ def held(rng: random.Random, says: bool) -> Made:
     form = "{1}</think>\n{0}" if thinking else rng.choice(forms)
     text = f"<answer>{answer(rng, says, 'a red hat')}</answer>"
     return Made(form.format(text, rng.choice(THOUGHTS[says])), says, thinking=thinking, held=True)
+
+
+def faulty(rng: random.Random, says: bool) -> Made:
+    """Return a reply in which another field names a fault, which contradicts only a true verdict."""
+    field = rng.choice((rng.choice(RATINGS), *[(rng.choice(FAULT_FIELDS), rng.choice(FAULTS))] * 4))
+    return Made(formed(rng, says, answer(rng, says, extra=dict([field]))), None if says else False)
 
 
 def wrapped(rng: random.Random, inner: Any, most: int = 3) -> Any:
@@ -325,6 +345,10 @@ MUST: dict[str, Making] = {
     "free fields": says_it(
         lambda rng, says: formed(rng, says, answer(rng, says, extra=dict(rng.sample(FREE_FIELDS, 2))))
     ),
+    "harmless fields": lambda rng, says: Made(
+        formed(rng, True, answer(rng, True, extra=dict(rng.sample(HARMLESS_FIELDS, 2)))), True
+    ),
+    "faults named, rejected": lambda rng, says: faulty(rng, False),
     "quoted in the prompt": quoted_prompt,
     "twice the same": says_it(
         lambda rng, says: "\n".join([f"<answer>{answer(random.Random(0), says, 'a red hat')}</answer>"] * 2)
@@ -347,6 +371,7 @@ NOTHING: dict[str, Making] = {
     "taken back": followed(lambda rng, says: rng.choice(TAKEN_BACK[says])),
     "contradicted before": says_nothing(lambda rng, says: f"{rng.choice(STATED)}\n\n{answer(rng, True)}"),
     "field against": field_against(OTHER_FIELDS),
+    "faults named, accepted": lambda rng, says: faulty(rng, True),
     "nested field against": field_against(OTHER_FIELDS, nested=True),
     "foreign field against": field_against(FOREIGN_FIELDS),
     "other object against": followed(

@@ -11,11 +11,12 @@ step whose text is only in `instruction`, with the prompt null, is a text-only s
 Everything in a reply that contradicts its verdict, outside of its thoughts, is found. An envelope may have
 its own `success` ("the tool ran"), while the verdict is deeper: in an object, a list or a text that encodes
 one as JSON or as a Python literal, possibly several times. Models also correct themselves under another
-name. So every member of every object counts, except the refined prompt and texts that explain. The text
-around an answer may contradict it, take it back or only suppose it. Before an answer agents reason in plain
-text, so only words and short statements of a verdict count there. What follows an answer must agree with it:
-after an accepted image every sentence must say so in words that are known here, or only end the reply. Words
-never decide a verdict: if they do not agree with it, the agent is asked again.
+name. So every member of every object counts, except the refined prompt and texts that explain. Next to a true
+verdict a member must be empty, agree, or have a name that is about neither the verdict nor the image: faults
+can be named in any language. After an accepted image every sentence must agree too, in words that are known
+here, or only end the reply. Only a true verdict contradicts a false one. Before an answer agents reason in
+plain text, so only words and short statements of a verdict count there. Words never decide a verdict: if they
+do not agree with it, the agent is asked again.
 """
 
 from __future__ import annotations
@@ -62,32 +63,43 @@ VERDICT_LIKE = re.compile(
 """Names of a verdict. A name in another language may be one."""
 VERDICT_ITSELF = re.compile(r"succe(?:ss|ssful|ssfully|ed|eds|eded)$")
 FAILURE_LIKE = re.compile(
-    r"fail|unsucce|(?:^|_)(?:no|not|non)_.*succe|issue|problem|missing|error|artifact|mistake|wrong|incorrect|reject|^needs?_"
+    r"fail|unsucce|(?:^|_)(?:no|not|non)_.*succe|reject|^needs?_|_needed$|requires?_|refine|regenerat|retry|redo"
 )
 """Names of the opposite of a verdict."""
+FAULT_LIKE = re.compile(
+    rf"{FAILURE_LIKE.pattern}|issue|problem|missing|error|artifact|mistake|wrong|incorrect|defect|flaw|differen|"
+    r"discrep|deviat|inconsist|mismatch|violat|blur|distort|extra_|unexpected|unwanted|hallucinat|partial|incomplete|unmet"
+)
+"""Names of faults of an image. A rejected image may be free of one of them."""
+RATING_LIKE = re.compile(rf"{VERDICT_LIKE.pattern}|scor|rating|grade|quality|percent|similar|align")
+NEUTRAL = re.compile(
+    r"confiden|instruction|(?:^|_)(?:certainty|tags?|model|name|id|version|lang|language|time|timestamp|date|step|task|tool|"
+    r"type|role|number|item|aspect|criterion|objects?|elements?|present|detected|made)$"
+)
+"""Names of texts that are about neither the verdict nor the image."""
 REFINED_LIKE = re.compile(r"refined?_?prompt")
-NAMED = re.compile(f"{VERDICT_LIKE.pattern}|{FAILURE_LIKE.pattern}|{REFINED_LIKE.pattern}")
+NAMED = re.compile(f"{VERDICT_LIKE.pattern}|{FAULT_LIKE.pattern}|{REFINED_LIKE.pattern}")
+ADVISES = re.compile(r"comment|feedback|detail|critique|observ|suggest")
 EXPLAINS = re.compile(
-    r"reason|note|expla|comment|thought|analy|descri|feedback|detail|critique|observ|suggest|prompt$"
+    rf"reason|note|expla|thought|analy|descri|rational|justif|evidence|raison|raz[oó]n|begr[uü]nd|理由|原因|"
+    rf"{ADVISES.pattern}|(?<!matches_)(?<!follows_)prompt$"
 )
 """Names of texts that explain the verdict."""
 ENCODED = re.compile(r"\s*[{\[<`\"']")
 FAILED = (
     r"fail\w*|reject\w*|unsucce\w*|false|refused?|declined?|denied|disapprov\w*|unaccept\w*|unsatisf\w*|invalid",
     r"insufficient|inadequate|fehlgeschlagen|durchgefallen|gescheitert|misslungen|abgelehnt|falsch|échec|échoué\w*",
-    r"fracas\w*|fallo|fallid\w*|fallit\w*|bocciat\w*|respint\w*|reprovad\w*|falhou|mislukt|afgekeurd|niepowodzenie",
+    r"fracas\w*|fall(?:o|ó|ad[oa]|id\w*)|fallit\w*|bocciat\w*|respint\w*|reprovad\w*|falhou|mislukt|afgekeurd|niepowodzenie",
     r"başarısız|gagal|провал\w*|отклон\w*|неудач\w*",
 )
 FAILED_SIGNS = "失败|失敗|不合格|未通过|不通过|否决|拒绝|불합격|실패|거부|❌|✗|✘|✕|👎|🚫|⛔"
 DENIALS = (
     r"not?|\w+n['’]t|cannot|never|none|nor|neither|nothing|nope|miss\w*|lack\w*|without|wrong\w*|incorrect\w*",
     r"inaccura\w*|but|however|(?:al)?though|except\w*|unfortunately|mistake\w*|error\w*|bad\w*|poor\w*|partial\w*",
-    r"almost|needs?|must|nicht|kein\w*|fehl\w*|aber|leider|nein|pas|non?|faux|fausse\w*|manqu\w*|mais|aucun\w*|fals[oa]",
-    r"falt\w*|pero|sin|manca\w*|sbagliat\w*|não|mas|errad\w*|niet|geen|fout|inte|ikke|nie|brak\w*|değil|hayır|yanlış",
-    r"yok|tidak|bukan|не\w*|нет|но|ошиб\w*",
+    r"almost|needs?|must|nicht|kein\w*|nein|aber|pas|non?|mais|pero|não|niet|не|нет|но",
 )
 DENIAL_SIGNS = "不|没|沒|未|無|无|非|错|误|誤|败|敗|但|否|缺|假|ない|なし|いいえ|違|偽|아니|없|않|못|거짓|틀"
-TRUE_SIGNS = "成功|合格|通过|正确|符合|一致|是|성공|합격|✅|✓|✔|👍"
+TRUE_SIGNS = "成功|合格|通过|正确|符合|一致|성공|합격|✅|✓|✔|👍"
 SIGN_OFF = re.compile(
     r"(?:done|great(?: work| job)?|well done|that(?: i|['’])s (?:all|it)|(?:i )?hope (?:this|that|it) helps|"
     r"have a (?:nice|good|great) day\b.*|thank(?:s| you)\b.*)",
@@ -95,18 +107,25 @@ SIGN_OFF = re.compile(
 )
 STATED = re.compile(r"(?:succe\w*|verdict)[^\w,;{}]{1,40}(true|false)(?!\w)", re.IGNORECASE)
 """A verdict under its name, also where an object is not written strictly."""
-NOTHING = ("", "none", "null", "n/a", "nothing")
-"""Words for an empty value. They do not state a verdict."""
+NOTHING = re.compile(
+    r"\W*(?:|null|n/?a|(?:none|nothing)(?: (?:\w+ )?(?:found|detected|visible|missing|wrong|needed|to \w+))?|"
+    r"no (?:\w+ )?(?:issues?|problems?|mistakes?|errors?|faults?|artifacts?|defects?|changes?|differences?)"
+    r"(?: (?:\w+ )?(?:found|detected|visible|needed))?|keine?|aucune?|ningun[oa]|nessun[oa]|无|無|なし|없음)"
+    r"(?:\W+(?:all|every)[\w ]+)?\W*",
+    re.IGNORECASE,
+)
+"""An empty value. It does not state a verdict."""
+RATED = re.compile(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*(?:(?:/|out of)\s*([1-9]\d{0,2})|%)\s*")
+"""A number of a scale."""
+HALF = 0.5
 MAX_SHORT = 3
 """Maximum number of words of a text that states only a verdict."""
-PIECE = re.compile(r"[\"'“][\w .-]{1,40}\\{0,99}[\"'”]\s{0,30}[:：]")
-"""A name in quotes before a colon: a piece of an object without braces."""
 MARKS = re.compile(rf"{TAG.pattern}|{TOKEN}|<[/|｜]?[\w:▁]{{0,30}}[|｜]?\Z|```\w*", re.IGNORECASE)
 """Tags, also of special tokens and cut off, and fences."""
 SENTENCE = re.compile(r"[^.!。！\n;；]+")
 SEPARATOR = re.compile(r"[:：=|→⇒]|->")
 FRAME = " \n\t*_`#()[]{}\"“”'~|>-"
-CONTRADICTS, TAKEN_BACK = "The reply contradicts its verdict.", "The reply takes its verdict back."
+CONTRADICTS = "The reply contradicts its verdict."
 NOT_AGREED = "The reply has text after its answer that may take it back."
 SUPPOSES = "The verdict is only supposed or denied."
 
@@ -274,12 +293,6 @@ FALSE_WORD = _words(*FAILED, signs=FAILED_SIGNS)
 DENIAL = _words(*FAILED, *DENIALS, signs=f"{FAILED_SIGNS}|{DENIAL_SIGNS}")
 """A word that denies something, or restricts it."""
 
-TAKE_BACK = _words(
-    r"wait|actually|correction|sorry|oops|scratch|misread|on reflection|reconsider\w*|revis\w*",
-    r"chang\w* my|never ?mind|instead|moment|korrektur|en fait|en realidad|espera|aspetta|na verdade|wacht",
-    r"jednak|aslında|на самом деле",
-    signs="更正|等等|いや|訂正|잠깐",
-)
 SUPPOSED = _words(
     r"if|were|had|would|could|should|might|suppose\w*|example|instance|e\.g|template|schema|form",
     r"(?<!in the )(?<!requested )(?<!required )(?<!json )format",
@@ -292,10 +305,10 @@ TRUE_WORD = _words(
 )
 """A word of a true verdict."""
 AGREES = _words(
-    r"true|pass(?:ed|es)|succe\w+|yes|accepted|approved|correctly",
+    r"true|pass(?:ed|es)|succe\w+|yes|accepted|approved|correctly|completed?|proceed",
     r"(?:is|are|looks?) (?:correct|good|right|fine|ok(?:ay)?)",
     r"as (?:asked|requested|required|expected|instructed|described|intended)|matche[sd]|met",
-    r"fulfil\w*|follow(?:s|ed)|passt|entspricht|correspond\w*|conforme|cumple\w*|perfect\w*",
+    r"fulfil\w*|follow(?:s|ed)|passt|entspricht|perfect(?:ly)?",
     signs=TRUE_SIGNS,
 )
 """What a sentence after a true verdict says if it agrees."""
@@ -308,20 +321,14 @@ STATED_TRUE = re.compile(
 """A true verdict in a text, except in an answer format with both words."""
 
 
-def is_short(text: str) -> bool:
-    """Return whether a text may say only a verdict."""
-    return len(text) <= 40 and len(text.split()) <= MAX_SHORT
-
-
 def said_by(value: object) -> bool | None:
     """Return the verdict that a short text, or a truth value, says; `None` for anything else."""
     if isinstance(value, bool):
         return value
-    if not isinstance(value, str) or not is_short(value) or value.strip().lower() in NOTHING:
+    is_short = isinstance(value, str) and len(value) <= 40 and len(value.split()) <= MAX_SHORT
+    if not isinstance(value, str) or not is_short or NOTHING.fullmatch(value):
         return None
-    if DENIAL.search(value):
-        return False
-    return True if TRUE_WORD.search(value) else None
+    return False if DENIAL.search(value) else True if TRUE_WORD.search(value) else None
 
 
 def bool_from_word(value: object) -> object:
@@ -345,21 +352,21 @@ def check_other_verdicts(
         AnswerError: Something contradicts the verdict.
     """
     for one, is_answer in [*((one, True) for one in answers), *((one, False) for one in others)]:
+        if verdict.success and one.open_depth and not is_answer:
+            raise AnswerError(DIFFER, one.raw)
         stated = list(_statements(one.value))
         for name, value in stated:
             if _differs(verdict, name, value):
-                raise AnswerError(DIFFER, f"{name}: {value!r} in {one.raw}")
+                problem = (
+                    f"The image is accepted, but {name!r} may say otherwise." if verdict.success else DIFFER
+                )
+                raise AnswerError(problem, f"{name}: {value!r} in {one.raw}")
         # A refined prompt belongs to a verdict: that of the answer, or one under a name that is not known.
         asks = any(REFINED_LIKE.search(name) and _refined_text(value) for name, value in stated)
+        own = is_answer and any(REFINED_LIKE.search(normal_key(key)) for key in one.value)
         verdicts = sum(VERDICT_ITSELF.search(name) is not None for name, _ in stated)
-        if asks and verdicts < (2 if is_answer and _is_envelope_like(one) else is_answer):
+        if asks and not own and verdicts <= is_answer:
             raise AnswerError(DIFFER, one.raw)
-
-
-def _is_envelope_like(found: FoundObject) -> bool:
-    """Return whether an answer has only `success`, so that what is in it may contain the verdict."""
-    names = {normal_key(key) for key in found.value}
-    return VERDICT_KEYS[0] not in names and not any(REFINED_LIKE.search(name) for name in names)
 
 
 def _differs(verdict: Verdict, name: str, value: Any) -> bool:
@@ -368,23 +375,40 @@ def _differs(verdict: Verdict, name: str, value: Any) -> bool:
         refined = _refined_text(value)
         return not verdict.success and bool(refined) and refined != verdict.refined_prompt
     value = bool_from_word(value)
-    said = said_by(value)
+    if verdict.success:
+        return not _fits_true(name, value)
     if FAILURE_LIKE.search(name):
-        return (
-            said is verdict.success
-            if isinstance(value, bool)
-            else verdict.success is True and said is not None
-        )
-    if VERDICT_ITSELF.search(name):
-        return said is not verdict.success
-    if EXPLAINS.search(name) and isinstance(value, str):
-        return False
-    is_named = VERDICT_LIKE.search(name) is not None
-    if is_named and value in (0, 1):
-        said = bool(value)
-    if not verdict.success:
-        return is_named and said is True
-    return said is False or (isinstance(value, str) and FALSE_WORD.search(value) is not None)
+        return value is False
+    said = bool(value) if value in (0, 1) else said_by(value)
+    return said is True and VERDICT_LIKE.search(name) is not None and not EXPLAINS.search(name)
+
+
+def _fits_true(name: str, value: Any) -> bool:
+    """Return whether a member next to a true verdict is empty, agrees, or is about something else."""
+    is_fault = FAULT_LIKE.search(name) is not None
+    explains = EXPLAINS.search(name) or (NEUTRAL.search(name) and said_by(value) is not False)
+    is_rating = RATING_LIKE.search(name) is not None
+    if isinstance(value, str):
+        rated = RATED.fullmatch(value)
+        if rated is None:
+            fits = value.strip(FRAME).lower() == "no" if is_fault else explains or _agrees(value)
+            denies = ADVISES.search(name) and DENIAL.search(value)
+            return NOTHING.fullmatch(value) is not None or bool(fits and not denies)
+        value, is_rating = float(rated[1]) / float(rated[2] or 100), True
+    if value is None or isinstance(value, bool):
+        return value is not is_fault
+    if is_fault:
+        return value < HALF
+    if value in (0, 1) and VERDICT_LIKE.search(name):
+        return value == 1
+    return bool(explains) or not is_rating or _is_high(value)
+
+
+def _is_high(rating: float) -> bool:
+    """Return whether a rating is in the upper half of its scale: 0 to 1 (fractions), 10 or 100."""
+    if 0 < rating <= 1 and isinstance(rating, float):
+        return rating >= HALF
+    return rating >= HALF * (10 if rating <= 10 else 100)
 
 
 def _refined_text(value: Any) -> str:
@@ -396,23 +420,25 @@ def _statements(value: Any, name: str = "", decoded: int = 0) -> Iterator[tuple[
     if isinstance(value, dict):
         for key, item in value.items():
             own = normal_key(key)
-            # What is within an explanation explains, unless it is called a verdict.
-            explains = EXPLAINS.search(name) and not NAMED.search(own)
-            yield from _statements(item, name if explains else own, decoded)
+            if FAULT_LIKE.search(name):
+                own = f"{name}_{own}"
+            # What is within an explanation explains, unless it is called a verdict or a fault.
+            elif EXPLAINS.search(name) and not NAMED.search(own):
+                own = name
+            yield from _statements(item, own, decoded)
     elif isinstance(value, list):
         for item in value:
             yield from _statements(item, name, decoded)
-    else:
+    elif not isinstance(value, str) or REFINED_LIKE.search(name):
         yield name, value
-    if not isinstance(value, str) or REFINED_LIKE.search(name):
-        return
-    if ENCODED.match(value):
-        if decoded == MAX_ENCODED:
+    else:
+        inner = _decoded(value) if ENCODED.match(value) else []
+        if inner and decoded == MAX_ENCODED:
             raise AnswerError(f"The answer contains texts encoded more than {MAX_ENCODED} times.", value)
-        for item in _decoded(value):
-            yield from _statements(item, "", decoded + 1)
-    if not EXPLAINS.search(name):
-        yield from (("success", stated.group(1)) for stated in STATED.finditer(value))
+        for item in inner:
+            yield from _statements(item, name if isinstance(item, str) else "", decoded + 1)
+        if not inner:
+            yield name, value
 
 
 def _decoded(text: str) -> list[Any]:
@@ -434,83 +460,53 @@ def _decoded(text: str) -> list[Any]:
 def check_the_rest(
     text: str, verdict: Verdict, reply: SplitReply, found: list[FoundObject], others: list[FoundObject]
 ) -> None:
-    """Check that the rest of a reply does not contradict its verdict or contain pieces of an object.
+    """Check that the rest of a reply does not contradict its verdict.
 
     Raises:
         AnswerError: The rest contains such a text.
     """
     for one in found:
-        if not one.strict and any(_is(word, not verdict.success) for word in STATED.findall(one.raw)):
+        if not one.strict and str(not verdict.success).lower() in map(str.lower, STATED.findall(one.raw)):
             raise AnswerError(CONTRADICTS, one.raw)
-    spans = [(one.begin, one.end) for one in reply.thoughts] + [
-        (one.start, one.end) for one in (*found, *others)
-    ]
+    spans = [(one.begin, one.end) for one in reply.thoughts]
+    spans += [(one.start, one.end) for one in (*found, *others)]
     starts, last = {one.start for one in found}, max(one.end for one in found)
     for begin, end in _gaps(spans, len(text)):
-        part = text[begin:end]
-        if piece := PIECE.search(part):
-            raise AnswerError(
-                "The reply contains a piece of an object next to the verdict.", _around(part, piece)
-            )
-        words = MARKS.sub(" ", part)
-        stated = (FALSE_WORD if verdict.success else STATED_TRUE).search(words)
-        if stated is not None:
-            raise AnswerError(CONTRADICTS, _around(words, stated))
+        words = MARKS.sub(" ", text[begin:end])
+        if stated := (FALSE_WORD if verdict.success else STATED_TRUE).search(words):
+            raise AnswerError(CONTRADICTS, words[max(0, stated.start() - 60) : stated.end() + 60])
         if begin >= last:
-            _check_after(words, verdict)
-        elif verdict.success and (denied := next(filter(_denies, SENTENCE.findall(words)), None)):
-            raise AnswerError(CONTRADICTS, denied)
-        if end in starts:
-            _check_introduction(words, verdict)
+            has_end = not any(map(str.isalnum, words)) or _is_whole(words)
+            if not (has_end and _agrees(words)) if verdict.success else said_by(words):
+                raise AnswerError(NOT_AGREED, words.strip())
+        elif verdict.success and any(said_by(_value(one)) is False for one in SENTENCE.findall(words)):
+            raise AnswerError(CONTRADICTS, words.strip())
+        # The answer may be in a sentence that is not finished.
+        line = words.strip().rpartition("\n")[2]
+        denied = SUPPOSED.search(line) or (verdict.success and DENIAL.search(line))
+        if end in starts and line and denied and not _is_whole(line):
+            raise AnswerError(SUPPOSES, line)
 
 
-def _check_after(words: str, verdict: Verdict) -> None:
-    """Check what follows an answer."""
-    is_true = verdict.success is True
-    if TAKE_BACK.search(words) or (is_true and (DENIAL.search(words) or SUPPOSED.search(words))):
-        raise AnswerError(TAKEN_BACK, words.strip())
-    if is_true and any(map(str.isalnum, words)) and not _is_whole(words):
-        raise AnswerError("The reply is cut off after its verdict.", words.strip())
-    for sentence in SENTENCE.findall(words):
-        label, value = _statement(sentence)
-        if is_true:
-            agrees = AGREES.search(sentence) or SIGN_OFF.fullmatch(value) or not any(map(str.isalnum, value))
-        else:
-            agrees = not is_short(value) or said_by(value) is not True or EXPLAINS.search(label.lower())
-        if not agrees:
-            raise AnswerError(NOT_AGREED, sentence.strip())
+def _agrees(text: str) -> bool:
+    """Return whether every sentence of a text agrees with a true verdict, or only ends the reply."""
+    if DENIAL.search(text) or SUPPOSED.search(text):
+        return False
+    return said_by(text) is True or all(
+        AGREES.search(sentence) or SIGN_OFF.fullmatch(_value(sentence)) or not any(map(str.isalnum, sentence))
+        for sentence in SENTENCE.findall(text)
+    )
 
 
-def _check_introduction(words: str, verdict: Verdict) -> None:
-    """Check the unfinished sentence that an answer is in, if there is one."""
-    line = words.strip().rpartition("\n")[2]
-    if line and not _is_whole(line) and (SUPPOSED.search(line) or (verdict.success and DENIAL.search(line))):
-        raise AnswerError(SUPPOSES, line)
-
-
-def _denies(sentence: str) -> bool:
-    """Return whether a sentence is a short denial, or a label with one."""
-    _, value = _statement(sentence)
-    return is_short(value) and DENIAL.search(value) is not None
-
-
-def _statement(sentence: str) -> tuple[str, str]:
-    """Return the label and the value of `label: value`. The label is empty if there is none."""
-    separators = list(SEPARATOR.finditer(sentence.strip(FRAME)))
-    body = sentence.strip(FRAME)
-    if not separators:
-        return "", body
-    return body[: separators[-1].start()].strip(FRAME) or "?", body[separators[-1].end() :].strip(FRAME)
+def _value(sentence: str) -> str:
+    """Return the value of `label: value`, or the whole sentence."""
+    return SEPARATOR.split(sentence.strip(FRAME))[-1].strip(FRAME)
 
 
 def _is_whole(text: str) -> bool:
     """Return whether a text ends with the end of a sentence, or with a symbol."""
     last = text.rstrip(FRAME)[-1:]
     return last in tuple(".!。！…") or (last != "" and unicodedata.category(last) == "So")
-
-
-def _is(word: str, value: bool) -> bool:
-    return word.lower() == str(value).lower()
 
 
 def _gaps(spans: list[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
@@ -520,7 +516,3 @@ def _gaps(spans: list[tuple[int, int]], length: int) -> Iterator[tuple[int, int]
         if begin > position:
             yield position, begin
         position = max(position, end)
-
-
-def _around(text: str, found: re.Match[str]) -> str:
-    return text[max(0, found.start() - 60) : found.end() + 60]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from ..errors import AnswerError
 from ..types import MAX_TEXT
-from .objects import OBJECT_START, FoundObject, open_quote, read_object, strict_or_end
+from .objects import OBJECT_START, FoundObject, read_object, strict_or_end
 
 OTHER_TAG = re.compile(
     r"(?P<opens>[<\[◁])(?P<bar>\|?)(?P<end>/?)(?P<name>[^\W\d_][\w:.-]{0,40})(?:\s[^<>\[\]\n]{0,120})?\|?[>\]▷]"
@@ -38,18 +38,6 @@ WITHIN = ("message", "constrain", "content")
 """Special tokens within a thought, between its channel and its text."""
 HERE = re.compile("")
 MAX_INDENT = 60
-__all__ = [
-    "TAG",
-    "FoundObject",
-    "ReplyPart",
-    "SplitReply",
-    "find_objects",
-    "frame",
-    "open_quote",
-    "split_reply",
-    "spoken",
-    "tag_name",
-]
 TAG = re.compile(r"<\s*(/?)(?:(?<=/)\s*)?(think(?:ing)?|thought|reasoning|answer)\s*>", re.IGNORECASE)
 """The usual names. Those of other model families are found by their form."""
 TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}|{OTHER_TAG.pattern}", re.IGNORECASE)
@@ -224,18 +212,6 @@ def _comments(text: str, thoughts: Sequence[ReplyPart]) -> list[tuple[int, int]]
 def frame(reasoning: str) -> str:
     """Return the reasoning as it must be written between the tags for `split_reply` to return this text."""
     return f"\n{reasoning}\n" if reasoning[:1] == "\n" and reasoning[-1:] == "\n" else reasoning
-
-
-def spoken(text: str) -> str:
-    """Return what a plain-text reply contains outside of its thoughts, in one line.
-
-    Empty if it was cut off within a thought, or cannot be split.
-    """
-    try:
-        places = split_reply(text).places
-    except AnswerError:
-        return ""
-    return " ".join(word for place in places for word in place.content.split())
 
 
 def is_usual(tag: re.Match[str]) -> bool:

@@ -15,8 +15,7 @@ from functools import cache
 from typing import Any
 
 from ...core.answers.grammar import KINDS, GrammarName, answer_grammar
-from ...core.answers.objects import REASONING
-from ...core.answers.reply_text import open_quote
+from ...core.answers.objects import REASONING, open_quote
 from ...core.errors import ChatError
 from ...core.machine.counters import count
 from ...core.types import MAX_STEPS
