@@ -48,6 +48,7 @@ from .setting_checks import (
     unused_from_start,
     with_loras,
     with_most_images,
+    with_seed_rule,
 )
 from .step_run import StepContext, StepRun
 
@@ -240,6 +241,7 @@ class _Run:
         self._appoint_critic(given)
         written = given if given is not None else self.store.written_plan()
         self.settings = with_most_images(self.settings, written, self.generator)
+        self.settings = with_seed_rule(self.settings, self.generator)
         deadline = time.monotonic() + (self.settings.time_budget or float("inf"))
         self.store.begin(self.request, self.settings, self._identities(self.given.planner is not None))
         try:

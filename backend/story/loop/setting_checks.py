@@ -1,9 +1,9 @@
 """Checks of a run before its first step: is every setting of the run and of its steps supported?
 
 An unsupported setting is an error then. Otherwise the user would find the image that ignores it at the end of
-the story. A setting without effect is reported instead. The maximum number of images that a step is shown is
-decided here too and stored with the run's settings. So a run that is replayed from its records selects the
-same images without a generator.
+the story. A setting without effect is reported instead. The maximum number of images that a step is shown and
+the seed rule are decided here too and stored with the run's settings. So a run that is replayed from its
+records selects the same images without a generator.
 """
 
 from __future__ import annotations
@@ -148,6 +148,14 @@ def _of_step(step: Step) -> Iterator[None]:
         raise SettingsError(f"Step {step.number}: {error.message}", error.hint or BY_EDITING) from error
     except GeneratorError as error:
         raise GeneratorError(f"Step {step.number}: {error.message}", error.hint or BY_EDITING) from error
+
+
+def with_seed_rule(settings: RunSettings, generator: Generator) -> RunSettings:
+    """Return the settings with a seed for each attempt if the generator does not use seeds.
+
+    Otherwise attempts with the same seed and prompt would be one cached image.
+    """
+    return settings if generator.repeatable else settings.model_copy(update={"seed_rule": "every attempt"})
 
 
 def with_most_images(settings: RunSettings, plan: Plan | None, generator: Generator) -> RunSettings:

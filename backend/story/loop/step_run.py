@@ -112,9 +112,6 @@ class StepRun:
     def __init__(self, step: Step, plan: Plan, earlier: Sequence[StepResult], context: StepContext) -> None:
         self.step, self.plan, self.earlier, self.context = step, plan, earlier, context
         self.settings = context.settings
-        if not context.generator.repeatable:
-            # A seed is then only a name, and attempts of one name would be one cached image.
-            self.settings = self.settings.model_copy(update={"seed_rule": "every attempt"})
         self.attempts: list[Attempt] = []
 
     def events(self) -> EventStream[Event, None, StepResult]:

@@ -103,6 +103,8 @@ def test_without_seeds_each_attempt_is_another_image(tmp_path: Path) -> None:
     assert isinstance(run_, Finished) and isinstance(again, Finished)
     seeds = [attempt.seed for result in run_.trajectory.results for attempt in result.attempts]
     assert len(set(seeds)) == 6 and again.trajectory.results == run_.trajectory.results
+    (tmp_path / "trajectory.json").unlink()
+    assert load_trajectory(tmp_path).results == run_.trajectory.results
 
 
 def test_images_judged_together_have_one_failure() -> None:
