@@ -108,10 +108,11 @@ SIGN_OFF = re.compile(
 STATED = re.compile(r"(?:succe\w*|verdict)[^\w,;{}]{1,40}(true|false)(?!\w)", re.IGNORECASE)
 """A verdict under its name, also where an object is not written strictly."""
 NOTHING = re.compile(
-    r"\W*(?:|null|n/?a|(?:none|nothing)(?: (?:\w+ )?(?:found|detected|visible|missing|wrong|needed|to \w+))?|"
-    r"no (?:\w+ )?(?:issues?|problems?|mistakes?|errors?|faults?|artifacts?|defects?|changes?|differences?)"
+    r"\W{0,9}(?:(?:null|n/?a|(?:none|nothing)"
+    r"(?: (?:\w+ )?(?:found|detected|visible|missing|wrong|needed|to \w+))?"
+    r"|no (?:\w+ )?(?:issues?|problems?|mistakes?|errors?|faults?|artifacts?|defects?|changes?|differences?)"
     r"(?: (?:\w+ )?(?:found|detected|visible|needed))?|keine?|aucune?|ningun[oa]|nessun[oa]|无|無|なし|없음)"
-    r"(?:\W+(?:all|every)[\w ]+)?\W*",
+    r"(?:\W{1,9}(?:all|every)[\w ]{1,80})?)?\W{0,9}",
     re.IGNORECASE,
 )
 """An empty value. It does not state a verdict."""
