@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 54_942, "benchmarks": 1_582, "tests": 44_950}
+LINES = {"product": 53_960, "benchmarks": 1_654, "tests": 44_810}
 WORDS = 59_600
-MODULES, MEDIAN = 404, 152
+MODULES, MEDIAN = 401, 154
 """Modules of the product, and the lines of the middle one, which may rise instead."""
 LAYOUT = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER")
 NOT_CODE = {getattr(tokenize, name) for name in LAYOUT}
