@@ -16,7 +16,7 @@ def prompts(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_prompts_to_packed_rows(tmp_path: Path, prompts: Path) -> None:
+def test_from_prompts_to_rows(tmp_path: Path, prompts: Path) -> None:
     models = Scripts(tmp_path).story(False, True, True, True)
     runs = tmp_path / "runs"
     done = call("data", "trajectories", prompts, "--out", runs, *models)
@@ -25,8 +25,6 @@ def test_from_prompts_to_packed_rows(tmp_path: Path, prompts: Path) -> None:
         made = call("data", stage, runs, "--out", tmp_path / stage, *more)
         assert made.exit_code == 0, made.output
     assert len(json.loads((tmp_path / "planner-rows" / "planner_sft.json").read_text())) == 2
-    packed = call("data", "pack", tmp_path / "filter", "--out", tmp_path / "packed")
-    assert packed.exit_code == 0, packed.output
 
 
 def test_failed_requests_give_exit_code_3(tmp_path: Path, prompts: Path) -> None:
