@@ -22,7 +22,7 @@ from ..core.pictures import DIGEST
 from ..core.types import MAX_ATTEMPTS, MAX_STEPS, Several, Value
 from ..core.types.cast import ShortText
 from ..core.types.checklist import MAX_ITEMS
-from ..story.journal.choices import planned_prompt
+from ..story.journal.choices import planned_step
 from ..story.journal.run_files import RUN, TRAJECTORY, RunFiles
 
 FEEDBACK = "feedback.jsonl"
@@ -98,7 +98,7 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
         raise JournalError(
             f"{str(run)!r} does not contain a run.", "Give the folder of the run that the feedback is about."
         )
-    planned_prompt(files, feedback.step)  # raises if the step does not exist; the image is not checked
+    planned_step(files, feedback.step)  # raises if the step does not exist; the image is not checked
     if feedback.image is None:
         feedback = feedback.model_copy(update={"image": _image_of(files, feedback)})
     path = files.path(FEEDBACK)

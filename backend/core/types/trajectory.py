@@ -254,10 +254,11 @@ class RedrawRequest(SparseValue):
     `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
     valid as long as the plan has that prompt. One of the story check, or with a `mask`, is about the image
     `about`, and is made only while the step has it. `story` is a digest of the texts of the story that was
-    checked. With a mask, only this area of the image is generated again. `caption` replaces that of the step.
+    checked. With a mask, only this area of the image is generated again. `caption` replaces that of the step,
+    `captioned`, as long as the plan has it.
     """
 
-    omitted = ("about", "story", "mask", "caption")
+    omitted = ("about", "story", "mask", "caption", "captioned")
 
     by: RequestedBy = "user"
     planned: Text
@@ -266,6 +267,7 @@ class RedrawRequest(SparseValue):
     story: PictureDigest | None = None
     mask: Picture | None = None
     caption: Text | None = None
+    captioned: Text | None = None
 
 
 class Choices(SparseValue):

@@ -19,8 +19,8 @@ from PIL import Image, ImageDraw
 
 from ...core.errors import SettingsError
 from ...core.pictures import Picture
-from ...core.types import StepResult, StopReason, Trajectory
-from ...story.outcomes import kept_word, outcome, stop_sentence, story_steps
+from ...core.types import StepResult, Trajectory
+from ...story.outcomes import kept_word, outcome, story_steps
 from ..report.export_options import PLAIN, ExportOptions, Words, given_panels, story_panels
 from .export_files import encoded, exif_of, gif_comment, write_whole
 from .typesetting import INK, PAPER, SOFT, Block, drawable, wrap
@@ -97,10 +97,7 @@ def _run_frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Fr
         for index, attempt in enumerate(result.attempts if attempts else ()):
             if index != result.chosen and attempt.image:
                 frames.append(Frame(attempt.image, story, mark(result, index), 0.5, step.number))
-        quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only, StopReason.skipped)
-        end = "" if quiet else words.heard(stop_sentence(result))
-        if attempts and result.chosen is not None:
-            end = mark(result, result.chosen)
+        end = mark(result, result.chosen) if attempts and result.chosen is not None else ""
         if result.image or story:
             frames.append(Frame(result.image, story, end, step=step.number))
     missing = sum(shown.result is None for shown in steps)

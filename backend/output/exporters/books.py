@@ -21,8 +21,7 @@ from typing import Any
 from ...core.pictures import Picture
 from ...core.shown_text import is_right_to_left, xml_text
 from ...core.types import Trajectory
-from ...story.outcomes import story_steps, summarize
-from ..report.export_options import PLAIN, ExportOptions, Words, panels_of
+from ..report.export_options import PLAIN, ExportOptions, panels_of
 from .export_files import fitted, smaller_file, write_whole, zipped
 from .page import TEMPLATES, environment, scaled_image
 from .pdf import (
@@ -36,18 +35,15 @@ from .pdf import (
     Leaf,
     Page,
     aligned,
-    mark_of,
     pages_pdf,
 )
-from .typesetting import SOFT, Block, drawable, wrap
+from .typesetting import Block, wrap
 
 PARAGRAPHS = "\n\n"
 
 
-def book_leaves(trajectory: Trajectory, options: ExportOptions, words: Words) -> list[Leaf]:
+def book_leaves(trajectory: Trajectory, options: ExportOptions) -> list[Leaf]:
     """Return the parts of a story. The texts of text-only steps go before that of the next image."""
-    steps = () if options.audience else story_steps(trajectory)
-    marks = {shown.step.number: mark_of(shown, words) for shown in steps}
     leaves: list[Leaf] = []
     names: list[str] = []
     texts: list[str] = []
@@ -55,8 +51,7 @@ def book_leaves(trajectory: Trajectory, options: ExportOptions, words: Words) ->
         names += [panel.name] if panel.name and not options.audience else []
         texts += [panel.text] if panel.text else []
         if panel.picture is not None:
-            mark = marks.get(panel.number, "") if panel.name else ""
-            leaves.append(Leaf(panel.picture, PARAGRAPHS.join(texts), " \u00b7 ".join(names), mark))
+            leaves.append(Leaf(panel.picture, PARAGRAPHS.join(texts), " \u00b7 ".join(names)))
             names, texts = [], []
     if texts:
         leaves.append(Leaf(None, PARAGRAPHS.join(texts), " \u00b7 ".join(names)))
@@ -104,12 +99,10 @@ def book_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLAI
     Raises:
         SettingsError: The language is unknown.
     """
-    words = drawable(options.words)
     title = options.title_of(trajectory)
-    leaves = book_leaves(trajectory, options, words)
+    leaves = book_leaves(trajectory, options)
     book = _Book(leaves, width)
-    sums = "" if options.audience else words.heard(summarize(trajectory).sentence)
-    pages = [book.cover(title, sums)]
+    pages = [book.cover(title)]
     for leaf, block in zip(leaves, book.blocks, strict=True):
         texts = list(book.text_pages(leaf, block))
         # Page 0 is the cover, so pages with an odd index are the first of a spread.
@@ -118,7 +111,7 @@ def book_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLAI
             pages.insert(len(pages) - bool(pages[-1].pictures and len(pages) > 1), book.page(""))
         pages += texts
         if leaf.picture:
-            pages.append(book.image_page(leaf.picture, leaf.mark, "" if texts else leaf.name))
+            pages.append(book.image_page(leaf.picture, "" if texts else leaf.name))
     return book.numbered(pages, book.height - book.margin, 0.5), is_right_to_left(all_text(title, leaves))
 
 
@@ -137,14 +130,11 @@ class _Book(BookLayout):
             if all(block.height <= self.room for block in self.blocks):
                 break
 
-    def cover(self, title: str, sentence: str) -> Page:
+    def cover(self, title: str) -> Page:
         """Return the cover: the title above the story's last image."""
         size = round(self.width * TITLE)
         block = wrap(title, size, self.inner, TITLE_LINES)
         texts = aligned(block, self.margin, self.inner, self.margin + size // 2, 0.5)
-        foot = wrap(sentence, self.small, self.inner, 2)
-        top = self.height - self.margin - foot.height
-        texts += aligned(foot, self.margin, self.inner, top, 0.5, SOFT)
         above = self.margin + size // 2 + block.height + size // 2
         if self.last is None or self.bottom - above < self.height * COVER:
             return self.page(title, texts)
@@ -160,10 +150,9 @@ class _Book(BookLayout):
             texts = aligned(used, (self.width - used.width) // 2, used.width, top, side)
             yield self.page("" if start else leaf.name, texts)
 
-    def image_page(self, picture: Picture, mark: str, name: str) -> Page:
+    def image_page(self, picture: Picture, name: str) -> Page:
         """Return the page of an image, as large as possible."""
-        texts = self.line(mark, self.bottom + self.small, float(is_right_to_left(mark)))
-        return self.page(name, texts, [(picture, self._box(picture.size, self.margin))])
+        return self.page(name, (), [(picture, self._box(picture.size, self.margin))])
 
     def _lines(self, text: str, size: int) -> Block:
         block = wrap(text, size, self.width - 2 * round(self.width * (1 - MEASURE) / 2), WHOLE, self.longest)
@@ -216,7 +205,7 @@ def export_epub(trajectory: Trajectory, folder: Path, options: ExportOptions = P
 def story_epub(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
     """Return the run as the content of an EPUB file."""
     title = " ".join(xml_text(options.title_of(trajectory)).split()) or "?"
-    leaves = book_leaves(trajectory, options, options.words)
+    leaves = book_leaves(trajectory, options)
     text = all_text(title, leaves)
     images = _Images()
     cover = next((leaf.picture for leaf in reversed(leaves) if leaf.picture), None)
@@ -289,7 +278,6 @@ def _page(number: int, leaf: Leaf, title: str, images: _Images) -> dict[str, Any
         "paragraphs": [line.strip() for line in text.splitlines() if line.strip()],
         "image": leaf.picture and images.add(leaf.picture),
         "alt": first or name or title,
-        "mark": xml_text(leaf.mark),
     }
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -28,12 +28,11 @@ from ...core.errors import SettingsError
 from ...core.pictures import Picture
 from ...core.shown_text import xml_text
 from ...core.types import Trajectory
-from ...story.outcomes import story_steps, summarize
 from ..report.export_options import PLAIN, ExportOptions, Panel, panels_of
 from .export_files import encoded, fitted, smaller_file, write_whole, zipped
-from .pdf import WHITE, Box, Page, Placed, Shape, TextBlock, aligned, mark_of, page_image, pages_pdf
+from .pdf import WHITE, Box, Page, Placed, Shape, TextBlock, aligned, page_image, pages_pdf
 from .pdf import WIDTH as PDF_WIDTH
-from .typesetting import INK, SOFT, Block, Color, drawable, wrap
+from .typesetting import INK, Block, Color, wrap
 
 MAX_ROW = 3
 MAX_WAYS = 64
@@ -213,7 +212,6 @@ class _Cell:
     size: tuple[int, int]
     picture: tuple[int, int]
     caption: Block | None = None
-    mark: Block | None = None
     balloons: tuple[Balloon, ...] = ()
 
 
@@ -226,7 +224,6 @@ def comic_pages(
     width: int,
     most: int = 4,
     lettering: Lettering = "captions",
-    marks: Mapping[int, str] = {},
 ) -> list[Page]:
     """Lay out a cover and pages, all of one size.
 
@@ -236,7 +233,6 @@ def comic_pages(
         width: Width of a page in pixels.
         most: Maximum number of panels per page, 1 to 9.
         lettering: Where the text of a panel goes.
-        marks: Small line below a panel by step number.
 
     Raises:
         SettingsError: `most` or `lettering` is out of range.
@@ -248,18 +244,18 @@ def comic_pages(
             f"Unknown lettering {lettering!r}.", f"Use one of {', '.join(get_args(Lettering))}."
         )
     groups = shot_groups if lettering == "shots" else page_groups
-    return _Book(width, lettering, marks).pages(groups(list(panels), most), title)
+    return _Book(width, lettering).pages(groups(list(panels), most), title)
 
 
 class _Book:
     """The dimensions shared by all pages."""
 
-    def __init__(self, width: int, lettering: Lettering, marks: Mapping[int, str]) -> None:
-        self.width, self.lettering, self.marks = width, lettering, marks
+    def __init__(self, width: int, lettering: Lettering) -> None:
+        self.width, self.lettering = width, lettering
         self.columns = COLUMNS if lettering == "shots" else None
         self.margin, self.gutter = round(width * 0.045), round(width * 0.02)
         self.inner = width - 2 * self.margin
-        self.letters, self.small = round(width * 0.0215), round(width * 0.014)
+        self.letters = round(width * 0.0215)
         self.pad, self.line = round(width * 0.012), max(1, round(width * 0.0022))
         self.room = round(width * HIGHEST) - 2 * self.margin
 
@@ -312,19 +308,16 @@ class _Book:
         return [replace(cell, size=(cell.size[0], tallest)) for cell in row]
 
     def _cell(self, panel: Panel, width: int, height: int) -> _Cell | None:
-        mark = self.marks.get(panel.number, "")
-        small = wrap(mark, self.small, width - 2 * self.pad, 2) if mark else None
         text, spoken = self._lettered(panel, (width, height))
-        below = (small.height + self.pad) if small else 0
-        plain = _Cell(panel, (width, height + below), (width, height), None, small, tuple(spoken))
+        plain = _Cell(panel, (width, height), (width, height), None, tuple(spoken))
         if not text:
             return plain
         for share in LETTER_SIZES:
             size = round(self.letters * share * (1.0 if height else 1.15))
             block = wrap(text, size, width - 2 * self.pad, ALL, ALL)
-            most = MAX_CAPTION * height if height else self.room - 2 * self.pad - below
+            most = MAX_CAPTION * height if height else self.room - 2 * self.pad
             if block.height <= most:
-                whole = height + block.height + 2 * self.pad + below
+                whole = height + block.height + 2 * self.pad
                 return replace(plain, size=(width, whole), caption=block)
         return None
 
@@ -380,9 +373,6 @@ class _Book:
         texts = []
         if cell.caption:
             texts.append(TextBlock(cell.caption, left + self.pad, below + self.pad, INK, paper))
-        if cell.mark:
-            low = bottom - cell.mark.height - self.pad // 2
-            texts.append(TextBlock(cell.mark, left + self.pad, low, SOFT, paper))
         spoken = [one.at(begin, top) for one in cell.balloons]
         return replace(
             page,
@@ -470,11 +460,8 @@ class ComicExporter:
             SettingsError: A value is out of range.
             JournalError: The folder cannot be written.
         """
-        words = drawable(options.words)
-        steps = () if options.audience else story_steps(trajectory)
-        marks = {shown.step.number: mark_of(shown, words) for shown in steps}
         title = options.title_of(trajectory)
-        pages = comic_pages(panels_of(trajectory), title, self.width, panels, lettering, marks)
+        pages = comic_pages(panels_of(trajectory), title, self.width, panels, lettering)
         return self.write(pages, Path(folder), trajectory, options)
 
 
@@ -504,12 +491,11 @@ def _info(trajectory: Trajectory, pages: list[Page], options: ExportOptions) -> 
     """Return ComicInfo.xml. Its elements are in the order of schema 2.0 (anansi-project/comicinfo)."""
     audience = options.audience
     root = ElementTree.Element("ComicInfo")
-    made = "Made with InterleaveThinker."
     summary = {} if audience else {"Summary": trajectory.request.text}
     for tag, text in {
         "Title": pages[0].name,
         **summary,
-        "Notes": made if audience else f"{options.words.heard(summarize(trajectory).sentence)}. {made}",
+        "Notes": "Made with InterleaveThinker.",
         "PageCount": str(len(pages)),
     }.items():
         ElementTree.SubElement(root, tag).text = xml_text(text)

@@ -205,7 +205,7 @@ class Leaf:
         picture: Image.
         text: Text, empty if there is none.
         name: Name of the step; empty in exports for an audience.
-        mark: Verdict on the image; empty in exports for an audience.
+        mark: Verdict on the image, in exports that show it.
         contents: Title in the table of contents.
     """
 

@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field
 from ...core.errors import JournalError, RunMissing, SettingsError
 from ...core.files.lock import SystemLock
 from ...core.pictures import DIGEST, Picture
-from ...core.types import MAX_BATCH, MAX_TEXT, Choices, Plan, RedrawRequest, Several
+from ...core.types import MAX_BATCH, MAX_TEXT, Choices, Plan, RedrawRequest, Several, Step
 from ...core.types.trajectory import MAX_CHOICES, MAX_REDRAWS
 from .run_files import ATTEMPTS, PICTURES, PLAN, RUN, RunFiles
 
@@ -62,21 +62,21 @@ def plan_in(files: RunFiles) -> Plan | None:
     return plan and plan.resolved
 
 
-def planned_prompt(files: RunFiles, number: int) -> str:
-    """Return the prompt of a step in a run's plan.
+def planned_step(files: RunFiles, number: int) -> Step:
+    """Return a step of a run's plan. It has a prompt.
 
     Raises:
         JournalError: The plan does not have the step, or the step is text-only.
     """
     plan = plan_in(files)
-    steps = {step.number: step.prompt for step in plan.steps if step.prompt} if plan else {}
+    steps = {step.number: step for step in plan.steps if step.prompt} if plan else {}
     if number not in steps:
         known = ", ".join(str(one) for one in steps) or "none"
         raise JournalError(
             f"Step {number} of the run in {str(files.folder)!r} does not exist or is text only.",
             f"Choose a step with an image: {known}.",
         )
-    return steps[number] or ""
+    return steps[number]
 
 
 def pick(folder: str | Path, step: int, picture: str | None, known: str | None = None) -> Choices:
@@ -110,7 +110,7 @@ def pick(folder: str | Path, step: int, picture: str | None, known: str | None =
     def picked(before: Choices) -> Choices:
         # A pick of a step that is no longer in the plan can be removed.
         if picture is not None or step not in before.steps:
-            planned_prompt(files, step)
+            planned_step(files, step)
         return before.about(step) if picture is None else before.about(step, steps=picture)
 
     return change_choices(files, picked, known)
@@ -123,7 +123,7 @@ def skip_step(folder: str | Path, step: int, known: str | None = None) -> Choice
     those of `pick`.
     """
     files = RunFiles(folder)
-    planned = planned_prompt(files, step)
+    planned = planned_step(files, step).prompt or ""
     return change_choices(files, lambda before: before.about(step, skips=planned), known)
 
 
@@ -228,7 +228,7 @@ def ask_redraw(
         picture: Digest of an image whose prompt is used. Default: the step's own prompt.
         known: As in `change_choices`.
         mask: White where `picture` may change; the rest of it stays.
-        caption: Replaces the caption of the step if the attempt is the result.
+        caption: Replaces the caption of the step if the attempt is the result and the plan's caption stays.
 
     Returns:
         The choices after the change.
@@ -241,7 +241,8 @@ def ask_redraw(
     files = RunFiles(folder)
     if not files.path(RUN).is_file():
         raise RunMissing(f"{str(folder)!r} does not contain a run.", "Give a run folder.")
-    planned = planned_prompt(files, step)
+    as_planned = planned_step(files, step)
+    planned = as_planned.prompt or ""
     drawn_with = (prompt or "").strip() or (_prompt_of(files, picture) if picture else planned)
     if len(drawn_with) > MAX_TEXT:
         raise JournalError(
@@ -252,7 +253,8 @@ def ask_redraw(
             raise JournalError("Nothing is painted.", "Paint the area of an image that may change.")
         files.write_picture(mask)
     about = picture if mask else None
-    request = RedrawRequest(planned=planned, prompt=drawn_with, about=about, mask=mask, caption=caption)
+    captions = {"caption": caption, "captioned": as_planned.auxiliary_text or ""} if caption else {}
+    request = RedrawRequest(planned=planned, prompt=drawn_with, about=about, mask=mask, **captions)
     return add_request(files, step, request, known)
 
 

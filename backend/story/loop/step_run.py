@@ -155,10 +155,17 @@ class StepRun:
         return StepResult(step=self.step, attempts=tuple(self.attempts), chosen=chosen, stop_reason=reason)
 
     def _captioned(self, chosen: int | None) -> Step:
-        """Return the step with the caption that the user gave with the chosen attempt or one before it."""
+        """Return the step with the caption that the user gave with the chosen attempt or one before it.
+
+        If the user changed the plan's caption since then, that one is newer and stays.
+        """
         redraw = None if chosen is None else self.attempts[chosen].redraw
         upto = redraw.number if redraw else 0
-        captions = [one.caption for number, one in self._requests().items() if number <= upto and one.caption]
+        captions = [
+            one.caption
+            for number, one in self._requests().items()
+            if number <= upto and one.caption and one.captioned in (None, self.step.auxiliary_text or "")
+        ]
         return self.step.model_copy(update={"auxiliary_text": captions[-1]}) if captions else self.step
 
     def _without_source(self, reason: str) -> Iterator[Event]:

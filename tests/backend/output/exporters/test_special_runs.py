@@ -181,6 +181,7 @@ def test_sheets_and_animations_show_picks_and_failed_items() -> None:
     assert ["picked by hand" in one.mark for one in cards("pick", 3)] == [False, True, False]
     marks = [frame.mark for frame in animation.frames_of(RUNS["pick"], attempts=True)]
     assert "attempt 2: not understood, picked by hand" in marks
+    assert not any(frame.mark for frame in animation.frames_of(RUNS["pick"]))
     prompts = [one.prompt for one in PLAIN.results[0].attempts]
     for language, start in (("en", "Not true: "), ("zh", "不成立：")):
         captions = [one.caption for one in cards("items", 1, language)]

@@ -69,13 +69,17 @@ def nothing(event: Event) -> None:
 
 
 def story(
-    folder: Path, critic: bool = True, on_event: Callable[[Event], None] = nothing, **settings: object
+    folder: Path,
+    critic: bool = True,
+    on_event: Callable[[Event], None] = nothing,
+    plan: Plan | None = None,
+    **settings: object,
 ) -> tuple[Trajectory, list[str]]:
     generator = CountingGenerator()
     chosen = RunSettings.model_validate({"max_attempts": 3, **settings})
     judge = SecondIsRight() if critic else None
     trajectory = None
-    for event in run(REQUEST, Collaborators(None, generator, judge), chosen, Journal(folder), PLAN):
+    for event in run(REQUEST, Collaborators(None, generator, judge), chosen, Journal(folder), plan or PLAN):
         on_event(event)
         if isinstance(event, Finished):
             trajectory = event.trajectory
@@ -137,6 +141,9 @@ def test_only_the_painted_area_changes_with_a_caption(
     assert (result.attempts[2].source, newest_redraws(tmp_path)) == (result.attempts[1].source, {})
     (tmp_path / "trajectory.json").unlink()
     assert load_trajectory(tmp_path).results[1] == result
+    told = PLAN.steps[1].model_copy(update={"auxiliary_text": "A whale sang."})
+    changed = PLAN.model_copy(update={"steps": (PLAN.steps[0], told, PLAN.steps[2])})
+    assert story(tmp_path, plan=changed)[0].results[1].step == told, "the newest caption counts"
     ask_redraw(tmp_path, 1, "a red sea")
     assert len(story(tmp_path)[0].results[1].attempts) == 2, "the painted image is no longer there"
 
