@@ -57,7 +57,7 @@ function fold(node) {
     };
     const reason = () => reasonOf(node, widget, isChanged);
     const hidden = () => reason() === "away" || (reason() === "folded" && !node.showAdvanced && !alwaysShowsAll());
-    for (const part of parts) define(part, "hidden", hidden);
+    for (const part of parts) hide(part, hidden);
     define(widget.options, "advanced", () => reason() === "folded");
     define(widget.options, "hidden", () => reason() === "away");
   }
@@ -70,7 +70,7 @@ function fold(node) {
     Object.defineProperty(part, "y", { get: () => (part.hidden ? row.y : y), set, enumerable: true, configurable: true });
   }
   define(row, "label", () => (node.showAdvanced ? say("less") : say("more...")));
-  define(row, "hidden", () => laysOutNodes() || alwaysShowsAll() || !folded.some((widget) => widget.options.advanced));
+  hide(row, () => laysOutNodes() || alwaysShowsAll() || !folded.some((widget) => widget.options.advanced));
   const strictness = widgetOf(node, "strictness");
   if (strictness) {
     const changed = strictness.callback;
@@ -89,6 +89,17 @@ function fold(node) {
 /** Define a property that the front end reads and, here and there, sets. */
 function define(object, name, get) {
   Object.defineProperty(object, name, { get, set: () => {}, enumerable: true, configurable: true });
+}
+
+/** Hide a widget while `isHidden()`. The canvas of newer front ends gives room by `visibility`, which does not follow `hidden`. */
+function hide(widget, isHidden) {
+  define(widget, "hidden", isHidden);
+  if (!widget.visibility) return;
+  const own = Object.getPrototypeOf(widget);
+  define(widget, "visibility", () => {
+    const { surfaces, suppression } = Reflect.get(own, "visibility", widget);
+    return { surfaces: { ...surfaces, canvas: isHidden() ? "never" : "shown" }, suppression };
+  });
 }
 
 /** Show or hide the folded widgets, and change the height by as much. */
