@@ -24,6 +24,11 @@ class TinyWorldChat(TransformersChat):
         """`False`: it reads single small images."""
         return False
 
+    @property
+    def writes_texts(self) -> bool:
+        """`False`: it learned plans or verdicts alone."""
+        return False
+
     def check_request(self, text: str) -> None:
         """Check that the planner knows all words of a request.
 

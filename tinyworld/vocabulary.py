@@ -30,8 +30,11 @@ KNOWN = frozenset(_OTHER_WORDS.split()).union(
 """All words of the training requests (research/tinyworld/world/requests.py)."""
 OF_CONSTRAINTS = frozenset(("exactly", "steps", "no", "not", "short", "paragraph"))
 """Words that are added to a request to ask for a number of steps or captions (agents/plan_constraints.py)."""
+MAX_REQUEST = 600
+"""Maximum length of a request in characters. Those of the training have up to 400, and 6 steps."""
 MAX_NAMED = 12
 MAX_WORD_LENGTH = 40
+OTHERWISE = "choose a Qwen3-VL model as planner, or write the plan yourself."
 EXAMPLE = "Draw a sea page with a red boat in the middle. Then a yellow sun appears at the top right."
 
 
@@ -42,12 +45,17 @@ def unknown_words(text: str) -> list[str]:
 
 
 def check_request(text: str) -> None:
-    """Check that the planner knows all words of a request.
+    """Check that the planner knows all words of a request and is not asked for too long a story.
 
     Raises:
-        SettingsError: If it does not; the message lists the unknown words and the known ones.
+        SettingsError: It cannot plan the request; the message lists unknown words and the known ones.
     """
     unknown = unknown_words(text)
+    if not unknown and len(text) > MAX_REQUEST:
+        raise SettingsError(
+            f"The request has {len(text)} characters; the tiny world's planner reads up to {MAX_REQUEST}.",
+            f"It is a small test model for stories of up to 6 steps. Shorten the request, or {OTHERWISE}",
+        )
     if not unknown:
         return
     named = ", ".join(word[:MAX_WORD_LENGTH] for word in unknown[:MAX_NAMED])
@@ -57,7 +65,7 @@ def check_request(text: str) -> None:
         f"It is a small test model that knows {len(KNOWN)} words: "
         f"backdrops ({_list(BACKDROPS)}), objects ({_list(THINGS)}), colors ({_list(COLORS)}), "
         f"places ({_list(CELLS)}), and simple verbs (add, move, make, replace, remove, change). Example: "
-        f"{EXAMPLE} For other stories, choose a Qwen3-VL model as planner, or write the plan yourself.",
+        f"{EXAMPLE} For other stories, {OTHERWISE}",
     )
 
 

@@ -225,6 +225,7 @@ class StoryChecker(Writer, StoryCheckerLike):
         SettingsError: The model cannot see images, or cannot read a sheet of several.
     """
 
+    reader = "the story checker"
     max_tokens = 4096
 
     def __init__(

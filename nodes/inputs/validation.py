@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
@@ -36,6 +36,17 @@ def fault_of(check: Callable[[], object], **texts: object) -> bool | str:
     except InterleaveError as error:
         return str(error)
     return True
+
+
+class Options(list[str]):
+    """Choices of a list that also accept values of older workflows. The host looks for a value with `in`."""
+
+    def __init__(self, options: Iterable[str], former: str = "") -> None:
+        super().__init__(options)
+        self.former = former
+
+    def __contains__(self, value: object) -> bool:
+        return value == self.former or super().__contains__(value)
 
 
 def checked(kind: type[Settings], node: str, /, **values: Any) -> Settings:

@@ -49,7 +49,7 @@ from ..inputs.sockets import (
     check_optional,
     node_schema,
 )
-from ..inputs.validation import CUSTOM, accept_at_of, checked, fault_of, in_range, only_text
+from ..inputs.validation import CUSTOM, Options, accept_at_of, checked, in_range, only_text
 from ..plan.edit_plan import step_text
 from .live_loop import carry_out
 
@@ -79,7 +79,10 @@ class CriticLoop(io.ComfyNode):
                 setting_input(RunSettings, "on_failure"),
                 setting_input(RunSettings, "seed", control_after_generate=io.ControlAfterGenerate.fixed),
                 setting_input(
-                    RunSettings, "seed_rule", options=["every attempt", "every step"], optional=True
+                    RunSettings,
+                    "seed_rule",
+                    options=Options(("every attempt", "every step"), "every try"),
+                    optional=True,
                 ),
                 setting_input(
                     RunSettings, "time_budget", default=NO_LIMIT, min=0.0, max=1e6, step=10.0, optional=True
@@ -99,11 +102,6 @@ class CriticLoop(io.ComfyNode):
                 io.String.Output("image_texts", display_name="image texts", is_output_list=True),
             ],
         )
-
-    @classmethod
-    def validate_inputs(cls, seed_rule: Any = None) -> bool | str:
-        """Check an input of which older workflows have a value that the list lacks."""
-        return fault_of(lambda: checked(RunSettings, "Critic Loop", seed_rule=seed_rule or "every attempt"))
 
     @classmethod
     def fingerprint_inputs(cls, **inputs: Any) -> int:

@@ -118,6 +118,11 @@ class EditPlan(io.ComfyNode):
         members = cast or ()
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None, members)
         if language.strip():
+            if agent is None:
+                raise SettingsError(
+                    f"Edit Plan: no agent translates the texts into {language.strip()[:40]!r}.",
+                    "To translate the texts, connect an agent; to keep them, empty 'language'.",
+                )
             check_connected("Edit Plan", AGENT, agent=agent)
             with host.host_interrupts():
                 told = Translator(agent, settings_of(agent))(outcome.plan, language)

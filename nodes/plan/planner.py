@@ -37,9 +37,10 @@ from ..inputs.sockets import (
     images_input,
     node_schema,
 )
-from ..inputs.validation import checked, fault_of, in_range
+from ..inputs.validation import Options, checked, fault_of, in_range
 from .edit_plan import plan_text
 
+CAPTIONS = Options(get_args(CaptionStyle), "as asked")
 SHOWN = 200
 """Maximum number of characters of the agent's text that the node shows while it plans."""
 WARNING = "interleave_plan_warning"
@@ -62,9 +63,7 @@ class PlannerNode(io.ComfyNode):
                 AgentSocket.Input("agent"),
                 io.String.Input("request", multiline=True, default=""),
                 io.Int.Input("step_count", default=0, min=0, max=MAX_STEPS, optional=True),
-                io.Combo.Input(
-                    "captions", options=list(get_args(CaptionStyle)), default="as requested", optional=True
-                ),
+                io.Combo.Input("captions", options=CAPTIONS, default="as requested", optional=True),
                 images_input(),
                 io.Int.Input(
                     "seed",
@@ -87,18 +86,10 @@ class PlannerNode(io.ComfyNode):
         )
 
     @classmethod
-    def validate_inputs(
-        cls, request: str | None = None, captions: Any = None, images: Any = None
-    ) -> bool | str:
-        """Check inputs before anything runs, also a former value of `captions`."""
+    def validate_inputs(cls, request: str | None = None, images: Any = None) -> bool | str:
+        """Check the request before anything runs."""
         # The host passes growing inputs even if the method has no parameter for them.
-
-        def check() -> None:
-            checked(PlanConstraints, "Planner", captions=captions or "as requested")
-            if request is not None:
-                check_request(request)
-
-        return fault_of(check, request="" if request is None else request)
+        return request is None or fault_of(lambda: check_request(request), request=request)
 
     @classmethod
     def execute(

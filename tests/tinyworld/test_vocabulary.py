@@ -8,6 +8,13 @@ import pytest
 
 from interleave_thinker import Planner, Request, SettingsError, open_chat
 from interleave_thinker.backend.story.agents.plan_constraints import CaptionStyle, PlanConstraints, worded
+from interleave_thinker.backend.story.agents.text_writers import (
+    CastWriter,
+    PromptEnhancer,
+    StepRewriter,
+    Translator,
+    Writer,
+)
 from interleave_thinker.tinyworld import DEMO_REQUEST
 from interleave_thinker.tinyworld.vocabulary import EXAMPLE, check_request, unknown_words
 
@@ -38,6 +45,12 @@ def test_the_error_lists_unknown_and_known_words() -> None:
     assert all(word in str(raised.value) for word in ("meadow", "flower", "yellow", "bottom right", EXAMPLE))
 
 
+def test_a_request_longer_than_those_of_the_training_is_refused() -> None:
+    check_request("add a red sun. " * 40)
+    with pytest.raises(SettingsError, match="has 615 characters"):
+        check_request("add a red sun. " * 41)
+
+
 @pytest.mark.parametrize("captions", get_args(CaptionStyle))
 def test_step_counts_and_captions_can_be_requested(captions: CaptionStyle) -> None:
     constraints = PlanConstraints(step_count=3, captions=captions)
@@ -56,6 +69,12 @@ def test_the_planner_is_not_called() -> None:
 
     with pytest.raises(SettingsError, match="owl"):
         Planner(Silent()).plan(Request(text="add a white owl"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [CastWriter, PromptEnhancer, StepRewriter, Translator])
+def test_other_writers_refuse_its_agents(kind: type[Writer]) -> None:
+    with pytest.raises(SettingsError, match="write only plans or verdicts"):
+        kind(open_chat("tinyworld:planner"))
 
 
 def test_the_shipped_planner_checks_its_requests() -> None:

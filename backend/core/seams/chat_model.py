@@ -219,6 +219,11 @@ class ChatModel(ABC):
         return True
 
     @property
+    def writes_texts(self) -> bool:
+        """Whether the model can write other texts than plans and verdicts; true if unknown."""
+        return True
+
+    @property
     def constrains_replies(self) -> bool:
         """Whether a reply can be constrained to the grammar of its answer here."""
         return False

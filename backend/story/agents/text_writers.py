@@ -22,7 +22,7 @@ from ...core.answers.answer_models import unfit
 from ...core.answers.grammar import GrammarName
 from ...core.answers.reading import answers_in
 from ...core.answers.reply_text import OTHER_TAG, TAG, OtherTags, split_reply, tag_name
-from ...core.errors import AnswerError, first_fault
+from ...core.errors import AnswerError, SettingsError, first_fault
 from ...core.prompts.prompt_set import SLOT, TEMPLATES, EnhancerPrompts, enhancer_prompts, fill, read_template
 from ...core.seams.adoption import adopt
 from ...core.seams.chat_model import ChatModel, Message, Reply, ReplySettings, shares_weights
@@ -41,7 +41,13 @@ class Writer:
         settings: Decoding settings of the replies.
         staying: Chat models whose weights stay in VRAM. If they are not this chat model's, it is offloaded
             after its reply, so that the image model has room. The list may be filled later.
+
+    Raises:
+        SettingsError: The chat model writes only plans or verdicts.
     """
+
+    reader: ClassVar[str]
+    """Name of the agent in messages."""
 
     max_tokens: ClassVar[int]
     """Default token limit of a reply."""
@@ -52,6 +58,11 @@ class Writer:
         self, chat: ChatModel, settings: ReplySettings | None = None, staying: Sequence[object] = ()
     ) -> None:
         self.chat = adopt(chat, ChatModel)
+        if not self.chat.writes_texts:
+            raise SettingsError(
+                f"The tiny world's agents cannot be {self.reader}: they write only plans or verdicts.",
+                "Choose another chat model, such as a Qwen3-VL model.",
+            )
         given = settings or ReplySettings()
         self.settings = given.model_copy(update={"max_tokens": given.max_tokens or self.max_tokens})
         self._staying = staying
@@ -121,6 +132,7 @@ class PromptEnhancer(Writer):
         staying: As for `Writer`.
     """
 
+    reader = ENHANCER_READER
     max_tokens = 2048
     """An enhanced prompt has 100 to 300 tokens, a JSON caption 1,000 to 1,500."""
 
@@ -261,6 +273,7 @@ class CastAnswer(_Answer):
 class CastWriter(Writer):
     """Writes casts. Its arguments are those of `Writer`."""
 
+    reader = CAST_READER
     max_tokens = 4096
     """Sixteen members and thirty steps have about 2,500 tokens."""
     second_grammar: ClassVar[GrammarName | None] = "cast"
@@ -365,6 +378,7 @@ REWRITE_AGAIN = (
 class StepRewriter(Writer):
     """Describes images (`loop.collaborators.RewritesSteps`). Its arguments are those of `Writer`."""
 
+    reader = "the step rewriter"
     max_tokens = 1024
     """150 words have about 250 tokens."""
 
@@ -401,11 +415,13 @@ TRANSLATE = (
     f"the names in it. Answer with the translation alone, without quotation marks around it.\n\n{SLOT}"
 )
 TRANSLATE_READER, TRANSLATE_HINT = "the translator", "Shorten the texts of the plan."
+MAX_QUOTED = 60
 
 
 class Translator(Writer):
     """Translates the texts of a plan. Its arguments are those of `Writer`."""
 
+    reader = TRANSLATE_READER
     max_tokens = 2048
 
     def __call__(self, plan: Plan, language: str) -> Plan:
@@ -419,7 +435,7 @@ class Translator(Writer):
 
         def read(reply: str) -> str:
             if (text := read_prompt(reply))[0] in "{[":
-                raise AnswerError(f"The text was not translated into {language}.", text, "Use another model.")
+                raise AnswerError("It is not a translation.", text)
             return text
 
         def said(text: str | None) -> str | None:
@@ -427,7 +443,12 @@ class Translator(Writer):
                 return text
             question = fill(TRANSLATE, language=language, prompt=text)
             messages = [Message(role="user", content=(bounded(question, TRANSLATE_READER, TRANSLATE_HINT),))]
-            return self.written(messages, read, ENHANCE_AGAIN, TRANSLATE)
+            try:
+                return self.written(messages, read, ENHANCE_AGAIN, TRANSLATE)
+            except AnswerError as error:
+                problem = f"{text[:MAX_QUOTED]!r} was not translated into {language}. {error.problem}"
+                hint = "Use another model: a planner's checkpoint may write only plans."
+                raise AnswerError(problem, error.quote, hint) from error
 
         steps = [
             step.model_copy(update={"name": said(step.name), "auxiliary_text": said(step.auxiliary_text)})

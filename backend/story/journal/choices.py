@@ -252,9 +252,14 @@ def ask_redraw(
         if not picture or not mask.image.getbbox():
             raise JournalError("Nothing is painted.", "Paint the area of an image that may change.")
         files.write_picture(mask)
-    about = picture if mask else None
-    captions = {"caption": caption, "captioned": as_planned.auxiliary_text or ""} if caption else {}
-    request = RedrawRequest(planned=planned, prompt=drawn_with, about=about, mask=mask, **captions)
+    request = RedrawRequest(
+        planned=planned,
+        prompt=drawn_with,
+        about=picture if mask else None,
+        mask=mask,
+        caption=caption,
+        captioned=(as_planned.auxiliary_text or "") if caption else None,
+    )
     return add_request(files, step, request, known)
 
 

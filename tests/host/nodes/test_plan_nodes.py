@@ -69,7 +69,7 @@ def test_findings_are_warnings_of_the_planner_unless_they_are_repaired(host: Com
 
 def test_an_agent_translates_the_texts_of_a_plan(host: ComfyServer) -> None:
     plan = edited("1. Morning\n   draw: a boat\n   text: Very early.", language="German")
-    failure(host, plan, "input 'agent': expected an agent, got nothing")
+    failure(host, plan, "no agent translates the texts into 'German'")
     agent = node("InterleaveTestAgent", replies=json.dumps(["Der Morgen", "Sehr früh."]))
     outputs = host.run(changed(plan, "edit", agent="@agent") | {"agent": agent})
     assert text_of(outputs, "text") == "1. Der Morgen\n   draw: a boat\n   text: Sehr früh."
@@ -161,7 +161,7 @@ def test_an_invalid_plan_from_a_link_or_none_is_rejected_during_the_run(host: Co
     ("request_text", "reason"), [(" ", "the request is empty"), ("x" * 100_001, "has 100001 characters")]
 )
 def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: str, reason: str) -> None:
-    graph = planned(reply("a"), request=request_text)
+    graph = planned(reply("a"), request=request_text, captions="short")
     refusal(host, graph, "request", reason)
     failure(host, on_a_wire(graph, "planner", "request"), reason)
 
