@@ -6,10 +6,12 @@ import os
 import re
 import runpy
 import signal
-import time
 from pathlib import Path
 
 import pytest
+
+from interleave_thinker.backend.story.journal.journal import Journal
+from interleave_thinker.backend.story.journal.store import DrawRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "tutorials" / "first-story-python.md"
@@ -36,15 +38,20 @@ def test_the_ten_lines_resume_after_a_kill_and_generate_nothing_twice(
     torch.set_num_threads(1)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "story.py").write_text(BLOCKS[0], encoding="utf-8")
+    keep = Journal.keep_drawn
+
+    def keep_and_stop(self: Journal, drawn: DrawRecord) -> None:
+        keep(self, drawn)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
     child = os.fork()
     if child == 0:
         try:
+            Journal.keep_drawn = keep_and_stop  # type: ignore[method-assign]
             runpy.run_path("story.py")
         finally:
-            os._exit(0)
-    while not records(tmp_path):
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), "it ended without a record"
-        time.sleep(0.01)
+            os._exit(1)
+    assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1]), "it ended without a record"
     os.kill(child, signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     before = records(tmp_path)
