@@ -397,7 +397,7 @@ def _corrected_prompt(trajectory: Trajectory, word: Feedback, words: Sequence[Fe
         Label(own, True)
         if (own := given.get(number)) is not None
         else Label(attempt.verdict.success if attempt.verdict else None)
-        for number, attempt in enumerate(result.attempts)
+        for number, attempt in enumerate(trajectory.judged_as_step(result).attempts)
     ]
     return corrected_prompt_for(result.attempts, labels, word.attempt, word.better_prompt)
 

@@ -177,7 +177,7 @@ class RunReader:
         counts: ReadCounts,
     ) -> list[JudgedImage]:
         """Return the judged images of a step. Annotations of its images are removed from `annotations`."""
-        original = result.step.prompt
+        original, result = result.step.prompt, trajectory.judged_as_step(result)
         held: list[_Held | None] = []
         for number, attempt in enumerate(result.attempts):
             if attempt.image is None or not original:

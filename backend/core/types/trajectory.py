@@ -360,3 +360,23 @@ class Trajectory(SparseValue):
     clips: Several[Clip] = Field(default=(), max_length=MAX_STEPS)
     planning: Spent = Field(default=Spent(), description="What the planner needed in this run.")
     choices: Choices = Field(default=Choices(), exclude=True)
+
+    def painted(self, result: StepResult, attempt: Attempt) -> tuple[Picture | None, Picture | None]:
+        """Return the mask of an attempt and the image that it edits, to which its verdict refers.
+
+        Without a mask, that is the step's source image, and the verdict refers to the step's prompt.
+        """
+        number = attempt.redraw.number if attempt.redraw else 0
+        request = self.choices.requests(result.step, self.plan.style).get(number)
+        if not request or not request.mask:
+            return None, attempt.source
+        images = (one.image for one in result.attempts if one.image)
+        return request.mask, next((one for one in images if one.digest == request.about), attempt.source)
+
+    def judged_as_step(self, result: StepResult) -> StepResult:
+        """Return a step without the critic's verdicts on painted areas, which are not about its prompt."""
+        attempts = (
+            one.model_copy(update={"verdict": None}) if self.painted(result, one)[0] else one
+            for one in result.attempts
+        )
+        return result.model_copy(update={"attempts": tuple(attempts)})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...core.errors import JournalError
 from ...core.files.atomic import writing_folder
-from ...core.types import Attempt, Choices, DrawSettings, Step, StepImage, StepResult, Trajectory
+from ...core.types import Attempt, Choices, DrawSettings, StepImage, StepResult, Trajectory
 from ..clips import clips_of
 from .choices import CHOICES
 from .journal import Journal
@@ -51,7 +51,7 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
         for result in trajectory.results:
             _keep_drawn(journal, trajectory, result)
             for attempt in result.attempts:
-                _keep_judged(journal, trajectory, result.step, attempt)
+                _keep_judged(journal, trajectory, result, attempt)
         for check in trajectory.checks:
             journal.keep_story_check(check)
         for clip in clips_of(trajectory).values():
@@ -81,27 +81,27 @@ def _keep_drawn(journal: Journal, trajectory: Trajectory, result: StepResult) ->
 
 
 def _draw_key(trajectory: Trajectory, result: StepResult, attempt: Attempt) -> DrawKey:
-    source, settings = attempt.source, result.step.settings
+    settings = result.step.settings
     if attempt.beside or attempt.cast:
         settings = DrawSettings(**dict(settings), beside=attempt.beside, cast=attempt.cast)
-    number = attempt.redraw.number if attempt.redraw else 0
-    request = trajectory.choices.requests(result.step, trajectory.plan.style).get(number)
-    if request and request.mask:
-        mask = StepImage(name=f"{request.mask.digest}.png", picture=request.mask)
-        settings = settings.model_copy(update={"mask": mask})
-        images = (one.image for one in result.attempts if one.image)
-        source = next((one for one in images if one.digest == request.about), source)
+    mask, source = trajectory.painted(result, attempt)
+    if mask:
+        image = StepImage(name=f"{mask.digest}.png", picture=mask)
+        settings = settings.model_copy(update={"mask": image})
     return DrawKey.of(trajectory.identities.generator, attempt.prompt, source, attempt.seed, settings)
 
 
-def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: Attempt) -> None:
+def _keep_judged(journal: Journal, trajectory: Trajectory, result: StepResult, attempt: Attempt) -> None:
     if attempt.image is None:
         return
-    original, verdict, spent = step.prompt or "", attempt.verdict, dict(attempt.judging)
+    original, verdict, spent = result.step.prompt or "", attempt.verdict, dict(attempt.judging)
     if attempt.score is not None and trajectory.identities.scorer:
         scored = score_key(trajectory.identities.scorer, original, attempt)
         journal.keep_judged(JudgementRecord(key=scored, score=attempt.score))
-    key = JudgeKey.of(trajectory.identities.critic, original, attempt)
+    mask, source = trajectory.painted(result, attempt)
+    original = attempt.prompt if mask else original
+    judged = attempt.model_copy(update={"source": source})
+    key = JudgeKey.of(trajectory.identities.critic, original, judged)
     # Earlier versions stored only the verdict with the answers: the critic is then asked again.
     plain = verdict if verdict and not verdict.items else attempt.plain_verdict
     if plain:

@@ -242,7 +242,7 @@ class StepRun:
                 if (self.settings.judge_last or not by_user) and (
                     max_attempts_of(self.step, self.settings) > 1 or several
                 ):
-                    yield from self._judge(first)
+                    yield from self._judge(first, wanted if request.mask else None)
                 best = choose(self.attempts[first:], self.settings)
                 if best is not None and (by_user or self._is_accepted(first + best)):
                     result = first + best
@@ -322,8 +322,12 @@ class StepRun:
             self.attempts.append(attempt)
             yield AttemptDrawn(self.step, number, attempt, reused, len(images))
 
-    def _judge(self, first: int) -> Iterator[Event]:
+    def _judge(self, first: int, edit: WantedDraw | None = None) -> Iterator[Event]:
         """Judge the attempts from index `first`, in one call if the critic supports it.
+
+        Args:
+            first: Index of the first attempt.
+            edit: Call that changed the painted area of an image, which is judged as an edit of that image.
 
         Raises:
             AnswerError: Two verdicts in a row could not be parsed.
@@ -334,10 +338,13 @@ class StepRun:
         numbers = [number for number in range(first, len(self.attempts)) if self.attempts[number].image]
         if critic is None or not numbers or self.step.prompt is None:
             return
-        drawn = [self.attempts[number] for number in numbers]
-        judged = plain = judgements.judge(critic, self.step.prompt, drawn)
+        original, drawn = self.step.prompt, [self.attempts[number] for number in numbers]
+        if edit is not None:
+            original = edit.prompt
+            drawn = [attempt.model_copy(update={"source": edit.source}) for attempt in drawn]
+        judged = plain = judgements.judge(critic, original, drawn)
         if critic.checks_items and (items := checklist_of(self.step, self.plan, self.settings)):
-            judged = judgements.check(critic, items, self.step.prompt, drawn, plain)
+            judged = judgements.check(critic, items, original, drawn, plain)
         for number, (found, reused), (before, _) in zip(numbers, judged, plain, strict=True):
             attempt = self.attempts[number]
             update = {"verdict": found.verdict, "error": found.error, **_spent(attempt, found)}

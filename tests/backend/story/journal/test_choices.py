@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from PIL import Image, ImageChops
@@ -57,8 +58,10 @@ class SecondIsRight(CriticLike):
     """Rejects every first attempt and the user's prompts, and accepts its own refined prompt."""
 
     identity, prompt_set_digest = "second is right", ""
+    seen: ClassVar[list[tuple[Picture | None, str]]] = []
 
     def judge(self, before: Picture | None, after: Picture, original: str, used: str) -> Verdict:
+        self.seen.append((before, original))
         return Verdict(
             success=used.endswith("better"), refined_prompt=f"{original}, better", reasoning="seen"
         )
@@ -134,9 +137,13 @@ def test_only_the_painted_area_changes_with_a_caption(
     base, mask = first.results[1].image, Image.new("RGB", (64, 64))
     mask.paste("white", (0, 0, 64, 24))
     ask_redraw(tmp_path, 2, "a whale", base.digest, mask=Picture(mask), caption="A whale came.")
+    seen: list[tuple[Picture | None, str]] = []
+    monkeypatch.setattr(SecondIsRight, "seen", seen)
     second, _ = story(tmp_path)
+    assert seen[0] == (base, "a whale"), "the critic judges the edit of the painted image"
     result = second.results[1]
     assert result.step.auxiliary_text == "A whale came."
+    assert result.attempts[2].verdict and not second.judged_as_step(result).attempts[2].verdict
     assert ImageChops.difference(base.image, result.image.image).getbbox() == (0, 0, 64, 24)
     assert (result.attempts[2].source, newest_redraws(tmp_path)) == (result.attempts[1].source, {})
     (tmp_path / "trajectory.json").unlink()
