@@ -17,6 +17,7 @@ from ...backend.output.exporters.typesetting import font_note
 from ...backend.output.live.browser_requests import AskRun, known_run
 from ...backend.output.live.live_messages import MessagePart, waiting_in_display
 from ...backend.output.report.export_options import ENGLISH, LANGUAGES
+from ...backend.story.journal.archive import WORKFLOW, run_files
 from ...backend.story.loop.policy import waiting_of
 from ...backend.story.loop.replay import load_trajectory
 from .. import host
@@ -24,7 +25,7 @@ from ..inputs.images import to_batch
 from ..inputs.run_folder import PARENT
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import check_library, in_range
-from .saved_runs import incomplete_line, shown_incomplete
+from .saved_runs import find_choice, incomplete_line, shown_incomplete
 
 FORMATS = {
     "page (HTML)": "page",
@@ -62,6 +63,7 @@ class Export(io.ComfyNode):
         return node_schema(
             "InterleaveExport",
             is_output_node=True,
+            hidden=[io.Hidden.unique_id],
             shown=("format", "title"),
             inputs=[
                 TrajectorySocket.Input("trajectory"),
@@ -111,13 +113,34 @@ class Export(io.ComfyNode):
         kind = known[format]
         if options.get("language") == AS_THE_INTERFACE:
             options["language"] = ENGLISH
-        options["metadata"] = host.graph_metadata(cls.hidden)
+        options["metadata"] = metadata_of(cls.hidden, kind)
         name = host.new_name(filename_prefix, image_size(trajectory))
         path = write_export(trajectory, kind, name, options)
         notes = (incomplete_line(trajectory), font_note(trajectory) if kind in DRAWN else "")
         note = " · ".join(filter(None, notes))
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
         return io.NodeOutput(str(path), ui=display_of(path, kind) | shown_incomplete(trajectory))
+
+
+def story_roots() -> dict[str, Path]:
+    """Return the folders that are searched for stories, by their name in the list."""
+    return {"output": host.output_folder(), "input": host.input_folder()}
+
+
+def metadata_of(hidden: io.HiddenHolder | None, kind: str) -> dict[str, str]:
+    """Return the running graph for an export; the graph that made the story, for a ZIP of a loaded one."""
+    metadata = host.graph_metadata(hidden)
+    if kind != "zip" or hidden is None or not metadata:
+        return metadata
+    graph = hidden.prompt or {}
+    node = graph.get(str(hidden.unique_id), {})
+    while isinstance(link := node.get("inputs", {}).get("trajectory"), list):
+        node = graph.get(str(link[0]), {})
+    if node.get("class_type") != "InterleaveLoadTrajectory":
+        return metadata
+    place = find_choice(node["inputs"]["story"], story_roots())
+    made = None if place.suffix == ".json" else run_files(place).read(WORKFLOW)
+    return {"workflow": made.decode()} if made else {}
 
 
 def held_back(trajectory: Trajectory, outputs: int) -> io.NodeOutput | None:

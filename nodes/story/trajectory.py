@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
@@ -16,14 +15,9 @@ from .. import host
 from ..inputs.sockets import TRAJECTORY, TrajectorySocket, check_connected, node_schema
 from ..inputs.validation import fault_of
 from . import saved_runs
-from .export import display_of, held_back, image_size, write_export
+from .export import display_of, held_back, image_size, metadata_of, story_roots, write_export
 
 FOLDER, ONE_FILE = "folder", "one file (ZIP)"
-
-
-def story_roots() -> dict[str, Path]:
-    """Return the folders that are searched for stories, by their name in the list."""
-    return {"output": host.output_folder(), "input": host.input_folder()}
 
 
 class SaveTrajectory(io.ComfyNode):
@@ -35,6 +29,7 @@ class SaveTrajectory(io.ComfyNode):
         return node_schema(
             "InterleaveSaveTrajectory",
             is_output_node=True,
+            hidden=[io.Hidden.unique_id],
             shown=("filename_prefix",),
             inputs=[
                 TrajectorySocket.Input("trajectory"),
@@ -62,7 +57,7 @@ class SaveTrajectory(io.ComfyNode):
             path = save_trajectory(trajectory, name.file())
             shown: dict[str, Any] = {"text": (str(path),)}
         else:
-            path = write_export(trajectory, "zip", name, {"metadata": host.graph_metadata(cls.hidden)})
+            path = write_export(trajectory, "zip", name, {"metadata": metadata_of(cls.hidden, "zip")})
             shown = display_of(path, "zip")
         host.NodeProgress().say(f"saved: {path}\n{saved_runs.incomplete_line(trajectory)}".strip())
         return io.NodeOutput(trajectory, str(path), ui=shown | saved_runs.shown_incomplete(trajectory))
