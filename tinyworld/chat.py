@@ -20,11 +20,6 @@ class TinyWorldChat(TransformersChat):
     """A local checkpoint that runs on one thread. It reads single small images and no sheet of several."""
 
     @property
-    def checks_stories(self) -> bool:
-        """`False`: it reads single small images."""
-        return False
-
-    @property
     def writes_texts(self) -> bool:
         """`False`: it learned plans or verdicts alone."""
         return False

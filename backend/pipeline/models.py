@@ -157,14 +157,9 @@ class ModelOpener:
                 images on a sheet.
             ChatError: The model cannot be loaded.
         """
-        if spec.partition(":")[0] == TINY_WORLD:
-            raise SettingsError(
-                "The tiny world's agents cannot check stories: they read single small images.",
-                "Choose another story checker.",
-            )
         from .story_check import StoryChecker
 
-        return StoryChecker(self._chat(spec, adapter, None), staying=self._critics)
+        return StoryChecker(self._chat(with_role(spec, "critic"), adapter, None), staying=self._critics)
 
     def generator(self, spec: str, **options: object) -> Generator:
         """Open a generator.

@@ -238,11 +238,6 @@ class StoryChecker(Writer, StoryCheckerLike):
                 "to its .gguf file.",
                 "Put the mmproj file of the same model into its folder, or choose another story checker.",
             )
-        if not chat.checks_stories:
-            raise SettingsError(
-                "The tiny world's agents cannot check stories: they read single small images.",
-                "Choose another story checker.",
-            )
         given = settings or ReplySettings()
         if "max_pixels" not in given.model_fields_set:
             given = given.model_copy(update={"max_pixels": MAX_AREA})

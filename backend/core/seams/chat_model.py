@@ -214,11 +214,6 @@ class ChatModel(ABC):
         return True
 
     @property
-    def checks_stories(self) -> bool:
-        """Whether the model can read a sheet of several images; true if unknown."""
-        return True
-
-    @property
     def writes_texts(self) -> bool:
         """Whether the model can write other texts than plans and verdicts; true if unknown."""
         return True

@@ -258,7 +258,7 @@ def test_a_pipeline_checks_its_stories() -> None:
     chat = ScriptedChat([answer()])
     assert Pipeline(OnePlan(PLAN), Counting(), None, check_story=1, story_checker=chat)("x").trajectory.checks
     for critic, message in (
-        ("tinyworld", "cannot check stories"),
+        ("tinyworld", "cannot be the story checker"),
         (None, "No model"),
         (Accepts(), "No model"),
     ):
@@ -268,9 +268,9 @@ def test_a_pipeline_checks_its_stories() -> None:
 
 def test_a_model_that_cannot_read_a_sheet_is_refused() -> None:
     class Small(ScriptedChat):
-        checks_stories = False
+        writes_texts = False
 
-    with pytest.raises(SettingsError, match="cannot check stories"):
+    with pytest.raises(SettingsError, match="cannot be the story checker"):
         StoryChecker(Small([]))
 
 

@@ -345,5 +345,5 @@ def test_an_agent_that_cannot_check_is_an_error_before_an_image(host: ComfyServe
     graph = checked("not checked", accepted(3))
     failure(host, changed(graph, "loop", critic=None), "no critic is connected")
     tiny = node("InterleaveLoadAgent", agent="tiny world critic")
-    failure(host, graph | {"critic": tiny}, "cannot check stories")
+    failure(host, graph | {"critic": tiny}, "cannot be the story checker")
     assert not made(host, "not checked")
