@@ -96,7 +96,9 @@ export class PlanList {
 
   show() {
     this.hideText(this.isList);
+    const { scrollTop = 0 } = this.element.querySelector(".itp-list") ?? {};
     this.element.replaceChildren(this.bar(), ...this.notes(), ...(this.isList ? [this.list()] : []));
+    if (this.isList) this.element.lastChild.scrollTop = scrollTop;
     redraw();
   }
 

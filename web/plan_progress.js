@@ -14,6 +14,7 @@ const SMALL = 256;
 export function stepProgress(step) {
   const image = make("img");
   Object.assign(image, { alt: "", decoding: "async" });
+  image.addEventListener("error", () => image.removeAttribute("src"));
   const picture = make("button", "itp-picture");
   Object.assign(picture, { type: "button", hidden: true });
   picture.append(image);

@@ -170,6 +170,7 @@ export class AttemptView {
     show(this.captionPart, Boolean(caption));
     show(this.editor, true);
     this.text.focus();
+    this.editor.scrollIntoView({ block: "nearest" });
   }
 
   #fold() {

@@ -6,6 +6,8 @@ export function make(tag, className = "", properties = {}, ...children) {
   if (className) element.className = className;
   Object.assign(element, properties);
   element.append(...children.filter((child) => child !== null && child !== undefined));
+  // An image that did not come, as while the server restarts, is requested again by the next update.
+  if (tag === "img") element.addEventListener("error", () => element.removeAttribute("src"));
   return element;
 }
 
@@ -42,10 +44,15 @@ export function textButton(label, title, onclick) {
   return make("button", "it-button", { type: "button", title, onclick }, label);
 }
 
-/** A prompt with marked changes: pairs of "same", "ins" or "del" and a text. */
+/** A prompt with marked changes: pairs of "same", "ins" or "del" and a text. A space parts a removed text from the one in its place. */
 export function marked(pieces) {
-  const tags = { ins: "ins", del: "del" };
-  return pieces.map(([kind, text]) => (tags[kind] ? make(tags[kind], "", {}, text) : document.createTextNode(text)));
+  const isChange = ([kind]) => kind === "ins" || kind === "del";
+  return pieces.flatMap((piece, index) => {
+    const [kind, text] = piece;
+    if (!isChange(piece)) return [text];
+    const runsOn = index && isChange(pieces[index - 1]) && /\S$/.test(pieces[index - 1][1]) && /^\S/.test(text);
+    return [runsOn ? " " : "", make(kind, "", {}, text)];
+  });
 }
 
 /** A button that is an image; its accessible name is set by the caller. */

@@ -41,15 +41,21 @@ export class Room {
     const fits = whole - NAMES_HEIGHT - frame >= MIN_LIST || left >= MIN_FRAME;
     compare.style.position = fits ? "sticky" : "static";
     compare.style.setProperty("--it-room", `${fits ? frame : Math.max(MIN_ROOM, whole - NAMES_HEIGHT)}px`);
+    // What is brought into sight must not be behind the comparison.
+    detail.style.scrollPaddingBottom = `${this.#covered}px`;
+  }
+
+  /** Height of the comparison where it lies over the end of what is above. */
+  get #covered() {
+    return this.compare.style.position === "sticky" ? this.compare.offsetHeight : 0;
   }
 
   /** Scroll an attempt into view, above the comparison. */
   bring(item) {
     this.brought = item;
     if (!item) return;
-    const { detail, list, compare } = this;
+    const { detail, list } = this;
     const top = list.offsetTop - detail.offsetTop + item.offsetTop;
-    const covered = compare.style.position === "sticky" ? compare.offsetHeight : 0;
-    detail.scrollTop = Math.min(top, top + item.offsetHeight - detail.clientHeight + covered);
+    detail.scrollTop = Math.min(top, top + item.offsetHeight - detail.clientHeight + this.#covered);
   }
 }

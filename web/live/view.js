@@ -108,6 +108,8 @@ export class RunView {
     setText(this.line, line);
     set(this.line, "title", line);
     if (state.isEmpty) return;
+    if (this.run !== state.run) this.selected = null;
+    this.run = state.run;
     this.element.dataset.status = state.about.status;
     this.bar.style.width = `${Math.round(100 * (state.about.status === "finished" ? 1 : state.share))}%`;
     this.barFrame.setAttribute("aria-valuenow", String(Math.round(100 * (state.about.status === "finished" ? 1 : state.share))));

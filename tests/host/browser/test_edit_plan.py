@@ -61,6 +61,8 @@ PROMPTS = (
     "make it night",
 )
 
+SCROLLED = "() => document.querySelector('.itp-list').scrollTop"
+
 
 def filled(page: Any, request: str, *prompts: str, thought: str = "") -> Any:
     """Put agent, Planner and Edit Plan on the page, and queue them once."""
@@ -140,7 +142,9 @@ def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> 
     row(page, 2).locator("textarea").first.fill("add a pale moon")
     assert prompts(page) == [PROMPTS[0], "add a pale moon", PROMPTS[2]]
     row(page, 3).get_by_label("Lock").click()
+    scrolled = page.evaluate(SCROLLED)
     row(page, 3).get_by_label("Move up").click()
+    assert page.evaluate(SCROLLED) == scrolled > 0, "the moved step stays in sight"
     assert prompts(page) == [PROMPTS[0], PROMPTS[2], "add a pale moon"]
     assert [(one.step.number, one.locked) for one in steps(page)] == [(1, False), (2, True), (3, False)]
     row(page, 1).get_by_label("Delete").click()

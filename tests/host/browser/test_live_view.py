@@ -55,6 +55,11 @@ FIRST_WORD_TAKES_LONG = """() => {
   };
 }"""
 """Sends a second feedback entry while the first request is still running."""
+EDITOR_IN_SIGHT = """() => {
+  const [editor, compare, detail] = ['.it-editor:not([hidden])', '.it-detail .it-compare', '.it-detail']
+    .map(one => document.querySelector(one).getBoundingClientRect());
+  return editor.top >= detail.top - 1 && editor.bottom <= Math.min(compare.top, detail.bottom) + 1;
+}"""
 
 
 def feedback_of(host: ComfyServer, request: str) -> list[dict[str, Any]]:
@@ -118,6 +123,7 @@ def test_a_user_compares_corrects_and_resumes(page: Any, host: ComfyServer) -> N
     attempts.nth(0).locator("summary").click()
     attempts.nth(0).get_by_title(WRONG).click()
     attempts.nth(0).get_by_text("Better prompt").click()
+    assert page.evaluate(EDITOR_IN_SIGHT)
     attempts.nth(0).locator("textarea").first.fill("a red house with a door")
     attempts.nth(0).get_by_text("Save").click()
     wait_for_count(page, ".it-editor:not([hidden])", 0)
