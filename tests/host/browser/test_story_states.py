@@ -85,7 +85,7 @@ def test_a_waiting_story_is_redrawn_and_another_attempt_used(page: Any, host: Co
     page.evaluate(TALL)
     folder = journal(host, "directed otherwise")
     page.get_by_text("Better prompt", exact=True).click()
-    page.locator(".it-editor textarea").fill("a red house")
+    page.locator(".it-editor textarea").first.fill("a red house")
     page.get_by_text("Redraw with it").click()
     wait_for_count(page, ".it-attempt", 2)
     page.wait_for_function(WAITS.format(1))
