@@ -228,8 +228,7 @@ def takeaway(asked: AskTakeaway) -> SavedFile:
     trajectory = load_trajectory(known_run(host.output_folder() / PARENT, asked.run))
     name = host.new_name(f"{PARENT}/export/{asked.to}")
     kind = {"film": "mp4"}.get(asked.to, asked.to)
-    options = {"language": asked.language, "audience": True}
-    return SavedFile(**host.saved_file(write_export(trajectory, kind, name, options)))
+    return SavedFile(**host.saved_file(write_export(trajectory, kind, name, {"language": asked.language})))
 
 
 def export_routes() -> list[host.Route]:
