@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("backend", "cli", "nodes", "research", "service", "tinyworld", "training", "webapp")
-LINES = {"product": 53_960, "benchmarks": 1_654, "tests": 44_810}
+LINES = {"product": 53_980, "benchmarks": 1_654, "tests": 44_831}
 WORDS = 59_600
 MODULES, MEDIAN = 401, 154
 """Modules of the product, and the lines of the middle one, which may rise instead."""
