@@ -99,7 +99,8 @@ def test_language_and_title_change_the_rendered_image(name: str, tmp_path: Path)
     for form, options in forms.items():
         export_by_name(name, make_trajectory(2), tmp_path / form, **options, **every)
         made.add(b"".join(path.read_bytes() for path in sorted((tmp_path / form).iterdir())))
-    assert len(made) == 3
+    # The pages of a comic have no words of ours.
+    assert len(made) == (2 if name.startswith("comic") else 3)
 
 
 def test_an_export_for_programs_rejects_a_language() -> None:
